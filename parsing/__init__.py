@@ -1,0 +1,1 @@
+"""The offline stage: raw text to a parsed corpus on disk."""

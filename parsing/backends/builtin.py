@@ -1,0 +1,205 @@
+"""The embedded parser: tags, dependencies and constituents of the same tokens in one pass."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from structviews.device import gains_from_half
+from structviews.errors import InputError
+from structviews.sentence import ParsedSentence
+
+from ..decoding import cky, spanning_trees
+from ..features import Featuriser
+from ..neural import ParserConfig, ParserNetwork
+from . import Unparsed
+
+MODEL_FOLDER = Path(__file__).parent.parent / "models" / "builtin"
+# Padded words in one batch: enough to keep matrix products busy, little enough to stay in cache.
+BATCH_WORDS = 2048
+
+
+class BuiltinParser:
+    """A trained network with its vocabularies.
+
+    Args:
+        folder: ``model.safetensors`` and ``model.json`` as ``save`` writes them; the parser that
+            is shipped by default.
+        batch_words: padded words in a batch.
+
+    Raises:
+        InputError: if the folder does not hold a parser.
+    """
+
+    name = "builtin"
+
+    def __init__(self, folder: Path = MODEL_FOLDER, batch_words: int = BATCH_WORDS):
+        from safetensors.torch import load  # noqa: PLC0415 - only where weights are read
+
+        weights_file, settings_file = folder / "model.safetensors", folder / "model.json"
+        try:
+            weights_bytes, settings_bytes = weights_file.read_bytes(), settings_file.read_bytes()
+            settings = json.loads(settings_bytes)
+            network = ParserNetwork(ParserConfig(**settings["config"]))
+            network.load_state_dict({k: v.float() for k, v in load(weights_bytes).items()})
+        except OSError as error:
+            reason = f"{error.filename}: {error.strerror}"
+            raise InputError(f"{reason}: a built-in parser's folder holds this file") from None
+        except Exception as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{folder}: not a built-in parser of this version: {reason}") from None
+        self._setup(network, settings, batch_words)
+        self.hash = hashlib.sha256(weights_bytes + settings_bytes).hexdigest()
+
+    def _setup(self, network: ParserNetwork, settings: dict, batch_words: int) -> None:
+        self.network = network.eval()
+        self.settings = settings
+        self.tags: list[str] = settings["tags"]
+        self.relations: list[str] = settings["relations"]
+        self.labels: list[str] = settings["labels"]  # labels[0] is "": no constituent
+        self.featuriser = Featuriser(settings["words"], network.config.buckets)
+        self.batch_words = batch_words
+        # Half precision pays where the CPU multiplies it in hardware; elsewhere it is emulated.
+        self.half = gains_from_half(torch.device("cpu"))
+
+    @classmethod
+    def from_network(cls, network: ParserNetwork, settings: dict) -> "BuiltinParser":
+        """Wrap a network in memory, as training does to score it; it has no hash."""
+        parser = cls.__new__(cls)
+        parser._setup(network, settings, BATCH_WORDS)
+        parser.hash = ""
+        return parser
+
+    def save(self, folder: Path) -> None:
+        """Write the weights in half precision, and the vocabularies."""
+        from safetensors.torch import save_file  # noqa: PLC0415
+
+        folder.mkdir(parents=True, exist_ok=True)
+        weights = {k: v.detach().half().contiguous() for k, v in self.network.state_dict().items()}
+        save_file(weights, folder / "model.safetensors")
+        settings = json.dumps(self.settings, ensure_ascii=False, sort_keys=True)
+        (folder / "model.json").write_text(settings + "\n", "utf-8")
+
+    def describe(self) -> dict:
+        """What the manifest records: enough to tell whether two parses are of the same model."""
+        return {"name": self.name, "version": self.settings["version"], "settings": {}, "model": self.hash}
+
+    @torch.inference_mode()
+    def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
+        """Parse sentences; the result has their order.
+
+        Sentences of similar length share a batch. What a sentence is parsed as depends on its
+        batch in the last bits of its scores only; the same list gives the same trees.
+        """
+        parsed: list[ParsedSentence | Unparsed] = [Unparsed("no tokens")] * len(sentences)
+        lengths = np.array([len(s) for s in sentences], dtype=np.int64)
+        for indices in self._batches(lengths):
+            for i, sentence in zip(indices, self._parse_batch([sentences[i] for i in indices]), strict=True):
+                parsed[i] = sentence
+        return parsed
+
+    def _batches(self, lengths: np.ndarray) -> Iterator[np.ndarray]:
+        order = np.argsort(lengths, kind="stable")
+        order = order[lengths[order] > 0]
+        start = 0
+        while start < len(order):
+            # The longest sentence of a batch sets its padded size, so look ahead by size.
+            sizes = lengths[order[start:]] * np.arange(1, len(order) - start + 1)
+            count = max(1, int(np.searchsorted(sizes, self.batch_words, side="right")))
+            yield order[start : start + count]
+            start += count
+
+    def _parse_batch(self, sentences: Sequence[Sequence[str]]) -> Iterator[ParsedSentence]:
+        lengths = np.array([len(s) for s in sentences], dtype=np.int64)
+        flat = self.featuriser(word for sentence in sentences for word in sentence)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.half):
+            states, mask = self._encode(flat, lengths)
+            tags = self.network.tags(states[mask]).argmax(dim=-1).numpy()
+            heads, relations = self._dependencies(states, lengths)
+            constituents = list(self._constituents(states, mask, lengths))
+        start = 0
+        for sentence, length, tree in zip(sentences, lengths.tolist(), constituents, strict=True):
+            words = slice(start, start + length)
+            start += length
+            left, right, labels = tree
+            yield ParsedSentence(
+                tokens=tuple(sentence),
+                tags=tuple(self.tags[i] for i in tags[words].tolist()),
+                heads=tuple(heads[words].tolist()),
+                relations=tuple(self.relations[i] for i in relations[words].tolist()),
+                left=tuple(left.tolist()),
+                right=tuple(right.tolist()),
+                labels=tuple(self.labels[i] for i in labels.tolist()),
+            )
+
+    def _encode(self, flat: np.ndarray, lengths: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        mask = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None])
+        features = torch.zeros(*mask.shape, flat.shape[1], dtype=torch.int32)
+        features[mask] = torch.from_numpy(flat)
+        return self.network.encode(features, mask), mask
+
+    def _dependencies(self, states: torch.Tensor, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Heads and relation ids of all words, flat."""
+        states = self.network.with_root(states)
+        scores = self.network.arcs.all_pairs(states).float().numpy()
+        heads = spanning_trees(scores, lengths)
+        sentence, word = np.nonzero(np.arange(1, heads.shape[1]) <= lengths[:, None])
+        flat_heads = heads[sentence, word + 1]
+        arcs = [torch.from_numpy(a) for a in (sentence, word + 1, flat_heads)]
+        relation_scores = self.network.relation_scores(states, *arcs).float()
+        return flat_heads, self._choose_relations(relation_scores, flat_heads == 0)
+
+    def _choose_relations(self, scores: torch.Tensor, is_root: np.ndarray) -> np.ndarray:
+        """The best relation, ``root`` for the root's child and for no other word."""
+        root = self.relations.index("root")
+        scores[:, root] = -torch.inf
+        chosen = scores.argmax(dim=-1).numpy()
+        chosen[is_root] = root
+        return chosen
+
+    def _constituents(
+        self, states: torch.Tensor, mask: torch.Tensor, lengths: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """``left``, ``right`` and label ids of each sentence's tree, as ParsedSentence has them."""
+        n = int(lengths.max())
+        start, width = np.nonzero(np.arange(n)[:, None] + np.arange(n + 1) <= n)
+        start, width = start[width > 0], width[width > 0]
+        fits = start + width <= lengths[:, None]
+        sentence, span = np.nonzero(fits)
+        start, width = start[span], width[span]
+        posts = self.network.spans.fenceposts(states, mask)
+        index = [torch.from_numpy(a) for a in (sentence, start, start + width)]
+        scores = self.network.spans(posts, *index).float()
+        best, label = scores[:, 1:].max(dim=-1)
+        gain = np.zeros((len(lengths), n, n + 1), dtype=np.float32)
+        gain[sentence, start, width] = (best - scores[:, 0]).numpy()
+        labels = np.zeros((len(lengths), n, n + 1), dtype=np.int16)
+        labels[sentence, start, width] = (label + 1).numpy()
+        for b, (spans, splits) in enumerate(cky(gain, lengths)):
+            yield _binary_tree(int(lengths[b]), spans, splits, gain[b], labels[b])
+
+
+def _binary_tree(
+    n: int, spans: np.ndarray, splits: np.ndarray, gain: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Number the nodes of one sentence; spans come in post-order."""
+    node_of = np.zeros((n + 1, n + 1), dtype=np.int64)
+    node_of[np.arange(n), np.arange(1, n + 1)] = np.arange(n)
+    start, end = spans[:, 0], spans[:, 1]
+    node_of[start, end] = np.arange(n, 2 * n - 1)
+    left, right = node_of[start, splits], node_of[splits, end]
+    kept = np.empty(2 * n - 1, dtype=np.int64)
+    words = np.arange(n)
+    kept[:n] = np.where(gain[words, 1] > 0, labels[words, 1], 0)
+    # A right child and the root are constituents by CKY's rule, whatever their score; a left child
+    # is one if that gains anything. One word alone is its own root.
+    needed = np.zeros(2 * n - 1, dtype=bool)
+    needed[right] = True
+    needed[-1] = True
+    width = end - start
+    internal = (gain[start, width] > 0) | needed[n:]
+    kept[n:] = np.where(internal, labels[start, width], 0)
+    return left, right, kept

@@ -1,0 +1,120 @@
+"""n-ary bracket trees to binary ones, and back.
+
+Function labels, traces and the ``ROOT`` wrapper go first, then unary chains are collapsed into one
+node, then nodes with more than two children are factored to the left without markovisation::
+
+    (X A B C D)   ->   (X (. (. A B) C) D)
+
+so that ``n`` words give ``2n - 1`` nodes (structured views 3.2; the drawing is in docs/parser.md).
+"""
+
+import re
+from typing import NamedTuple
+
+from nltk.tree import Tree
+
+from structviews.sentence import InvalidSentence, ParsedSentence
+
+ROOT_LABELS = frozenset({"ROOT", "TOP", "VROOT", ""})
+TRACE = "-NONE-"
+CHAIN = "+"
+# NP-SBJ, NP=2, S|<VP>: what follows the category; labels that start with a hyphen are left alone.
+FUNCTION = re.compile(r"(?<=.)[-=|].*$")
+# How nltk's chomsky_normal_form marks the nodes that it adds, when it keeps no sibling in the name.
+ADDED = "|<>"
+
+
+class BinaryTree(NamedTuple):
+    """The constituency fields of a ParsedSentence, with the words and tags at its leaves."""
+
+    tokens: tuple[str, ...]
+    tags: tuple[str, ...]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    labels: tuple[str, ...]
+
+
+def strip(tree: Tree) -> Tree:
+    """The tree without function labels, traces, emptied nodes and its ``ROOT`` wrapper.
+
+    Raises:
+        InvalidSentence: if nothing but traces is there.
+    """
+    stripped = _strip(tree)
+    if stripped is None:
+        raise InvalidSentence("the bracket tree has no words")
+    while stripped.label() in ROOT_LABELS and len(stripped) == 1 and isinstance(stripped[0], Tree):
+        stripped = stripped[0]
+    if stripped.label() in ROOT_LABELS:
+        stripped.set_label("")
+    return stripped
+
+
+def _strip(node: Tree) -> Tree | None:
+    if node.label() == TRACE:
+        return None
+    if len(node) == 1 and isinstance(node[0], str):
+        return Tree(node.label(), [node[0]])
+    if any(isinstance(child, str) for child in node):
+        raise InvalidSentence(f"a word stands beside other children under {node.label()!r}")
+    children = [child for child in map(_strip, node) if child is not None]
+    return Tree(FUNCTION.sub("", node.label()), children) if children else None
+
+
+def binarise(tree: Tree) -> BinaryTree:
+    """Collapse unary chains and factor to the left; see the module's drawing.
+
+    Args:
+        tree: an n-ary tree whose preterminals are part-of-speech tags, as ``strip`` leaves it.
+    """
+    tree = tree.copy(deep=True)
+    tree.collapse_unary(collapsePOS=True, collapseRoot=True, joinChar=CHAIN)
+    tree.chomsky_normal_form(factor="left", horzMarkov=0)
+    tokens: list[str] = []
+    tags: list[str] = []
+    chains: list[str] = []
+    internal: list[tuple[int, int, str]] = []
+    n = len(tree.leaves())
+
+    def number(node: Tree) -> int:
+        if isinstance(node[0], str):
+            chain, _, tag = node.label().rpartition(CHAIN)
+            tokens.append(node[0])
+            tags.append(tag)
+            chains.append(chain)
+            return len(tokens) - 1
+        left, right = number(node[0]), number(node[1])
+        internal.append((left, right, "" if node.label().endswith(ADDED) else node.label()))
+        return n + len(internal) - 1
+
+    number(tree)
+    left, right, labels = zip(*internal, strict=True) if internal else ((), (), ())
+    return BinaryTree(tuple(tokens), tuple(tags), left, right, (*chains, *labels))
+
+
+def unbinarise(sentence: ParsedSentence) -> Tree:
+    """The n-ary tree that a binary one came from: nodes without a label, but the root, dissolve.
+
+    A sentence without tags gets the preterminal ``X`` over each word.
+    """
+    tags = sentence.tags or ("X",) * len(sentence.tokens)
+    forests = [
+        [_chain(f"{chain}{CHAIN}{tag}" if chain else tag, [token])]
+        for token, tag, chain in zip(sentence.tokens, tags, sentence.labels, strict=False)
+    ]
+    n = len(sentence.tokens)
+    for node, (left, right) in enumerate(zip(sentence.left, sentence.right, strict=True), n):
+        children = forests[left] + forests[right]
+        label = sentence.labels[node]
+        is_root = node == 2 * n - 2
+        forests.append([_chain(label, children)] if label or is_root else children)
+    return forests[-1][0]
+
+
+def _chain(label: str, children: list[Tree] | list[str]) -> Tree:
+    """``S+VP`` over children: ``(S (VP ...))``."""
+    *above, lowest = label.split(CHAIN)
+    tree = Tree(lowest, children)
+    for name in reversed(above):
+        tree = Tree(name, [tree])
+    return tree

@@ -1,0 +1,69 @@
+"""Words as rows of integers: a learnt form, hashed affixes, a shape."""
+
+import re
+import zlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+PAD, UNKNOWN = 0, 1
+SPECIALS = 2
+# What Penn Treebank files and SentEval's texts write for characters that other English text has.
+PLAIN = {
+    "-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}",
+    "``": '"', "''": '"', "\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "`": "'",
+}  # fmt: skip
+APOSTROPHES = str.maketrans("\u2018\u2019", "''")
+PREFIXES = (1, 3)
+SUFFIXES = (2, 3, 4)
+
+
+def normalise(word: str) -> str:
+    """The form that is looked up: lower case, plain quotes and brackets, digits as ``0``."""
+    lowered = word.lower()
+    lowered = PLAIN.get(lowered, lowered).translate(APOSTROPHES)
+    return re.sub(r"\d", "0", lowered)
+
+
+def shape(word: str) -> str:
+    """``Word-9s`` -> ``Xx-dx``: character classes, runs shortened to one."""
+    classes = "".join(
+        "X" if c.isupper() else "x" if c.isalpha() else "d" if c.isdigit() else c for c in word.translate(APOSTROPHES)
+    )
+    return re.sub(r"(.)\1+", r"\1", classes)
+
+
+class Featuriser:
+    """Integer features of words, remembered for each distinct word.
+
+    A row is ``[form, prefix 1, prefix 3, suffix 2, suffix 3, suffix 4, shape]``; ``form`` indexes
+    the learnt words, each other column its own hash table of ``buckets`` rows.
+
+    Args:
+        words: the learnt lower-cased forms; their ids start after padding and unknown.
+        buckets: size of each hash table.
+    """
+
+    n_hashed = len(PREFIXES) + len(SUFFIXES) + 1
+
+    def __init__(self, words: Sequence[str], buckets: int):
+        self.words = list(words)
+        self.buckets = buckets
+        self._ids = {word: i for i, word in enumerate(self.words, SPECIALS)}
+        self._rows: dict[str, tuple[int, ...]] = {}
+
+    def row(self, word: str) -> tuple[int, ...]:
+        """Features of one word, length ``1 + n_hashed``."""
+        row = self._rows.get(word)
+        if row is None:
+            row = self._rows[word] = self._compute(word)
+        return row
+
+    def __call__(self, words: Iterable[str]) -> np.ndarray:
+        """Features of words, shape ``(n, 1 + n_hashed)``, int32."""
+        return np.array([self.row(word) for word in words], dtype=np.int32).reshape(-1, 1 + self.n_hashed)
+
+    def _compute(self, word: str) -> tuple[int, ...]:
+        form = normalise(word)
+        pieces = [f"p{form[:k]}" for k in PREFIXES] + [f"s{form[-k:]}" for k in SUFFIXES] + [f"x{shape(word)}"]
+        return (self._ids.get(form, UNKNOWN), *(zlib.crc32(piece.encode()) % self.buckets for piece in pieces))

@@ -1,0 +1,202 @@
+"""The built-in parser's network: one encoder; heads for tags, dependencies and constituents.
+
+Shapes: B sentences, n words of the longest one, D width of the encoder, S = words of all
+sentences, F features a word, T tags, R relations, C constituent labels.
+"""
+
+from dataclasses import asdict, dataclass
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
+from torch import Tensor, nn
+
+from .features import SPECIALS, UNKNOWN, Featuriser
+
+
+@dataclass(frozen=True)
+class ParserConfig:
+    """Sizes of the network; they are stored beside its weights."""
+
+    n_words: int
+    n_tags: int
+    n_relations: int
+    n_labels: int
+    buckets: int = 4000
+    word_dim: int = 128
+    affix_dim: int = 48
+    dim: int = 288
+    blocks: int = 4
+    heads: int = 6
+    arc_dim: int = 256
+    relation_dim: int = 96
+    span_dim: int = 256
+    dropout: float = 0.2
+
+    def to_dict(self) -> dict:
+        return asdict(self)
+
+
+class SharedDropout(nn.Module):
+    """Dropout with one mask for all words of a sentence, ``(B, n, D)``."""
+
+    def __init__(self, rate: float):
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return x
+        kept = torch.rand(len(x), 1, x.shape[-1], device=x.device) >= self.rate
+        return x * (kept / (1 - self.rate)).to(x.dtype)
+
+
+class WordEmbedding(nn.Module):
+    """Learnt forms and hashed affixes, concatenated and projected to the encoder's width."""
+
+    offsets: Tensor  # (F - 1,) where each hashed feature's rows begin
+
+    def __init__(self, config: ParserConfig):
+        super().__init__()
+        self.form = nn.Embedding(config.n_words + SPECIALS, config.word_dim)
+        self.hashed = nn.Embedding(Featuriser.n_hashed * config.buckets, config.affix_dim)
+        self.project = nn.Linear(config.word_dim + Featuriser.n_hashed * config.affix_dim, config.dim)
+        self.norm = nn.LayerNorm(config.dim)
+        self.register_buffer("offsets", torch.arange(Featuriser.n_hashed) * config.buckets, persistent=False)
+        nn.init.normal_(self.form.weight, std=0.1)
+        nn.init.normal_(self.hashed.weight, std=0.1)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Map ``(..., F)`` integers to ``(..., D)``."""
+        hashed = self.hashed(features[..., 1:] + self.offsets).flatten(-2)
+        return self.norm(self.project(torch.cat([self.form(features[..., 0]), hashed], dim=-1)))
+
+
+class Block(nn.Module):
+    """Gated depthwise convolution, attention, feed-forward; each on its own residual branch."""
+
+    def __init__(self, config: ParserConfig, width: int = 5):
+        super().__init__()
+        dim = config.dim
+        self.n_heads = config.heads
+        self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(3))
+        self.gate = nn.Linear(dim, 2 * dim)
+        self.convolution = nn.Conv1d(dim, dim, width, padding=width // 2, groups=dim)
+        self.mix = nn.Linear(dim, dim)
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.attend = nn.Linear(dim, dim)
+        self.feed = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
+        self.dropout = SharedDropout(config.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Encode ``x (B, n, D)`` where ``mask (B, n)`` is true at words."""
+        gated = F.glu(self.gate(self.norms[0](x)), dim=-1) * mask[..., None]
+        local = self.convolution(gated.transpose(1, 2)).transpose(1, 2)
+        x = x + self.dropout(self.mix(F.silu(local)))
+        x = x + self.dropout(self.attend(self._attention(self.norms[1](x), mask)))
+        return x + self.dropout(self.feed(self.norms[2](x)))
+
+    def _attention(self, x: Tensor, mask: Tensor) -> Tensor:
+        batch, n, dim = x.shape
+        q, k, v = self.qkv(x).view(batch, n, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)
+        # Plain products: sentences are short, and PyTorch's fused CPU kernel is slower backward.
+        scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
+        scores = scores.masked_fill(~mask[:, None, None, :], -1e4)
+        seen = scores.softmax(dim=-1).to(v.dtype) @ v
+        return seen.transpose(1, 2).reshape(batch, n, dim)
+
+
+class Biaffine(nn.Module):
+    """Scores for pairs (dependent, head), one channel for arcs (Dozat and Manning 2017)."""
+
+    def __init__(self, dim: int, hidden: int, channels: int, dropout: float):
+        super().__init__()
+        self.dependent = nn.Sequential(nn.Linear(dim, hidden), nn.LeakyReLU(0.1), SharedDropout(dropout))
+        self.head = nn.Sequential(nn.Linear(dim, hidden), nn.LeakyReLU(0.1), SharedDropout(dropout))
+        self.weight = nn.Parameter(torch.zeros(channels, hidden + 1, hidden + 1))
+        nn.init.xavier_uniform_(self.weight[:, :hidden, :hidden])
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Both sides of every position, with the constant 1 that gives linear and bias terms."""
+        return F.pad(self.dependent(x), (0, 1), value=1.0), F.pad(self.head(x), (0, 1), value=1.0)
+
+    def all_pairs(self, x: Tensor) -> Tensor:
+        """One channel: ``(B, L, D)`` -> ``(B, L, L)``, dependents in rows."""
+        dependent, head = self.project(x)
+        return (dependent @ self.weight[0]) @ head.transpose(1, 2)
+
+    def pairs(self, dependent: Tensor, head: Tensor) -> Tensor:
+        """Chosen pairs ``(S, hidden + 1)`` twice -> ``(S, channels)``."""
+        mixed = torch.einsum("sa,cab->scb", dependent, self.weight)
+        return torch.einsum("scb,sb->sc", mixed, head)
+
+
+class SpanScorer(nn.Module):
+    """A label for every span from the difference of its fencepost states (Kitaev and Klein 2018).
+
+    The fencepost between two words is the first half of the left word's state and the second half
+    of the right word's. The first layer is linear, so it is applied to fenceposts, not to spans.
+    """
+
+    def __init__(self, config: ParserConfig):
+        super().__init__()
+        self.first = nn.Linear(config.dim, config.span_dim, bias=False)
+        self.bias = nn.Parameter(torch.zeros(config.span_dim))
+        self.last = nn.Linear(config.span_dim, config.n_labels)
+        self.edges = nn.Parameter(torch.zeros(2, config.dim))
+
+    def fenceposts(self, x: Tensor, mask: Tensor) -> Tensor:
+        """``(B, n, D)`` -> ``(B, n + 1, span_dim)``; post ``i`` stands before word ``i``."""
+        batch, _, dim = x.shape
+        half = dim // 2
+        x = torch.where(mask[..., None], x, self.edges[1].to(x.dtype))
+        before = torch.cat([self.edges[0].to(x.dtype).expand(batch, 1, dim), x], dim=1)[..., :half]
+        after = torch.cat([x, self.edges[1].to(x.dtype).expand(batch, 1, dim)], dim=1)[..., half:]
+        return self.first(torch.cat([before, after], dim=-1))
+
+    def forward(self, posts: Tensor, sentence: Tensor, start: Tensor, end: Tensor) -> Tensor:
+        """Label scores of spans given by index: three ``(M,)`` -> ``(M, C)``; label 0 is none."""
+        n_posts = posts.shape[1]
+        flat = posts.flatten(0, 1)
+        start_post = flat.index_select(0, sentence * n_posts + start)
+        end_post = flat.index_select(0, sentence * n_posts + end) + self.bias.to(flat.dtype)
+        return self.last(F.relu(end_post - start_post))
+
+
+class ParserNetwork(nn.Module):
+    """Words to scores for tags, arcs, relations and spans; decoding is elsewhere."""
+
+    def __init__(self, config: ParserConfig):
+        super().__init__()
+        self.config = config
+        self.words = WordEmbedding(config)
+        self.root = nn.Parameter(torch.zeros(config.dim))
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.blocks))
+        self.norm = nn.LayerNorm(config.dim)
+        self.dropout = SharedDropout(config.dropout)
+        self.tags = nn.Linear(config.dim, config.n_tags)
+        self.arcs = Biaffine(config.dim, config.arc_dim, 1, config.dropout)
+        self.relations = Biaffine(config.dim, config.relation_dim, config.n_relations, config.dropout)
+        self.spans = SpanScorer(config)
+
+    def encode(self, features: Tensor, mask: Tensor) -> Tensor:
+        """``(B, n, F)`` features and ``(B, n)`` mask -> ``(B, n, D)`` states."""
+        x = self.dropout(self.words(features))
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.dropout(self.norm(x))
+
+    def with_root(self, states: Tensor) -> Tensor:
+        """Put the root's state before the words: ``(B, n, D)`` -> ``(B, n + 1, D)``."""
+        return torch.cat([self.root.to(states.dtype).expand(len(states), 1, -1), states], dim=1)
+
+    def relation_scores(self, states: Tensor, sentence: Tensor, dependent: Tensor, head: Tensor) -> Tensor:
+        """Scores ``(S, R)`` of the relations of chosen arcs; ``states`` are those with the root."""
+        dependents, heads = self.relations.project(states)
+        return self.relations.pairs(dependents[sentence, dependent], heads[sentence, head])
+
+
+def drop_words(features: Tensor, rate: float) -> Tensor:
+    """Training: make a word's form unknown with probability ``rate``; its affixes stay."""
+    dropped = features.clone()
+    dropped[..., 0][torch.rand(features.shape[:-1]) < rate] = UNKNOWN
+    return dropped

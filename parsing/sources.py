@@ -1,0 +1,240 @@
+"""What a corpus is parsed from: a text and a parser, or treebank files that hold their trees."""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from structviews.errors import InputError
+from structviews.sentence import ParsedSentence
+
+from . import backends, text
+from .backends import Parser, Unparsed
+
+if TYPE_CHECKING:
+    from .backends.treebank import TreebankSentence
+
+STDIN = "-"
+TREEBANK = "treebank"
+TREEBANK_SUFFIXES = (".conllu", ".ptb", ".mrg")
+LAYOUT_NOTES: dict[text.Layout, str] = {
+    "lines": "this looks like one sentence a line; if it is running text, add --format prose",
+    "prose": "this looks like running text; if it is one sentence a line, add --format lines",
+}
+# The corpus numbers nodes with 16 bits, and a binary tree over n words has 2n - 1 of them.
+MOST_TOKENS = 2**14
+
+
+class Work(Protocol):
+    """Gives the sentences of a shard their trees; it is sent to worker processes."""
+
+    def __call__(self, sentences: Sequence[Any]) -> list[ParsedSentence | Unparsed]:
+        """Trees for sentences of the source, in their order."""
+        ...
+
+    def describe_parser(self) -> dict[str, Any]:
+        """What the manifest says about the parser."""
+        ...
+
+
+class Source(Protocol):
+    """Sentences in order, and how they get their trees.
+
+    Attributes:
+        lines: number of lines of the source, to measure progress by.
+        note: what was guessed about it, to tell the user; may be empty.
+        work: what parses them.
+    """
+
+    lines: int
+    note: str
+    work: Work
+
+    def describe(self) -> dict[str, Any]:
+        """What the sentences are read from and how, as the manifest records it."""
+        ...
+
+    def sentences(self) -> Iterator[Any]:
+        """The sentences from the first, each with ``document``, ``position`` and ``line``."""
+        ...
+
+
+@dataclass(frozen=True)
+class ParseText:
+    """Tokenise and parse raw sentences with the backend at ``target`` (``module:Class``)."""
+
+    target: str
+    tokenised: bool
+    max_tokens: int
+
+    def __call__(self, sentences: Sequence[text.RawSentence]) -> list[ParsedSentence | Unparsed]:
+        words = text.tokens_or_reason([sentence.text for sentence in sentences], tokenised=self.tokenised)
+        words = [too_long(self.max_tokens) if self._is_long(each) else each for each in words]
+        trees = iter(loaded(self.target).parse([each for each in words if not isinstance(each, Unparsed)]))
+        return [each if isinstance(each, Unparsed) else next(trees) for each in words]
+
+    def _is_long(self, words: tuple[str, ...] | Unparsed) -> bool:
+        return not isinstance(words, Unparsed) and len(words) > self.max_tokens
+
+    def describe_parser(self) -> dict[str, Any]:
+        return loaded(self.target).describe()
+
+
+@dataclass(frozen=True)
+class TakeTrees:
+    """Take the trees that the sentences come with."""
+
+    max_tokens: int
+
+    def __call__(self, sentences: Sequence["TreebankSentence"]) -> list[ParsedSentence | Unparsed]:
+        return [self._checked(sentence.sentence) for sentence in sentences]
+
+    def _checked(self, tree: ParsedSentence | Unparsed) -> ParsedSentence | Unparsed:
+        if isinstance(tree, ParsedSentence) and len(tree.tokens) > self.max_tokens:
+            return too_long(self.max_tokens)
+        return tree
+
+    def describe_parser(self) -> dict[str, Any]:
+        return {"name": TREEBANK}
+
+
+def too_long(max_tokens: int) -> Unparsed:
+    """Why a longer sentence is skipped."""
+    return Unparsed(f"more than {max_tokens} tokens")
+
+
+@cache
+def loaded(target: str) -> Parser:
+    """The parser at ``target``, loaded once in a worker process and given one thread.
+
+    Threads share out sums differently, and results must not depend on the number of workers.
+    """
+    parser = backends.load_target(target)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+    return parser
+
+
+def open_source(
+    paths: Sequence[str], *, parser: str, layout: text.Layout | None, tokenised: bool, max_tokens: int
+) -> "TextSource | TreebankSource":
+    """The source that a user names: one text, or the files of a treebank with ``parser="treebank"``.
+
+    Raises:
+        InputError: if the files, the parser and the settings do not go together, or cannot be used.
+    """
+    if parser == TREEBANK:
+        if layout or tokenised:
+            raise InputError("--format and --tokenised are for texts: leave them out with --parser treebank")
+        return TreebankSource([Path(path) for path in paths], max_tokens=max_tokens)
+    if len(paths) != 1:
+        raise InputError(f"{len(paths)} sources ({', '.join(paths)}): a parsed corpus is made from one text")
+    return TextSource(paths[0], parser=parser, layout=layout, tokenised=tokenised, max_tokens=max_tokens)
+
+
+def output_name(source: str) -> str:
+    """The default name of the corpus made from a source, in the current folder."""
+    if source == STDIN:
+        return "corpus.parsed"
+    name = Path(source).name
+    for suffix in (*text.COMPRESSED, ".txt", *TREEBANK_SUFFIXES):
+        name = name.removesuffix(suffix)
+    return f"{name}.parsed"
+
+
+class TextSource:
+    """A text and a parser for it.
+
+    Args:
+        source: path of a text, or ``-`` for standard input.
+        parser: name of a backend.
+        layout: ``lines`` or ``prose``; guessed if None.
+        tokenised: whether the words stand between white space.
+        max_tokens: longer sentences are skipped.
+
+    Raises:
+        InputError: if the text cannot be used (see ``text.survey``) or there is no such parser.
+    """
+
+    def __init__(
+        self, source: str, *, parser: str, layout: text.Layout | None, tokenised: bool, max_tokens: int
+    ) -> None:
+        self.work: Work = ParseText(backends.target(parser), tokenised, checked(max_tokens))
+        if source.endswith(TREEBANK_SUFFIXES):
+            raise InputError(f"{source} is a treebank file: add --parser {TREEBANK}")
+        # Spooled, since it is read more than once; the file goes when this object does.
+        self._spool = spooled_stdin() if source == STDIN else None
+        self.path = Path(self._spool.name if self._spool else source)
+        self.survey = text.survey(self.path, "standard input" if source == STDIN else source)
+        self.lines = self.survey.lines
+        self.layout = layout or self.survey.guess
+        self.note = "" if layout else LAYOUT_NOTES[self.layout]
+        self.tokenised = tokenised
+        self.max_tokens = max_tokens
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "sources": [{"sha256": self.survey.sha256, "bytes": self.survey.bytes}],
+            "settings": {"format": self.layout, "tokenised": self.tokenised, "max_tokens": self.max_tokens},
+            "tokeniser": text.describe_tokeniser(tokenised=self.tokenised),
+        }
+
+    def sentences(self) -> Iterator[text.RawSentence]:
+        return text.read_sentences(self.path, self.layout, tokenised=self.tokenised)
+
+
+class TreebankSource:
+    """Treebank files with their own tokens and trees.
+
+    Args:
+        paths: a ``.conllu`` file, a bracketed file, or one of each over the same sentences.
+        max_tokens: longer sentences are skipped.
+
+    Raises:
+        InputError: if a file cannot be read.
+    """
+
+    def __init__(self, paths: Sequence[Path], *, max_tokens: int) -> None:
+        # The places of sentences are those in the CoNLL-U file, where there is one.
+        self.paths = sorted(paths, key=lambda path: path.suffix != ".conllu")
+        self.work: Work = TakeTrees(checked(max_tokens))
+        self.max_tokens = max_tokens
+        self.note = ""
+        self.surveys = [text.survey(path, str(path)) for path in self.paths]
+        self.lines = self.surveys[0].lines
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "sources": [{"sha256": survey.sha256, "bytes": survey.bytes} for survey in self.surveys],
+            "settings": {"max_tokens": self.max_tokens},
+            "tokeniser": {"name": TREEBANK},
+        }
+
+    def sentences(self) -> Iterator["TreebankSentence"]:
+        from .backends.treebank import read_treebank  # noqa: PLC0415 - nltk is slow to import
+
+        return read_treebank(self.paths)
+
+
+def checked(max_tokens: int) -> int:
+    """``max_tokens``, or InputError if it is not a length that a corpus can hold."""
+    if not 1 <= max_tokens <= MOST_TOKENS:
+        raise InputError(f"--max-tokens {max_tokens}: give a number from 1 to {MOST_TOKENS}")
+    return max_tokens
+
+
+def spooled_stdin() -> Any:
+    """Standard input as a temporary file on disk, which vanishes when it is closed."""
+    try:
+        spool = tempfile.NamedTemporaryFile(prefix="structviews-", suffix=".txt")  # noqa: SIM115 - outlives this call
+        shutil.copyfileobj(sys.stdin.buffer, spool)
+        spool.flush()
+    except OSError as error:
+        raise InputError(
+            f"standard input cannot be kept in {tempfile.gettempdir()} ({error.strerror}): set TMPDIR to a roomier folder"
+        ) from None
+    return spool

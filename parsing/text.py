@@ -1,0 +1,365 @@
+"""Raw text to documents of tokenised sentences, in constant memory.
+
+Two layouts are read. *lines*: one sentence a line, blank lines between documents. *prose*:
+running text, a blank line between paragraphs, two or more between documents.
+"""
+
+import codecs
+import hashlib
+import io
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from structviews.errors import InputError
+
+from .backends import Unparsed
+
+Layout = Literal["lines", "prose"]
+
+# A longer sentence is none: text without line ends, or data.
+MAX_CHARACTERS = 10_000
+# How much of a paragraph is split into sentences at a time.
+PIECE_CHARACTERS = 50_000
+CHUNK_BYTES = 1 << 20
+# Lines that the layout is guessed from, and the share of them with a sentence end inside that
+# makes it prose: below 0.03 in text split by machine, above 0.5 in text wrapped at 72 columns.
+HEAD_LINES = 1000
+PROSE_SHARE = 0.1
+COMPRESSED = (".zst", ".gz")
+
+# Tabs and form feeds are white space in old texts; any other control character is a sign of damage.
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
+CLOSING = "'\")]’”"
+OPENING = "'\"([‘“"
+# A sentence end inside a line, with care for initials and titles (J. Smith, Mr. Smith).
+SENTENCE_END_INSIDE = re.compile(
+    rf"(?<!\b[A-Z])(?<!\b[A-Z][a-z])(?<!\bMrs)[.!?][{re.escape(CLOSING)}]*\s+[{re.escape(OPENING)}]*[A-Z]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RawSentence:
+    """The text of one sentence and its place: ``document`` and ``position`` from 0, ``line`` from 1."""
+
+    document: int
+    position: int
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What one pass over a text shows.
+
+    Attributes:
+        sha256: hash of the text's bytes, after decompression.
+        bytes: number of those bytes.
+        lines: number of its lines.
+        guess: the layout that its head looks like.
+    """
+
+    sha256: str
+    bytes: int
+    lines: int
+    guess: Layout
+
+
+def survey(path: Path, name: str) -> Survey:
+    """Read a text once: hash it, count its lines, check its encoding, guess its layout.
+
+    Args:
+        path: a text file, ``.zst`` or ``.gz`` by its name, or plain.
+        name: what to call it in an error.
+
+    Raises:
+        InputError: if it cannot be read, is not UTF-8, is empty or holds only blank lines.
+    """
+    digest = hashlib.sha256()
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    size = lines = 0
+    blank, ends_line = True, True
+    for chunk in chunks(path, name):
+        pending = len(decoder.getstate()[0])
+        decode(decoder, chunk, name, size - pending, lines + 1)
+        digest.update(chunk)
+        size += len(chunk)
+        lines += chunk.count(b"\n")
+        blank = blank and not chunk.strip()
+        ends_line = chunk.endswith(b"\n")
+    decode(decoder, b"", name, size - len(decoder.getstate()[0]), lines + 1, final=True)
+    if blank:
+        raise InputError(f"{name} {'holds only blank lines' if size else 'is empty'}: give a text with sentences")
+    return Survey(digest.hexdigest(), size, lines + (not ends_line), guess_layout(path))
+
+
+def chunks(path: Path, name: str) -> Iterator[bytes]:
+    """The text's bytes, decompressed."""
+    if not path.exists():
+        raise InputError(f"{name} does not exist: give the path of a text")
+    if path.is_dir():
+        raise InputError(f"{name} is a folder: give the path of a text")
+    try:
+        with open_bytes(path) as stream:
+            while chunk := stream.read(CHUNK_BYTES):
+                yield chunk
+    except OSError as error:
+        raise InputError(
+            f"{name} cannot be read ({' '.join(str(error).split())}): give a whole, readable file"
+        ) from None
+
+
+def decode(
+    decoder: codecs.IncrementalDecoder, chunk: bytes, name: str, start: int, line: int, *, final: bool = False
+) -> None:
+    """Raise InputError at the first byte that is not UTF-8.
+
+    Args:
+        decoder: keeps a character that the chunk before began.
+        chunk: the bytes.
+        name: the text's name.
+        start: offset in the text of the first byte that the decoder has not finished with.
+        line: line that the chunk starts in.
+        final: whether the text ends here.
+    """
+    try:
+        decoder.decode(chunk, final)
+    except UnicodeDecodeError as error:
+        offset = start + error.start
+        line += error.object.count(b"\n", 0, error.start)
+        raise InputError(
+            f"{name}:{line}: not UTF-8 at byte {offset} of the text (0x{error.object[error.start]:02x}): "
+            f"convert it, for example with iconv -f latin1 -t utf-8"
+        ) from None
+
+
+def open_bytes(path: Path) -> pa.NativeFile:
+    """The text as a stream of bytes, decompressed as its name says."""
+    return pa.input_stream(str(path), compression="detect" if path.suffix in COMPRESSED else None)
+
+
+def open_text(path: Path) -> io.TextIOWrapper:
+    """The text as a stream of characters; only a line feed ends a line, and a byte-order mark is dropped."""
+    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="\n")
+
+
+def guess_layout(path: Path) -> Layout:
+    """``prose`` if many of the first lines hold the end of a sentence before their own end."""
+    with open_text(path) as stream:
+        head = [text for _, text in numbered_lines(stream, HEAD_LINES) if text.strip()]
+    inside = sum(bool(SENTENCE_END_INSIDE.search(text)) for text in head)
+    return "prose" if inside > PROSE_SHARE * len(head) else "lines"
+
+
+def read_sentences(path: Path, layout: Layout, *, tokenised: bool) -> Iterator[RawSentence]:
+    """The sentences of a text in order, as raw text.
+
+    Raises:
+        UnicodeDecodeError: if it is not UTF-8 (``survey`` says so better, and first).
+    """
+    with open_text(path) as stream:
+        yield from read_lines(stream) if layout == "lines" else read_prose(stream, tokenised=tokenised)
+
+
+def numbered_lines(stream: io.TextIOWrapper, limit: int | None = None) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers from 1, at most ``limit``; of a very long one only the beginning."""
+    number = 0
+    while (limit is None or number < limit) and (text := stream.readline(MAX_CHARACTERS + 1)):
+        number += 1
+        yield number, text
+        while not text.endswith("\n") and (text := stream.readline(PIECE_CHARACTERS)):
+            pass
+
+
+def read_lines(stream: io.TextIOWrapper) -> Iterator[RawSentence]:
+    """Sentences of a text with one a line and blank lines between documents."""
+    document = position = 0
+    for line, text in numbered_lines(stream):
+        if text.strip():
+            yield RawSentence(document, position, line, text.strip())
+            position += 1
+        elif position:
+            document, position = document + 1, 0
+
+
+def read_prose(stream: io.TextIOWrapper, *, tokenised: bool) -> Iterator[RawSentence]:
+    """Sentences of running text; see the module for its paragraphs and documents."""
+    document = position = blank_lines = 0
+    paragraph = Paragraph(tokenised)
+    for line, text in pieces(stream):
+        if not text.strip():
+            blank_lines += 1
+            sentences = paragraph.take(finished=True)
+        else:
+            if blank_lines > 1 and position:
+                document, position = document + 1, 0
+            blank_lines = 0
+            sentences = paragraph.add(line, text)
+        for sentence_line, sentence in sentences:
+            yield RawSentence(document, position, sentence_line, sentence)
+            position += 1
+    for sentence_line, sentence in paragraph.take(finished=True):
+        yield RawSentence(document, position, sentence_line, sentence)
+        position += 1
+
+
+def pieces(stream: io.TextIOWrapper) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers from 1, a long one in several pieces."""
+    number = 1
+    while text := stream.readline(PIECE_CHARACTERS):
+        yield number, text
+        number += text.endswith("\n")
+
+
+@dataclass
+class Paragraph:
+    """The part of a paragraph that is not yet split into sentences."""
+
+    tokenised: bool
+    text: str = ""
+    starts: list[tuple[int, int]] = field(default_factory=list)  # (offset in text, line), ascending
+
+    def add(self, line: int, text: str) -> list[tuple[int, str]]:
+        """Take a piece in; returns the sentences that are ready as (line, text)."""
+        self.starts.append((len(self.text), line))
+        self.text += text
+        return self.take(finished=False) if len(self.text) > PIECE_CHARACTERS else []
+
+    def take(self, *, finished: bool) -> list[tuple[int, str]]:
+        """Split what is there; the last sentence stays behind unless the paragraph has ended."""
+        spans = split_sentences(self.text, tokenised=self.tokenised)
+        rest = len(self.text)
+        if not finished and spans and rest - spans[-1][0] <= MAX_CHARACTERS:
+            rest = spans.pop()[0]
+        sentences = [(self._line(start), " ".join(self.text[start:end].split())) for start, end in spans]
+        later = [(offset - rest, line) for offset, line in self.starts if offset > rest]
+        self.starts = [(0, self._line(rest)), *later] if rest < len(self.text) else []
+        self.text = self.text[rest:]
+        return sentences
+
+    def _line(self, offset: int) -> int:
+        """The source line of the character at ``offset``."""
+        return self.starts[bisect_right(self.starts, offset, key=itemgetter(0)) - 1][1]
+
+
+def split_sentences(text: str, *, tokenised: bool) -> list[tuple[int, int]]:
+    """Sentences of a text as (start, end) offsets, without the white space around them.
+
+    spaCy's sentence rules, and two of ours for dialogue: a quotation mark or bracket that opens
+    goes with what follows it, and what follows a closing one in lower case goes on
+    (``"Why?" she said.``).
+    """
+    words = words_with_places(text, tokenised=tokenised)
+    marked = [i for i, word in enumerate(words) if i == 0 or (word.starts_sentence and not goes_on(words, i))]
+    begins = [before_opening(words, i) for i in marked]
+    ends = [*begins[1:], len(words)][: len(begins)]
+    return [(words[begin].start, words[end - 1].end) for begin, end in zip(begins, ends, strict=True) if begin < end]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a text with its place, and whether spaCy's rules begin a sentence with it."""
+
+    text: str
+    start: int
+    end: int
+    starts_sentence: bool
+
+
+def words_with_places(text: str, *, tokenised: bool) -> list[Word]:
+    """The words of a text; those of tokenised text stand between white space."""
+    from spacy.tokens import Doc  # noqa: PLC0415
+
+    nlp = english()
+    with nlp.memory_zone():
+        if tokenised:
+            places = [match.span() for match in re.finditer(r"\S+", text)]
+            doc = Doc(nlp.vocab, words=[text[start:end] for start, end in places])
+        else:
+            doc = nlp.make_doc(text)
+            places = [(token.idx, token.idx + len(token)) for token in doc]
+        nlp.get_pipe("sentencizer")(doc)
+        words = []
+        begins = False
+        for token, (start, end) in zip(doc, places, strict=True):
+            begins |= bool(token.is_sent_start)
+            # spaCy may begin a sentence with white space.
+            if not token.is_space:
+                words.append(Word(token.text, start, end, begins))
+                begins = False
+    return words
+
+
+def before_opening(words: Sequence[Word], i: int) -> int:
+    """Where a sentence begins whose first word is ``i``, opening marks included.
+
+    An opening mark touches the word after it, and not the one before.
+    """
+    while i > 1 and words[i - 1].text in OPENING and touches(words, i) and not touches(words, i - 1):
+        i -= 1
+    return i
+
+
+def goes_on(words: Sequence[Word], i: int) -> bool:
+    """Whether word ``i`` continues a sentence after a closing quotation mark or bracket."""
+    return words[i].text[0].islower() and words[i - 1].text in CLOSING
+
+
+def touches(words: Sequence[Word], i: int) -> bool:
+    """Whether there is no white space before word ``i``."""
+    return words[i - 1].end == words[i].start
+
+
+@cache
+def english() -> Any:
+    """spaCy's rules for English: a tokeniser and a sentence splitter, without a model."""
+    import spacy  # noqa: PLC0415 - slow to import, and not needed to read tokenised lines
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    return nlp
+
+
+def tokenise(text: str) -> tuple[str, ...]:
+    """The words of one sentence by spaCy's rules for English."""
+    return tokenise_all([text])[0]
+
+
+def tokenise_all(texts: Iterable[str]) -> list[tuple[str, ...]]:
+    """The words of many sentences; see :func:`tokenise`."""
+    nlp = english()
+    # Without a zone spaCy keeps every word it has ever seen.
+    with nlp.memory_zone():
+        return [tuple(token.text for token in nlp.make_doc(text) if not token.is_space) for text in texts]
+
+
+def tokens_or_reason(texts: Sequence[str], *, tokenised: bool) -> list[tuple[str, ...] | Unparsed]:
+    """The words of each sentence, or why it is not one."""
+    found = [unfit(text) for text in texts]
+    fit = [text for text, reason in zip(texts, found, strict=True) if reason is None]
+    words = iter([tuple(text.split()) for text in fit] if tokenised else tokenise_all(fit))
+    return [next(words) if reason is None else reason for reason in found]
+
+
+def unfit(text: str) -> Unparsed | None:
+    """Why a text cannot be a sentence, if so."""
+    if len(text) > MAX_CHARACTERS:
+        return Unparsed(f"more than {MAX_CHARACTERS:,} characters")
+    if control := CONTROL.search(text):
+        return Unparsed(f"control character U+{ord(control.group()):04X}")
+    return None
+
+
+def describe_tokeniser(*, tokenised: bool) -> dict[str, str]:
+    """Name and version of the tokeniser, as the manifest records them."""
+    if tokenised:
+        return {"name": "whitespace"}
+    return {"name": "spacy.blank('en')", "version": version("spacy")}

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Build the wheel, install it where there is nothing else, and run the main job on a small text
+# with the source tree out of reach.
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh" dev
+empty=$(mktemp -d)
+trap 'rm -rf "$empty"' EXIT
+.venv/bin/python -m build --wheel --outdir "$empty" . > "$empty/build.log" || { cat "$empty/build.log"; exit 1; }
+cp constraints.txt tests/data/story.txt "$empty"
+cd "$empty"
+"$python" -m venv venv
+venv/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt structviews-*.whl
+run() { env -i HOME="$empty" PATH="$empty/venv/bin:/usr/bin:/bin" LANG=C.UTF-8 "$@"; }
+run python -c 'import structviews.parsing, sys; assert structviews.__file__.startswith(sys.prefix), structviews.__file__'
+run structviews parse story.txt
+run structviews train --views dep,const --hidden 16 --words-dim 16 --epochs 2 --held-out 0.3
+head -n 3 story.txt | run structviews encode runs/dep-const -o vectors.npy
+run python -c 'import numpy; assert numpy.load("vectors.npy").shape == (3, 32)'
+echo "the wheel works: $(ls structviews-*.whl), $(du -h structviews-*.whl | cut -f1)"

@@ -1,0 +1,5 @@
+"""``python -m structviews``."""
+
+from structviews.cli import main
+
+main()

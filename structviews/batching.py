@@ -1,0 +1,358 @@
+"""From a parsed corpus, or from sentences, to batches; vectorised from column to tensor.
+
+Shapes: B sentences of a batch, n words of all of them.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import chain, pairwise
+from typing import NamedTuple, Self, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from structviews.cache import ParsedCorpus
+from structviews.sentence import ParsedSentence
+from structviews.trees import TreeBatch, constituency_trees, dependency_trees
+from structviews.vocabulary import Vocabulary
+
+Array = np.ndarray
+T = TypeVar("T")
+# Columns that each kind of structure is built from.
+COLUMNS = {
+    "tokens": ("tokens",),
+    "dependency": ("heads", "dep_height"),
+    "constituency": ("left", "right", "const_height"),
+}
+OPEN_SHARDS = 16
+
+
+class Packing(NamedTuple):
+    """The words of a batch in the order that PyTorch's recurrent layers read.
+
+    Attributes:
+        order: ``(n,)`` words step by step, at each step the longer sentences first.
+        sizes: sentences at each step, on the CPU, as ``PackedSequence`` wants them.
+        sentence: ``(B,)`` where each sentence of the batch is among those sorted by length.
+    """
+
+    order: Tensor
+    sizes: Tensor
+    sentence: Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentences as integers and structure.
+
+    Attributes:
+        ids: ``(n,)`` word ids for each vocabulary, by its channel's name.
+        lengths: ``(B,)`` words of each sentence, on the CPU.
+        document: ``(B,)`` document of each sentence.
+        position: ``(B,)`` index of each sentence in its document.
+        dependency, constituency: the trees, where a view needs them.
+    """
+
+    ids: dict[str, Tensor]
+    lengths: Array
+    document: Tensor
+    position: Tensor
+    dependency: TreeBatch | None = None
+    constituency: TreeBatch | None = None
+    device: torch.device = field(default=torch.device("cpu"))
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @cached_property
+    def offsets(self) -> Tensor:
+        """``(B + 1,)`` where each sentence begins among the words, and the end."""
+        return _tensor(np.concatenate([[0], np.cumsum(self.lengths)])).to(self.device, non_blocking=True)
+
+    @cached_property
+    def packing(self) -> Packing:
+        """The order for recurrent layers."""
+        by_length = np.argsort(-self.lengths, kind="stable")
+        lengths = self.lengths[by_length]
+        sizes = (lengths > np.arange(lengths[0])[:, None]).sum(axis=1)
+        step = np.repeat(np.arange(len(sizes)), sizes)
+        row = np.arange(len(step)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        starts = np.cumsum(self.lengths) - self.lengths
+        order = starts[by_length][row] + step
+        place = np.empty_like(by_length)
+        place[by_length] = np.arange(len(by_length))
+        on_device = [_tensor(a).to(self.device, non_blocking=True) for a in (order, place)]
+        return Packing(on_device[0], _tensor(sizes), on_device[1])
+
+    @property
+    def dependency_trees(self) -> TreeBatch:
+        """The dependency trees.
+
+        Raises:
+            ValueError: if the batch was made without.
+        """
+        return _present(self.dependency, "dependency")
+
+    @property
+    def constituency_trees(self) -> TreeBatch:
+        """The constituency trees.
+
+        Raises:
+            ValueError: if the batch was made without.
+        """
+        return _present(self.constituency, "constituency")
+
+    def to(self, device: torch.device | str) -> Self:
+        """The batch on ``device``."""
+        device = torch.device(device)
+        if device == self.device:
+            return self
+        return replace(
+            self,
+            ids={name: ids.to(device, non_blocking=True) for name, ids in self.ids.items()},
+            document=self.document.to(device, non_blocking=True),
+            position=self.position.to(device, non_blocking=True),
+            dependency=self.dependency.to(device) if self.dependency else None,
+            constituency=self.constituency.to(device) if self.constituency else None,
+            device=device,
+        )
+
+
+def _present(trees: TreeBatch | None, kind: str) -> TreeBatch:
+    if trees is None:
+        raise ValueError(f"the batch has no {kind} trees: name {kind!r} among its needs")
+    return trees
+
+
+class Ragged(NamedTuple):
+    """Lists of different lengths, end to end: ``values (total,)`` and ``offsets (rows + 1,)``."""
+
+    values: Array
+    offsets: Array
+
+    def take(self, rows: Array) -> tuple[Array, Array]:
+        """The values of some rows, end to end, and each row's length."""
+        starts = self.offsets[rows].astype(np.int64)
+        lengths = self.offsets[rows + 1] - starts
+        first = np.cumsum(lengths) - lengths
+        return self.values[np.repeat(starts - first, lengths) + np.arange(lengths.sum())], lengths
+
+
+class Shard(NamedTuple):
+    """One shard's columns as numpy arrays on the memory map, and ids for its words."""
+
+    columns: dict[str, Ragged]
+    ids: dict[str, Array]
+
+
+class CorpusReader:
+    """Batches from a parsed corpus.
+
+    Args:
+        corpus: the corpus.
+        vocabularies: by channel; a batch gets ids for each.
+        needs: structures that the views need (``tokens``, ``dependency``, ``constituency``).
+
+    Raises:
+        InputError: if the corpus lacks trees that are needed.
+    """
+
+    def __init__(self, corpus: ParsedCorpus, vocabularies: dict[str, Vocabulary], needs: Iterable[str]):
+        self.needs = frozenset(needs) | {"tokens"}
+        if "dependency" in self.needs:
+            corpus.require("dependency")
+        if "constituency" in self.needs:
+            corpus.require("constituency")
+        self.corpus = corpus
+        self.vocabularies = vocabularies
+        tables = [corpus.shard(i) for i in range(corpus.n_shards)]
+        self.document = np.concatenate([t["document"].to_numpy() for t in tables])
+        self.position = np.concatenate([t["position"].to_numpy() for t in tables])
+        self._starts = np.concatenate([[0], np.cumsum(corpus.shard_rows)])
+        self._shard = lru_cache(OPEN_SHARDS)(self._load_shard)
+
+    def __len__(self) -> int:
+        return len(self.document)
+
+    def batch(self, rows: Array) -> Batch:
+        """The batch of some sentences, given by ascending index in the corpus."""
+        bounds = np.searchsorted(rows, self._starts)
+        parts = [(self._shard(i), rows[a:b] - self._starts[i]) for i, (a, b) in enumerate(pairwise(bounds)) if b > a]
+
+        def gather(column: str) -> tuple[Array, Array]:
+            taken = [shard.columns[column].take(local) for shard, local in parts]
+            return np.concatenate([v for v, _ in taken]), np.concatenate([n for _, n in taken])
+
+        words = [shard.columns["tokens"].take(local) for shard, local in parts]
+        lengths = np.concatenate([n for _, n in words])
+        ids = {
+            name: np.concatenate([shard.ids[name][w] for (shard, _), (w, _) in zip(parts, words, strict=True)])
+            for name in self.vocabularies
+        }
+        columns = {c: gather(c)[0] for kind in self.needs - {"tokens"} for c in COLUMNS[kind]}
+        return _batch(ids, lengths, self.document[rows], self.position[rows], columns)
+
+    def _load_shard(self, number: int) -> Shard:
+        table = self.corpus.shard(number)
+        columns, ids = {}, {}
+        for name in (c for kind in self.needs for c in COLUMNS[kind]):
+            lists = table[name].combine_chunks()
+            lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
+            values = lists.values
+            if name == "tokens":
+                ids = {channel: v.ids(values.dictionary) for channel, v in self.vocabularies.items()}
+                values = values.indices
+            columns[name] = Ragged(values.to_numpy(), lists.offsets.to_numpy())
+        return Shard(columns, ids)
+
+
+def collate(sentences: Sequence[ParsedSentence], vocabularies: dict[str, Vocabulary], needs: Iterable[str]) -> Batch:
+    """A batch of sentences in memory, each its own document."""
+    lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
+    words = pa.array(list(chain.from_iterable(s.tokens for s in sentences)), pa.string())
+    ids = {name: vocabulary.ids(words) for name, vocabulary in vocabularies.items()}
+    make: dict[str, Callable[[ParsedSentence], Sequence[int]]] = {
+        "heads": lambda s: s.heads,
+        "dep_height": lambda s: s.dependency_heights,
+        "left": lambda s: s.left,
+        "right": lambda s: s.right,
+        "const_height": lambda s: s.constituency_heights,
+    }
+    columns = {
+        c: np.fromiter(chain.from_iterable(map(make[c], sentences)), dtype=np.int64)
+        for kind in set(needs) - {"tokens"}
+        for c in COLUMNS[kind]
+    }
+    return _batch(ids, lengths, np.arange(len(sentences)), np.zeros(len(sentences)), columns)
+
+
+def _batch(ids: dict[str, Array], lengths: Array, document: Array, position: Array, columns: dict[str, Array]) -> Batch:
+    lengths = lengths.astype(np.int64)
+    dependency = constituency = None
+    if "heads" in columns:
+        dependency = dependency_trees(columns["heads"], columns["dep_height"], lengths)
+    if "left" in columns:
+        constituency = constituency_trees(columns["left"], columns["right"], columns["const_height"], lengths)
+    return Batch(
+        ids={name: _tensor(values) for name, values in ids.items()},
+        lengths=lengths,
+        document=_tensor(document.astype(np.int64)),
+        position=_tensor(position.astype(np.int64)),
+        dependency=dependency,
+        constituency=constituency,
+    )
+
+
+def held_out(documents: Array, seed: int, fraction: float) -> Array:
+    """Which sentences are for validation: a seeded hash of their document decides.
+
+    Adding documents to a corpus leaves the others where they were. Where the hash picks none of
+    several documents, the one with the lowest is held out.
+
+    Args:
+        documents: ``(n,)`` document number of each sentence.
+        seed: of the hash.
+        fraction: share of the documents; 0 holds out none.
+
+    Returns:
+        ``(n,)`` bool.
+    """
+    unique, inverse = np.unique(documents, return_inverse=True)
+    hashes = _mix(unique.astype(np.uint64) + _mix(np.array([seed], dtype=np.uint64)))
+    chosen = hashes < np.uint64(min(int(fraction * 2**64), 2**64 - 1))
+    if fraction > 0 and len(unique) > 1 and not chosen.any():
+        chosen[hashes.argmin()] = True
+    return chosen[inverse]
+
+
+def _mix(x: Array) -> Array:
+    """The finaliser of splitmix64: every input bit moves every output bit."""
+    with np.errstate(over="ignore"):
+        x = x + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def epoch_batches(rows: Array, size: int, seed: int, epoch: int) -> list[Array]:
+    """An epoch's batches: consecutive sentences, boundaries moved by a random offset, shuffled.
+
+    The sentences of a batch keep their order, since they are one another's contexts; the first
+    sentences, before the offset, are a batch of their own with those left over at the end.
+
+    Args:
+        rows: ``(n,)`` ascending indices of the training sentences.
+        size: sentences a batch; a corpus with fewer is one batch.
+        seed, epoch: decide the offset and the order.
+    """
+    if len(rows) <= size:
+        return [rows]
+    rng, offset, n_full = _cut(len(rows), size, seed, epoch)
+    end = offset + n_full * size
+    batches = np.split(rows[offset:end], n_full) if n_full else []
+    rest = np.concatenate([rows[:offset], rows[end:]])
+    if len(rest):
+        batches.append(rest)
+    return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def n_batches(n_rows: int, size: int, seed: int, epoch: int) -> int:
+    """How many batches ``epoch_batches`` makes."""
+    if n_rows <= size:
+        return 1
+    _, _, n_full = _cut(n_rows, size, seed, epoch)
+    return n_full + (n_rows > n_full * size)
+
+
+def _cut(n_rows: int, size: int, seed: int, epoch: int) -> tuple[np.random.Generator, int, int]:
+    """An epoch's random numbers, its offset, and its number of whole batches."""
+    rng = np.random.default_rng([seed, epoch])
+    offset = int(rng.integers(0, size))
+    return rng, offset, (n_rows - offset) // size
+
+
+def prefetch(items: Iterator[T], depth: int = 4) -> Iterator[T]:
+    """The same items, made in a background thread a few ahead; its error is raised here."""
+    ready: queue.Queue = queue.Queue(depth)
+    stop = threading.Event()
+
+    def put(item: object) -> bool:
+        while not stop.is_set():
+            try:
+                ready.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def work() -> None:
+        try:
+            for item in items:
+                if not put((item, None)):
+                    return
+            put((None, StopIteration()))
+        except Exception as error:  # handed to the reader, who raises it
+            put((None, error))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, error = ready.get()
+            if isinstance(error, StopIteration):
+                return
+            if error is not None:
+                raise error
+            yield item
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _tensor(array: Array) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array))

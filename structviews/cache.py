@@ -1,0 +1,396 @@
+"""The parsed corpus on disk: a folder of Arrow IPC files, one row a sentence, and a manifest.
+
+Shards are written first, each whole or not at all; the manifest is written last, so a folder
+with a manifest is a whole corpus. The schema is in ``docs/design.md``.
+"""
+
+import hashlib
+import json
+import os
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc
+
+from structviews.errors import InputError
+from structviews.sentence import ParsedSentence
+
+FORMAT = "structviews parsed corpus"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+JOB = "job.json"
+
+STRINGS = pa.list_(pa.dictionary(pa.int32(), pa.string()))
+NUMBERS = pa.list_(pa.int16())
+SCHEMA = pa.schema(
+    [
+        ("document", pa.int32()),
+        ("position", pa.int32()),
+        ("line", pa.int64()),
+        ("tokens", STRINGS),
+        ("tags", STRINGS),
+        ("heads", NUMBERS),
+        ("relations", STRINGS),
+        ("left", NUMBERS),
+        ("right", NUMBERS),
+        ("labels", STRINGS),
+        ("dep_height", NUMBERS),
+        ("const_height", NUMBERS),
+    ]
+)
+SKIPPED_KEY = b"structviews.skipped"
+SENTENCE_FIELDS = ("tokens", "tags", "heads", "relations", "left", "right", "labels")
+# Every open shard holds a file descriptor, and a large corpus has thousands of shards.
+OPEN_SHARDS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One sentence of a parsed corpus and where it stood in the source.
+
+    Attributes:
+        document: document number in the corpus, from 0.
+        position: index of the sentence in its document in the source, from 0; a skipped sentence
+            leaves a gap.
+        line: line in the source file, from 1.
+        sentence: the words and their trees.
+    """
+
+    document: int
+    position: int
+    line: int
+    sentence: ParsedSentence
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A sentence of the source that is not in the corpus, and why; places as in :class:`Row`."""
+
+    document: int
+    position: int
+    line: int
+    reason: str
+
+
+def shard_name(number: int) -> str:
+    """File name of a shard."""
+    return f"shard-{number:05d}.arrow"
+
+
+def write_shard(folder: Path, number: int, rows: Sequence[Row], skipped: Sequence[Skipped]) -> None:
+    """Write one shard, whole or not at all; equal arguments give equal bytes.
+
+    The skipped sentences travel in the shard's schema metadata, so that the two cannot come apart.
+    """
+    notes = json.dumps([asdict(skip) for skip in skipped])
+    batch = pa.RecordBatch.from_arrays(columns(rows), schema=SCHEMA.with_metadata({SKIPPED_KEY: notes}))
+
+    def write(file: BinaryIO) -> None:
+        with pa.ipc.new_file(file, batch.schema) as writer:
+            writer.write_batch(batch)
+
+    write_whole(folder / shard_name(number), write)
+
+
+def columns(rows: Sequence[Row]) -> list[pa.Array]:
+    """The rows as one Arrow array per field of ``SCHEMA``."""
+    sentences = [row.sentence for row in rows]
+    return [
+        pa.array([row.document for row in rows], pa.int32()),
+        pa.array([row.position for row in rows], pa.int32()),
+        pa.array([row.line for row in rows], pa.int64()),
+        strings([sentence.tokens for sentence in sentences]),
+        strings([sentence.tags for sentence in sentences]),
+        numbers([sentence.heads for sentence in sentences]),
+        strings([sentence.relations for sentence in sentences]),
+        numbers([sentence.left for sentence in sentences]),
+        numbers([sentence.right for sentence in sentences]),
+        strings([sentence.labels for sentence in sentences]),
+        numbers([s.dependency_heights if s.has_dependencies else () for s in sentences]),
+        numbers([s.constituency_heights if s.has_constituents else () for s in sentences]),
+    ]
+
+
+def numbers(lists: Sequence[Sequence[int]]) -> pa.Array:
+    """Lists of small integers as one Arrow array."""
+    return pa.ListArray.from_arrays(offsets(lists), pa.array([n for each in lists for n in each], pa.int16()))
+
+
+def strings(lists: Sequence[Sequence[str]]) -> pa.Array:
+    """Lists of strings as one Arrow array over a dictionary in order of first appearance."""
+    ids: dict[str, int] = {}
+    indices = [ids.setdefault(text, len(ids)) for each in lists for text in each]
+    values = pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(list(ids), pa.string()))
+    return pa.ListArray.from_arrays(offsets(lists), values)
+
+
+def offsets(lists: Sequence[Sequence[Any]]) -> pa.Array:
+    """Where each list starts in the concatenation of all, and the end of the last."""
+    return pa.array(np.cumsum([0, *map(len, lists)]), pa.int32())
+
+
+def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Make ``path`` appear with all its content on disk, or not at all, also over a power cut."""
+    # The process id keeps apart two writers, should a killed one linger while its successor starts.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write JSON with sorted keys, whole or not at all; equal content gives equal bytes."""
+    text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def write_manifest(folder: Path, n_shards: int, job: dict[str, Any]) -> None:
+    """Make the folder a whole corpus: gather what its shards hold and write the manifest.
+
+    Args:
+        folder: where shards ``0 .. n_shards - 1`` are.
+        n_shards: number of shards.
+        job: what made the shards (sources, settings, tokeniser, parser), taken over as it is.
+    """
+    tables = [read_shard(folder / shard_name(number)) for number in range(n_shards)]
+    documents = {document for table in tables for document in pc.unique(table["document"]).to_pylist()}
+    manifest = {
+        **job,
+        "documents": len(documents),
+        "sentences": sum(table.num_rows for table in tables),
+        "tokens": sum(pc.sum(pc.list_value_length(table["tokens"])).as_py() or 0 for table in tables),
+        "has_dependencies": all(has_values(table["heads"]) for table in tables),
+        "has_constituents": all(has_values(table["labels"]) for table in tables),
+        "shards": [describe_shard(folder / shard_name(number), table) for number, table in enumerate(tables)],
+        "skipped": [skip for table in tables for skip in json.loads(table.schema.metadata[SKIPPED_KEY])],
+    }
+    write_json(folder / MANIFEST, {**manifest, "checksum": checksum(manifest)})
+
+
+def has_values(lists: pa.ChunkedArray) -> bool:
+    """Whether every list has something in it."""
+    return pc.all(pc.greater(pc.list_value_length(lists), 0), min_count=0).as_py()
+
+
+def describe_shard(path: Path, table: pa.Table) -> dict[str, Any]:
+    """A shard's entry in the manifest."""
+    return {"name": path.name, "rows": table.num_rows, "bytes": path.stat().st_size, "sha256": file_hash(path)}
+
+
+def checksum(manifest: dict[str, Any]) -> str:
+    """Hash of a manifest's content but for the checksum itself."""
+    content = {key: value for key, value in manifest.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_shard(path: Path) -> pa.Table:
+    """A shard as a memory-mapped table, with one chunk."""
+    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+
+
+class ParsedCorpus:
+    """A whole parsed corpus on disk, opened for reading.
+
+    Opening checks the manifest and the shards' sizes; a shard's checksum is verified the first
+    time it is read.
+
+    Attributes:
+        path: its folder.
+        manifest: what ``manifest.json`` says.
+        fingerprint: hash of the manifest, and so of the whole content.
+        shard_rows: number of sentences of each shard; a shard may have none.
+    """
+
+    def __init__(self, path: Path, manifest: dict[str, Any], fingerprint: str) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.fingerprint = fingerprint
+        self.shard_rows: list[int] = [shard["rows"] for shard in manifest["shards"]]
+        self._starts = list(accumulate(self.shard_rows, initial=0))
+        self._verified: set[int] = set()
+        self._open = lru_cache(OPEN_SHARDS)(self._read_shard)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Open the corpus in the folder ``path``.
+
+        Raises:
+            InputError: if it is not there, not whole, of another format version or damaged.
+        """
+        path = Path(path)
+        text = read_manifest(path)
+        corpus = cls(path, parse_manifest(path, text), hashlib.sha256(text).hexdigest())
+        for shard in corpus.manifest["shards"]:
+            check_size(path / shard["name"], shard["bytes"])
+        return corpus
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __iter__(self) -> Iterator[Row]:
+        for number in range(self.n_shards):
+            yield from rows_of(self.shard(number))
+
+    @property
+    def n_shards(self) -> int:
+        return len(self.shard_rows)
+
+    @property
+    def parser(self) -> dict[str, Any]:
+        """Name, version, settings and model hash of the parser that made the trees."""
+        return self.manifest["parser"]
+
+    @property
+    def has_dependencies(self) -> bool:
+        return self.manifest["has_dependencies"]
+
+    @property
+    def has_constituents(self) -> bool:
+        return self.manifest["has_constituents"]
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """The sentences of the source that are not in the corpus, in order."""
+        return [Skipped(**skip) for skip in self.manifest["skipped"]]
+
+    def require(self, tree: Literal["dependency", "constituency"]) -> None:
+        """Raise InputError unless every sentence has this kind of tree."""
+        if not {"dependency": self.has_dependencies, "constituency": self.has_constituents}[tree]:
+            raise InputError(
+                f"{self.path} has no {tree} trees (parser {self.parser['name']}): "
+                f"choose views without them, or parse the text again with another --parser"
+            )
+
+    def shard(self, number: int) -> pa.Table:
+        """Shard ``number`` as a memory-mapped table of ``SCHEMA``.
+
+        Raises:
+            InputError: if its content is not what was written.
+        """
+        return self._open(number)
+
+    def _read_shard(self, number: int) -> pa.Table:
+        entry = self.manifest["shards"][number]
+        path = self.path / entry["name"]
+        if number not in self._verified:
+            check_size(path, entry["bytes"])
+            if file_hash(path) != entry["sha256"]:
+                raise damaged(path, "its checksum is not the manifest's")
+            self._verified.add(number)
+        return read_shard(path)
+
+    def row(self, index: int) -> Row:
+        """Sentence ``index`` of the corpus (from 0) with its place in the source."""
+        if not 0 <= index < len(self):
+            raise InputError(f"{self.path} has no sentence {index}: it has {len(self)}, numbered from 0")
+        number = bisect_right(self._starts, index) - 1
+        return next(rows_of(self.shard(number).slice(index - self._starts[number], 1)))
+
+    def sentence(self, index: int) -> ParsedSentence:
+        """Sentence ``index`` of the corpus (from 0)."""
+        return self.row(index).sentence
+
+
+def rows_of(table: pa.Table) -> Iterator[Row]:
+    """The rows of a table of ``SCHEMA``."""
+    places = (table[name].to_pylist() for name in ("document", "position", "line"))
+    fields = ((tuple(each) for each in table[name].to_pylist()) for name in SENTENCE_FIELDS)
+    for document, position, line, *sentence in zip(*places, *fields, strict=True):
+        yield Row(document, position, line, ParsedSentence(*sentence))
+
+
+def read_manifest(path: Path) -> bytes:
+    """The manifest's bytes; InputError says why there is none."""
+    if (path / MANIFEST).is_file():
+        return (path / MANIFEST).read_bytes()
+    if (path / JOB).is_file():
+        raise InputError(f"{path} is unfinished: give its `structviews parse` command again to finish it")
+    if path.exists():
+        raise InputError(f"{path} is not a parsed corpus (no {MANIFEST}): make one with `structviews parse`")
+    raise InputError(f"{path} does not exist: make a parsed corpus with `structviews parse`")
+
+
+def parse_manifest(path: Path, text: bytes) -> dict[str, Any]:
+    """The manifest's content, checked."""
+    try:
+        manifest = json.loads(text)
+    except ValueError as error:
+        raise damaged(path / MANIFEST, f"not JSON ({error})") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise InputError(f"{path / MANIFEST} is not the manifest of a parsed corpus: make one with `structviews parse`")
+    version = manifest.get("format_version")
+    if version != FORMAT_VERSION:
+        raise InputError(
+            f"{path / MANIFEST} has format version {version}, this structviews reads {FORMAT_VERSION}: "
+            f"parse the text again to another --out"
+        )
+    if manifest.get("checksum") != checksum(manifest):
+        raise damaged(path / MANIFEST, "its checksum is not that of its content")
+    return manifest
+
+
+def check_size(path: Path, size: int) -> None:
+    """Raise InputError unless the shard is there with the size the manifest gives."""
+    if not path.is_file():
+        raise damaged(path, "the file is missing")
+    if path.stat().st_size != size:
+        raise damaged(path, f"{path.stat().st_size} bytes where the manifest has {size}")
+
+
+def damaged(path: Path, what: str) -> InputError:
+    """The error for a corpus that is not what was written."""
+    return InputError(f"{path} is damaged: {what}; delete {path.parent} and parse the text again, or copy it again")
+
+
+def find_corpus(folder: str | Path = ".") -> Path:
+    """The only ``*.parsed`` folder in ``folder``.
+
+    Raises:
+        InputError: if there is none, or several.
+    """
+    found = sorted(path for path in Path(folder).glob("*.parsed") if path.is_dir())
+    if not found:
+        raise InputError(f"no *.parsed folder in {Path(folder).resolve()}: make one with `structviews parse`")
+    if len(found) > 1:
+        raise InputError(f"several parsed corpora ({', '.join(map(str, found))}): name one with --corpus")
+    return found[0]
+
+
+def new_job(**fields: Any) -> dict[str, Any]:
+    """The head of a manifest: format, version and what makes the corpus."""
+    return {"format": FORMAT, "format_version": FORMAT_VERSION, **fields}
+
+
+def reasons(skipped: Iterable[Skipped]) -> dict[str, int]:
+    """How many sentences were skipped for each reason, the most frequent first."""
+    return dict(Counter(skip.reason for skip in skipped).most_common())

@@ -1,0 +1,117 @@
+"""A run's weights and everything that resuming it needs; no file here can execute code."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from structviews.cache import write_whole
+from structviews.errors import InputError
+
+WEIGHTS = "model.safetensors"
+STATE_FOLDER = "state"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training stands: the next batch to train on, and how many steps were taken."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    finished: bool = False
+
+
+def save_weights(run: Path, model: nn.Module) -> None:
+    """Write ``model.safetensors``, whole or not at all."""
+    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()})
+    write_whole(run / WEIGHTS, lambda file: file.write(content))
+
+
+def load_weights(run: Path, model: nn.Module) -> None:
+    """Read ``model.safetensors`` into a model.
+
+    Raises:
+        InputError: if it is missing, damaged, or of another model.
+    """
+    path = run / WEIGHTS
+    if not path.is_file():
+        raise InputError(f"{path}: no such file: the run has not been trained to a first checkpoint yet")
+    try:
+        with safe_open(path, "pt") as file:
+            model.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118 - not a dict
+    except (SafetensorError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{path}: not the weights of this run's model: {reason}; train it again with --out") from None
+
+
+def save_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, progress: Progress) -> None:
+    """Write all that resuming needs as one file, then drop the one before; a kill leaves one whole."""
+    folder = run / STATE_FOLDER
+    folder.mkdir(exist_ok=True)
+    tensors: dict[str, Tensor] = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    for index, state in optimiser.state_dict()["state"].items():
+        tensors |= {f"optimiser.{index}.{key}": value for key, value in state.items()}
+    tensors["rng.cpu"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["rng.cuda"] = torch.cuda.get_rng_state()
+    notes = {"progress": json.dumps(asdict(progress))}
+    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, metadata=notes)
+    path = folder / f"step-{progress.step:09d}.safetensors"
+    write_whole(path, lambda file: file.write(content))
+    for old in folder.glob("step-*.safetensors"):
+        if old != path:
+            old.unlink()
+
+
+def read_progress(run: Path) -> Progress | None:
+    """Where a run's newest state stands; None if there is none."""
+    path = _newest(run)
+    if path is None:
+        return None
+    with _open(path) as file:
+        return Progress(**json.loads(file.metadata()["progress"]))
+
+
+def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> Progress:
+    """Put model, optimiser and random numbers back where ``save_state`` found them.
+
+    Raises:
+        InputError: if the newest state is damaged, or of another model.
+    """
+    path = _newest(run)
+    if path is None:
+        return Progress()
+    with _open(path) as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        progress = Progress(**json.loads(file.metadata()["progress"]))
+    try:
+        model.load_state_dict({n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")})
+    except RuntimeError as error:
+        raise InputError(f"{path}: of another model: {' '.join(str(error).split())[:200]}") from None
+    states: dict[int, dict[str, Any]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith("optimiser."):
+            _, index, key = name.split(".", 2)
+            states.setdefault(int(index), {})[key] = tensor
+    optimiser.load_state_dict(optimiser.state_dict() | {"state": states})
+    torch.set_rng_state(tensors["rng.cpu"])
+    if "rng.cuda" in tensors and torch.cuda.is_available():
+        torch.cuda.set_rng_state(tensors["rng.cuda"])
+    return progress
+
+
+def _newest(run: Path) -> Path | None:
+    return max((run / STATE_FOLDER).glob("step-*.safetensors"), default=None)
+
+
+def _open(path: Path) -> safe_open:
+    try:
+        return safe_open(path, "pt")
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path}: damaged ({error}): delete it and train again, or give another --out") from None

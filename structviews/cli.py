@@ -1,0 +1,389 @@
+"""The command line: parse flags, call, print."""
+
+import os
+import sys
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from structviews.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from structviews.config import TrainConfig
+
+app = typer.Typer(
+    name="structviews",
+    help="Syntax-aware, multi-view sentence embeddings.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+console = Console()
+errors = Console(stderr=True, highlight=False)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line on stderr and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        errors.print("[red]error:[/red]", end=" ")
+        errors.print(str(error), markup=False, soft_wrap=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        # The reader of our output went away (``| head``): nothing is wrong. Python's own flush of
+        # stdout at exit would complain once more, so it is given somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+class TextFormat(StrEnum):
+    """How sentences are laid out in a text."""
+
+    lines = "lines"
+    prose = "prose"
+
+
+@app.command("parse")
+def parse_text(  # noqa: PLR0917 - an option is a parameter
+    source: Annotated[
+        list[str],
+        typer.Argument(
+            help="A text (.txt, .txt.zst, .gz, - for standard input); with --parser treebank a .conllu file, "
+            "a file of bracketed trees, or both.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Folder to write.", show_default="SOURCE.parsed")
+    ] = None,
+    parser: Annotated[str, typer.Option(help="What gives the trees: builtin, treebank.")] = "builtin",
+    format: Annotated[
+        TextFormat | None,
+        typer.Option(help="One sentence a line, or running text.", show_default="guessed, and said"),
+    ] = None,
+    tokenised: Annotated[bool, typer.Option("--tokenised", help="Words stand between white space.")] = False,
+    workers: Annotated[int, typer.Option(help="Processes; the result is the same for any number.")] = 1,
+    max_tokens: Annotated[int, typer.Option(help="Skip longer sentences.")] = 120,
+) -> None:
+    """Parse a text into a folder with a dependency and a constituency tree for every sentence.
+
+    Stopped at any point, the same command goes on where it was.
+
+    Example: structviews parse corpus.txt --workers 4
+    """
+    from structviews.parsing.pipeline import parse_corpus, summary
+    from structviews.parsing.sources import open_source, output_name
+
+    out = out or Path(output_name(source[0]))
+    try:
+        job = open_source(source, parser=parser, layout=format, tokenised=tokenised, max_tokens=max_tokens)
+        if job.note:
+            errors.print(job.note, markup=False, soft_wrap=True)
+        corpus, already = parse_corpus(job, out, workers=workers, console=errors)
+    except KeyboardInterrupt:
+        errors.print(f"stopped; give the same command again to finish {out}", markup=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+    counts = f"{len(corpus):,} sentences in {corpus.manifest['documents']:,} documents"
+    there = " was there already" if already else ""
+    console.print(f"{out}{there}: {counts}, {summary(corpus)}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("inspect")
+def inspect_corpus(
+    corpus: Annotated[Path, typer.Argument(help="A parsed corpus.", show_default=False)],
+    sentence: Annotated[
+        int | None, typer.Option(help="Draw the trees of this sentence, counted from 0.", show_default=False)
+    ] = None,
+) -> None:
+    """Show what a parsed corpus holds, or draw both trees of one of its sentences.
+
+    Example: structviews inspect corpus.parsed --sentence 7
+    """
+    from structviews.cache import ParsedCorpus
+
+    opened = ParsedCorpus.open(corpus)
+    if sentence is None:
+        from structviews.inspection import overview
+
+        console.print(overview(opened), highlight=False)
+    else:
+        from structviews.parsing.drawing import draw
+
+        console.print(draw(opened.row(sentence), console.width), markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("train")
+def train_views(  # noqa: PLR0917 - an option is a parameter
+    views: Annotated[str, typer.Option(help="Views with commas between, such as dep,const.", show_default=False)] = "",
+    corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the only *.parsed here")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="The run's folder.", show_default="runs/VIEWS")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Settings from a config.toml; flags go before them.", show_default=False)
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Go on with this run; only --epochs and --steps may be given too.", show_default=False),
+    ] = None,
+    objective: Annotated[str | None, typer.Option(help="Objective.", show_default="pairwise")] = None,
+    self_score: Annotated[
+        str | None, typer.Option(help="A sentence's score with itself: masked or zero.", show_default="masked")
+    ] = None,
+    hidden: Annotated[int | None, typer.Option(help="Length of each view's vector.", show_default="600")] = None,
+    words_dim: Annotated[int | None, typer.Option(help="Length of a word vector.", show_default="300")] = None,
+    vocabulary: Annotated[
+        int | None, typer.Option(help="Words learnt, the most frequent ones.", show_default="50000")
+    ] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Sentences in a batch.", show_default="400")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the corpus.", show_default="5")] = None,
+    steps: Annotated[int | None, typer.Option(help="Stop after so many batches.", show_default=False)] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate of Adam.", show_default="0.0005")] = None,
+    clip: Annotated[float | None, typer.Option(help="Largest norm of the gradient.", show_default="5.0")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of everything random.", show_default="1")] = None,
+    held_out: Annotated[
+        float | None, typer.Option(help="Share of the documents for validation.", show_default="0.05")
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="auto, fp32 or bf16; auto is bf16 where that is faster.", show_default="auto")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say steps, memory and hours; train nothing.")] = False,
+) -> None:
+    """Train views of a parsed corpus to agree on which sentences are neighbours.
+
+    Stopped at any point, the same command goes on where it was.
+
+    Example: structviews train --views dep,const --corpus corpus.parsed
+    """
+    from structviews.training import Interrupted, estimate, extend, train
+
+    flags = {
+        "views": [name.strip() for name in views.split(",") if name.strip()] or None,
+        "corpus": str(corpus) if corpus else None,
+        "out": str(out) if out else None,
+        "objective": objective,
+        "self_score": self_score,
+        "hidden": hidden,
+        "words_dim": words_dim,
+        "vocabulary": vocabulary,
+        "batch_size": batch_size,
+        "lr": lr,
+        "clip": clip,
+        "seed": seed,
+        "held_out": held_out,
+        "precision": precision,
+    }
+    if resume:
+        given = [name for name, value in flags.items() if value is not None]
+        if given or config:
+            raise InputError(f"--resume takes the run's own settings: leave out --{(given or ['config'])[0]}")
+        settings = extend(resume, epochs, steps)
+    else:
+        settings = train_settings(config, flags | {"epochs": epochs, "steps": steps})
+    if dry_run:
+        needed = estimate(settings)
+        console.print(
+            f"{needed.steps:,} steps; {needed.parameters:,} parameters, {needed.gigabytes:.2f} GB with gradients and "
+            f"Adam's moments; about {needed.sentences_per_second:,.0f} sentences/s, {needed.hours:.2f} hours",
+            highlight=False,
+            soft_wrap=True,
+        )
+        return
+    try:
+        run = train(settings, errors)
+    except Interrupted as stop:
+        again = "give the same command again to go on"
+        errors.print(f"stopped at step {stop.step}, saved; {again}", highlight=False, soft_wrap=True)
+        raise typer.Exit(128 + stop.signal) from None
+    console.print(str(run), markup=False, highlight=False, soft_wrap=True)
+
+
+def train_settings(config: Path | None, flags: dict[str, Any]) -> "TrainConfig":
+    """Settings from a file, overruled by flags; the corpus is looked for if none is named."""
+    from structviews.cache import find_corpus
+    from structviews.config import TrainConfig, load_config
+
+    given = {name: value for name, value in flags.items() if value is not None}
+    if config:
+        settings = vars(load_config(config)[0]) | given
+        if "views" in given and "out" not in given:
+            del settings["out"]
+        return TrainConfig.from_settings(settings, str(config))
+    if "views" not in given:
+        raise InputError("no views: name two or more with --views, as in --views dep,const")
+    # An unknown view is told before a corpus is looked for.
+    checked = TrainConfig.from_settings({"corpus": ""} | given, "command line")
+    return checked if checked.corpus else replace(checked, corpus=str(find_corpus()))
+
+
+@app.command("encode")
+def encode_sentences(
+    run: Annotated[Path, typer.Argument(help="A run's folder, as made by train.", show_default=False)],
+    source: Annotated[Path | None, typer.Argument(help="One sentence a line.", show_default="standard input")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="File to write.", show_default="standard output")
+    ] = None,
+    tokenised: Annotated[bool, typer.Option("--tokenised", help="Words stand between white space.")] = False,
+    batch_size: Annotated[int, typer.Option(help="Sentences encoded together.")] = 256,
+) -> None:
+    """Encode sentences, one a line, as a numpy array with one row each.
+
+    Example: structviews encode runs/dep-const < sentences.txt > vectors.npy
+    """
+    import io
+
+    import numpy as np
+    from rich.progress import Progress
+
+    from structviews.cache import write_whole
+    from structviews.embedder import Embedder
+
+    if out is None and sys.stdout.isatty():
+        raise InputError("the vectors are binary: send them to a file with --out vectors.npy or > vectors.npy")
+    lines = read_lines(source)
+    embedder = Embedder.load(run)
+    with Progress(console=errors) as progress:
+        task = progress.add_task("encoding", total=len(lines))
+        vectors = embedder.encode(
+            [line.split() for line in lines] if tokenised else lines,
+            batch_size,
+            lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    buffer = io.BytesIO()
+    np.save(buffer, vectors)
+    if out is None:
+        sys.stdout.buffer.write(buffer.getbuffer())
+    else:
+        write_whole(out, lambda file: file.write(buffer.getbuffer()))
+
+
+def read_lines(source: Path | None) -> list[str]:
+    """The lines of a text file, or of standard input; none may be blank."""
+    name = str(source) if source else "standard input"
+    try:
+        content = source.read_bytes() if source else sys.stdin.buffer.read()
+        lines = content.decode("utf-8").splitlines()
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}: not UTF-8 at byte {error.start}: convert it to UTF-8") from None
+    if not lines:
+        raise InputError(f"{name}: empty: give one sentence a line")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            raise InputError(f"{name}:{number}: a blank line: each line is a sentence and becomes a row")
+    return lines
+
+
+@app.command("eval")
+def evaluate_runs(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders, as made by train.", show_default=False)],
+    senteval: Annotated[Path, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.")],
+    tasks: Annotated[str, typer.Option(help="Tasks with commas between, such as MR,SUBJ; all if not given.")] = "",
+    partial: Annotated[bool, typer.Option("--partial", help="Score incomplete task files too, marked with *.")] = False,
+) -> None:
+    """Score runs on SentEval's tasks, keep the scores in RUN/results.json, and print the table.
+
+    Example: structviews eval runs/dep-const --senteval senteval --tasks MR,SUBJ,TREC,SICK-R
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from structviews.embedder import Embedder
+    from structviews.evaluation.results import save_results
+    from structviews.evaluation.suite import evaluate
+    from structviews.evaluation.tables import run_views
+    from structviews.evaluation.tasks import TASKS, check_tasks
+
+    names = list(dict.fromkeys(name.strip() for name in tasks.split(",") if name.strip())) or list(TASKS)
+    check_tasks(names)
+    for run in runs:
+        run_views(run)
+    scored = 0
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=errors) as progress:
+        for run in runs:
+            bar = progress.add_task(f"{run.name}: loading", total=len(names))
+            encode = Embedder.load(run).encode
+
+            def show(stage: str, bar: "TaskID" = bar, run: Path = run) -> None:
+                progress.update(bar, description=f"{run.name}: {stage}")
+
+            for name in names:
+                # Saved task by task, so that an interruption loses one.
+                results = evaluate(encode, [name], senteval, allow_partial=partial, progress=show)
+                save_results(run, results)
+                scored += len(results["tasks"])
+                progress.advance(bar)
+            show("done")
+    print_scores(runs, "rich")
+    if not scored:
+        raise typer.Exit(2)
+
+
+class TableFormat(StrEnum):
+    """Formats of ``structviews table``."""
+
+    rich = "rich"
+    md = "md"
+    csv = "csv"
+
+
+@app.command("table")
+def table_of_runs(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders; each becomes a row.", show_default=False)],
+    format: Annotated[TableFormat, typer.Option(help="How to print the table.")] = TableFormat.rich,
+) -> None:
+    """Print the scores of runs, one row per view pair.
+
+    Example: structviews table runs/* --format md
+    """
+    print_scores(runs, format)
+
+
+def print_scores(runs: list[Path], format: str) -> None:
+    """The table on stdout; with csv the notes go to stderr."""
+    from structviews.evaluation.tables import as_csv, as_markdown, as_rich, score_table
+
+    table = score_table(runs)
+    if format == "md":
+        print(as_markdown(table), end="")
+        return
+    if format == "csv":
+        print(as_csv(table), end="")
+    else:
+        console.print(*as_rich(table, console.width), sep="\n")
+    for note in table.notes:
+        (errors if format == "csv" else console).print(note, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("demo")
+def demonstrate(
+    folder: Annotated[Path, typer.Option("-o", "--out", help="Work folder; made if need be.")] = Path(
+        "structviews-demo"
+    ),
+) -> None:
+    """Compare four pairs of views on the documentation of Python itself, with no data and no network.
+
+    Takes some minutes on two cores. Stopped at any point, the same command goes on where it was.
+
+    Example: structviews demo
+    """
+    from structviews.demo.run import run_demo
+
+    try:
+        run_demo(folder, console)
+    except KeyboardInterrupt:
+        errors.print("stopped; give the same command again to go on", markup=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+
+
+if __name__ == "__main__":
+    main()

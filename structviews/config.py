@@ -1,0 +1,198 @@
+"""Settings of a training run: checked, written to ``config.toml``, read back."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+from structviews import objectives, views
+from structviews.cache import ParsedCorpus, write_whole
+from structviews.device import PRECISIONS
+from structviews.errors import InputError
+from structviews.objectives.pairwise import SELF_SCORES
+
+CONFIG = "config.toml"
+# The table of config.toml that says what the corpus was; not a setting.
+PARSED = "parsed"
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that decides what is trained.
+
+    Attributes:
+        corpus: folder of the parsed corpus.
+        views: names of the views; one may stand twice.
+        out: the run's folder; ``runs/`` and the views' names by default.
+        objective: name of the objective.
+        context: how far apart in a document two sentences are one another's context.
+        self_score: what an anchor's score with itself is (``masked`` or ``zero``).
+        hidden: length of each view's vector.
+        words_dim: length of a word vector.
+        vocabulary: how many words are learnt, the most frequent ones.
+        batch_size: consecutive sentences in a batch.
+        epochs: passes over the corpus.
+        steps: stop after so many batches, if the epochs are not over before; 0 for no such limit.
+        lr: learning rate of Adam.
+        clip: largest norm of a channel's gradient.
+        seed: of everything random.
+        precision: ``fp32``, ``bf16``, or ``auto``: bf16 where the machine gains from it.
+        held_out: share of the documents that validation gets.
+        validate_every: steps between validations; the end of training always has one.
+        log_every: steps between lines of the log.
+        checkpoint_minutes: time between checkpoints; an interruption always leaves one.
+    """
+
+    corpus: str
+    views: tuple[str, ...]
+    out: str = ""
+    objective: str = "pairwise"
+    context: int = 1
+    self_score: str = "masked"
+    hidden: int = 600
+    words_dim: int = 300
+    vocabulary: int = 50_000
+    batch_size: int = 400
+    epochs: int = 5
+    steps: int = 0
+    lr: float = 5e-4
+    clip: float = 5.0
+    seed: int = 1
+    precision: str = "auto"
+    held_out: float = 0.05
+    validate_every: int = 500
+    log_every: int = 10
+    checkpoint_minutes: float = 10.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "views", tuple(self.views))
+        object.__setattr__(self, "lr", float(self.lr))
+        object.__setattr__(self, "out", self.out or f"runs/{'-'.join(self.views)}")
+        for name in self.views:
+            if name not in views.names():
+                raise InputError(f"unknown view {name!r}: the views are {', '.join(views.names())}")
+        if self.objective not in objectives.names():
+            raise InputError(f"unknown objective {self.objective!r}: one of {', '.join(objectives.names())}")
+        _one_of("precision", self.precision, PRECISIONS)
+        _one_of("self_score", self.self_score, SELF_SCORES)
+        for name in ("context", "hidden", "words_dim", "vocabulary", "epochs", "validate_every", "log_every"):
+            _at_least(name, getattr(self, name), 1)
+        _at_least("batch_size", self.batch_size, 2)
+        _at_least("steps", self.steps, 0)
+        _at_least("seed", self.seed, 0)
+        for name in ("lr", "clip", "checkpoint_minutes"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise InputError(f"{name} = {getattr(self, name)}: give a number above 0")
+        if not 0 <= self.held_out < 1:
+            raise InputError(f"held_out = {self.held_out}: give a share of the documents, from 0 to below 1")
+
+    @property
+    def objective_options(self) -> dict[str, str]:
+        """What the objective's constructor is given."""
+        return {"self_score": self.self_score}
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any], place: str) -> Self:
+        """From names and values, as a TOML file or flags give them.
+
+        Args:
+            settings: the table ``[parsed]`` of a run's file is passed over.
+            place: file that they are from, for messages.
+
+        Raises:
+            InputError: for an unknown name, a missing one, or a value of the wrong type.
+        """
+        known = {f.name: f.type for f in fields(cls)}
+        settings = {name: value for name, value in settings.items() if name != PARSED}
+        for name, value in settings.items():
+            if name not in known:
+                raise InputError(f"{place}: unknown setting {name!r}: the settings are {', '.join(known)}")
+            if not _fits(value, known[name]):
+                raise InputError(f"{place}: {name} = {value!r} is not of type {_type_name(known[name])}")
+        for name in ("corpus", "views"):
+            if name not in settings:
+                raise InputError(f"{place}: the setting {name!r} is missing")
+        return cls(**settings)
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What a run was trained on, so that it can be told whether something else fits.
+
+    Attributes:
+        fingerprint: hash of the corpus' manifest.
+        parser: the parser's own description.
+        tokeniser: the tokeniser's.
+    """
+
+    fingerprint: str = ""
+    parser: dict[str, Any] = field(default_factory=dict)
+    tokeniser: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, corpus: ParsedCorpus) -> Self:
+        return cls(corpus.fingerprint, corpus.parser, corpus.manifest["tokeniser"])
+
+
+def save_config(run: Path, config: TrainConfig, parsed: Parsed) -> None:
+    """Write ``config.toml``."""
+    # Tuples are arrays in TOML. Written here because a training machine needs no package for it:
+    # TOML's strings, numbers, booleans and arrays are JSON's.
+    text = _toml(asdict(config) | {PARSED: asdict(parsed)})
+    write_whole(run / CONFIG, lambda file: file.write(text.encode("utf-8")))
+
+
+def load_config(path: Path) -> tuple[TrainConfig, Parsed]:
+    """Read a ``config.toml``, of a run (with what it was trained on) or written by hand.
+
+    Raises:
+        InputError: if it cannot be read, is not TOML, or has unknown or wrong settings.
+    """
+    try:
+        settings = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}: give a configuration that train wrote") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not TOML: {error}") from None
+    return TrainConfig.from_settings(settings, str(path)), Parsed(**settings.get(PARSED, {}))
+
+
+def load_run(run: Path) -> tuple[TrainConfig, Parsed]:
+    """The configuration of a run's folder.
+
+    Raises:
+        InputError: if it is not a run's folder.
+    """
+    if not (run / CONFIG).is_file():
+        raise InputError(f"{run}: not a run: it has no {CONFIG}; give a folder that structviews train made")
+    return load_config(run / CONFIG)
+
+
+def _toml(table: Mapping[str, Any], name: str = "") -> str:
+    lines = [f"{key} = {json.dumps(value)}\n" for key, value in table.items() if not isinstance(value, dict)]
+    text = (f"\n[{name}]\n" if name else "") + "".join(lines)
+    return text + "".join(_toml(v, f"{name}.{k}".lstrip(".")) for k, v in table.items() if isinstance(v, dict))
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind in (int, str):
+        return type(value) is kind
+    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+
+
+def _type_name(kind: Any) -> str:
+    return {int: "whole number", float: "number", str: "text"}.get(kind, "list of texts")
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InputError(f"unknown {name} {value!r}: one of {', '.join(known)}")
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise InputError(f"{name} = {value}: give at least {least}")

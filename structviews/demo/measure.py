@@ -1,0 +1,111 @@
+"""What the demo measures on held-out documents, and its table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from structviews.evaluation.intervals import Proportion
+from structviews.evaluation.probing import Probe, length_classes, probe, top_constituent_classes
+from structviews.evaluation.retrieval import CANDIDATES, cosine_scores, neighbour_trials, pairwise_scores, recall
+from structviews.sentence import ParsedSentence
+
+UNTRAINED = "untrained bag of words"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table."""
+
+    name: str
+    dim: int
+    recall: Proportion
+    length: Probe
+    constituents: Probe
+
+
+class Yardstick:
+    """The held-out sentences with the questions that every row of the table answers.
+
+    Args:
+        sentences: the ``n`` held-out sentences, with constituency trees, in the order of the corpus.
+        documents: (n,) document of each.
+        positions: (n,) position of each in its document.
+        seed: of the candidates that are drawn.
+
+    Raises:
+        InputError: if there are too few sentences or documents.
+    """
+
+    def __init__(
+        self,
+        sentences: Sequence[ParsedSentence],
+        documents: NDArray[np.integer],
+        positions: NDArray[np.integer],
+        seed: int = 0,
+    ) -> None:
+        self.sentences = sentences
+        self.documents = documents
+        self.positions = positions
+        self.trials = neighbour_trials(documents, positions, [s.tokens for s in sentences], seed=seed)
+        self.length_classes = length_classes(sentences)
+        self.constituent_classes = top_constituent_classes(sentences)
+
+    def measure_views(self, name: str, views: Sequence[NDArray[np.floating]]) -> Row:
+        """Measure a trained model: neighbours by its objective's score, probes on its views side by side.
+
+        Args:
+            name: of the row.
+            views: two or more (n, d) arrays, the vectors of the held-out sentences.
+        """
+        return self.row(name, np.concatenate(views, axis=1), pairwise_scores(views, self.trials))
+
+    def measure_untrained(self, dim: int, seed: int = 0) -> Row:
+        """Measure the mean of random word vectors; neighbours by cosine."""
+        vectors = random_bag([sentence.tokens for sentence in self.sentences], dim, seed)
+        return self.row(UNTRAINED, vectors, cosine_scores(vectors, self.trials))
+
+    def row(self, name: str, vectors: NDArray[np.floating], scores: NDArray[np.floating]) -> Row:
+        """Put the measures of (n, d) vectors and (trials, candidates) scores together."""
+        return Row(
+            name,
+            vectors.shape[1],
+            recall(scores, self.trials.documents),
+            probe(vectors, self.length_classes, self.documents),
+            probe(vectors, self.constituent_classes, self.documents),
+        )
+
+
+def random_bag(texts: Sequence[Sequence[str]], dim: int, seed: int = 0) -> NDArray[np.float32]:
+    """Mean of a random normal vector per word form; (n, dim). All that is known is which words are shared."""
+    ids: dict[str, int] = {}
+    words = np.array([ids.setdefault(word, len(ids)) for words in texts for word in words])
+    table = np.random.default_rng(seed).standard_normal((len(ids), dim), dtype=np.float32)
+    lengths = np.array([len(words) for words in texts])
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    return np.add.reduceat(table[words], starts, axis=0) / lengths[:, None]
+
+
+def result_table(rows: Sequence[Row]) -> Table:
+    """Lay the rows out with counts and intervals; the last line is what chance or the majority gives."""
+    first = rows[0]
+    table = Table(
+        title="Held-out documents: per cent, with 95 % intervals over documents",
+        caption=f"chance: 1 in {CANDIDATES} for the neighbour; for the probes, always the most frequent class",
+    )
+    table.add_column("views")
+    table.add_column("dim", justify="right", no_wrap=True)
+    for heading, found in (
+        (f"next sentence\namong {CANDIDATES}\nrecall@1", first.recall),
+        ("probe:\nlength\naccuracy", first.length.accuracy),
+        ("probe: top\nconstituents\naccuracy", first.constituents.accuracy),
+    ):
+        table.add_column(f"{heading}\nn = {found.count:,}", justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(row.name, str(row.dim), *map(str, (row.recall, row.length.accuracy, row.constituents.accuracy)))
+    table.add_section()
+    chance = f"{100 / CANDIDATES:.1f}"
+    table.add_row("chance", "", chance, f"{first.length.majority}", f"{first.constituents.majority}")
+    return table

@@ -1,0 +1,30 @@
+"""What the machine can do."""
+
+import torch
+
+from structviews.errors import InputError
+
+PRECISIONS = ("auto", "fp32", "bf16")
+
+
+def best_device() -> torch.device:
+    """The GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def gains_from_half(device: torch.device) -> bool:
+    """Whether the device multiplies bf16 matrices in hardware; elsewhere it only loses precision."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return any(getattr(torch.cpu, name, bool)() for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
+
+
+def half_precision(precision: str, device: torch.device) -> bool:
+    """Whether to compute in bf16.
+
+    Raises:
+        InputError: for a precision that is not one of ``PRECISIONS``.
+    """
+    if precision not in PRECISIONS:
+        raise InputError(f"unknown precision {precision!r}: one of {', '.join(PRECISIONS)}")
+    return precision == "bf16" or (precision == "auto" and gains_from_half(device))

@@ -1,0 +1,158 @@
+"""The table of runs: one row per view pair, one column per task."""
+
+import csv
+import io
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table as RichTable
+
+from structviews.errors import InputError
+from structviews.evaluation.results import load_results, model_checksum
+from structviews.evaluation.tasks import STS_SETS, TASKS
+
+MISSING = "-"
+FIXED = ("run", "views", "dim")
+LEGEND = (
+    "accuracy in percent; MRPC accuracy/F1; SICK-R and STS-B Pearson x 100, supervised; "
+    "STS12-STS16 Pearson x 100 of cosines, unweighted mean over the year's data sets"
+)
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """Scores of several runs, ready to print.
+
+    Attributes:
+        header: names of the columns: run, views, dimension, tasks.
+        rows: one for each run; ``-`` where there is no score, ``*`` after a score on part of a task.
+        notes: what the numbers are, and why each missing one is missing.
+    """
+
+    header: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+
+
+def score_table(runs: Sequence[Path]) -> ScoreTable:
+    """Read the runs' ``config.toml`` and ``results.json`` into a table.
+
+    Raises:
+        InputError: if a folder is not a run, or one of its files cannot be read.
+    """
+    views = [run_views(run) for run in runs]
+    results = [_current_results(run) for run in runs]
+    asked = {name for result in results if result for name in (*result["tasks"], *result["unavailable"])}
+    tasks = [name for name in TASKS if name in asked]
+    rows = [
+        [_name(run), ",".join(names), _dimension(result), *(_cell(name, result) for name in tasks)]
+        for run, names, result in zip(runs, views, results, strict=True)
+    ]
+    notes = [LEGEND] if tasks else []
+    for run, result in zip(runs, results, strict=True):
+        notes += _notes(run, result, tasks)
+    return ScoreTable([*FIXED, *tasks], rows, list(dict.fromkeys(notes)))
+
+
+def run_views(run: Path) -> list[str]:
+    """The views of a run, from its ``config.toml``.
+
+    Raises:
+        InputError: if there is no such file, it is not TOML, or has no list ``views``.
+    """
+    path = Path(run) / "config.toml"
+    try:
+        views = tomllib.loads(path.read_text(encoding="utf-8")).get("views")
+    except OSError:
+        raise InputError(f"{run}: not a run folder, it has no config.toml; give one that train made") from None
+    except ValueError as error:
+        raise InputError(f"{path}: not TOML ({error}); restore the file or train again") from None
+    if not isinstance(views, list) or not all(isinstance(view, str) for view in views):
+        raise InputError(f"{path}: views is {views!r}, not a list of names; restore the file or train again")
+    return views
+
+
+def as_rich(table: ScoreTable, width: int) -> list[RichTable]:
+    """The table for a terminal of ``width`` characters: several, each with some of the tasks, where one is too wide.
+
+    The notes are printed below it.
+    """
+    widths = [max(map(len, column)) + 3 for column in zip(table.header, *table.rows, strict=True)]
+    parts: list[list[int]] = [[]]
+    for column in range(len(FIXED), len(table.header)):
+        if parts[-1] and sum(widths[i] for i in (*range(len(FIXED)), *parts[-1], column)) + 1 > width:
+            parts.append([])
+        parts[-1].append(column)
+    return [_rich_part(table, [*range(len(FIXED)), *part]) for part in parts]
+
+
+def _rich_part(table: ScoreTable, columns: list[int]) -> RichTable:
+    rich = RichTable()
+    for i in columns:
+        rich.add_column(table.header[i], justify="left" if i < 2 else "right", no_wrap=True)
+    for row in table.rows:
+        rich.add_row(*(row[i] for i in columns))
+    return rich
+
+
+def as_markdown(table: ScoreTable) -> str:
+    """The table and its notes in Markdown."""
+    rule = ["---" if i < 2 else "--:" for i in range(len(table.header))]
+    lines = ["| " + " | ".join(row) + " |" for row in (table.header, rule, *table.rows)]
+    return "\n".join([*lines, "", *(f"- {note}" for note in table.notes)]) + "\n"
+
+
+def as_csv(table: ScoreTable) -> str:
+    """The table as comma-separated values, without its notes."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([table.header, *table.rows])
+    return text.getvalue()
+
+
+def _current_results(run: Path) -> dict[str, Any] | None:
+    """The run's results, unless they were made with other weights than it has now."""
+    results = load_results(run)
+    trained_since = results and (Path(run) / "model.safetensors").exists() and results["model"] != model_checksum(run)
+    return None if trained_since else results
+
+
+def _name(run: Path) -> str:
+    return Path(run).resolve().name
+
+
+def _dimension(result: dict[str, Any] | None) -> str:
+    return str(result["dim"]) if result and "dim" in result else MISSING
+
+
+def _cell(task: str, result: dict[str, Any] | None) -> str:
+    if not result or task not in result["tasks"]:
+        return MISSING
+    entry = result["tasks"][task]
+    scores = entry["scores"]
+    if task in STS_SETS:
+        text = f"{100 * scores['pearson mean']:.1f}"
+    elif "pearson" in scores:
+        text = f"{100 * scores['pearson']:.1f}"
+    else:
+        text = "/".join(f"{scores[metric]:.1f}" for metric in ("accuracy", "f1") if metric in scores)
+    return text + "*" * bool(entry["partial"])
+
+
+def _notes(run: Path, result: dict[str, Any] | None, tasks: Sequence[str]) -> list[str]:
+    """Why scores of one run are missing or marked."""
+    if not result:
+        return [f"{_name(run)}: this model is not evaluated; run: structviews eval {run} --senteval DIR"]
+    notes = []
+    missing = [name for name in tasks if name not in result["tasks"]]
+    notes += [f"{name} unavailable: {result['unavailable'][name]}" for name in missing if name in result["unavailable"]]
+    left = [name for name in missing if name not in result["unavailable"]]
+    if left:
+        command = f"structviews eval {run} --senteval DIR --tasks {','.join(left)}"
+        notes.append(f"{_name(run)}: {', '.join(left)} not evaluated; run: {command}")
+    for name in tasks:
+        for file, counts in result["tasks"].get(name, {"partial": {}})["partial"].items():
+            notes.append(f"{name}*: scored on part of the task, {file} has {counts}")
+    return notes

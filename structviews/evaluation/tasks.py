@@ -1,0 +1,335 @@
+"""Readers of SentEval's task folders (Conneau and Kiela, 2018).
+
+SentEval's download script tokenises every file (PTB or Moses tokens, apart with spaces) and its readers
+split them on white space. So do these: every sentence here is a tuple of the task's own tokens.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from structviews.errors import InputError
+
+Tokens = tuple[str, ...]
+Kind = Literal["classification", "relatedness", "similarity"]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """``n`` sentences, or pairs of sentences, and what they should be given.
+
+    Attributes:
+        first: ``n`` sentences.
+        second: ``n`` sentences, or empty where an example is a single sentence.
+        targets: (n,) int64 classes from 0, or float64 gold scores.
+    """
+
+    first: tuple[Tokens, ...]
+    second: tuple[Tokens, ...]
+    targets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task as its files have it.
+
+    Attributes:
+        name: such as ``SICK-R``.
+        kind: ``classification``, ``relatedness`` (supervised scores) or ``similarity`` (unsupervised).
+        splits: ``all``, or ``train`` and ``test``, or ``train``, ``dev`` and ``test``; for similarity the
+            data sets of the year.
+        checksums: SHA-256 of every file, by its path in the folder.
+        partial: files that hold fewer examples than published, each with its counts; only filled when
+            incomplete tasks were asked for.
+        metrics: what a classification task is scored by.
+    """
+
+    name: str
+    kind: Kind
+    splits: dict[str, Examples]
+    checksums: dict[str, str]
+    partial: dict[str, str]
+    metrics: tuple[str, ...] = ("accuracy",)
+
+
+@dataclass
+class _Folder:
+    """A SentEval folder; remembers what was read from it."""
+
+    path: Path
+    allow_partial: bool
+    checksums: dict[str, str] = field(default_factory=dict)
+    partial: dict[str, str] = field(default_factory=dict)
+
+    def lines(self, name: str, encoding: str = "utf-8-sig") -> list[str]:
+        """The lines of a file; only a newline ends a line, whatever Unicode says. A carriage return stays."""
+        path = self.path / name
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path}: {(error.strerror or 'cannot be read').lower()}; add the file") from None
+        self.checksums[name] = hashlib.sha256(data).hexdigest()
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise InputError(f"{path}:{line}: byte {error.start} is not UTF-8; convert the file") from None
+        if "\0" in text:
+            line = text.count("\n", 0, text.index("\0")) + 1
+            raise InputError(f"{path}:{line}: a zero byte, so not text in {encoding}; convert the file")
+        lines = text.split("\n")
+        return lines if lines[-1] else lines[:-1]
+
+    def rows(self, name: str, columns: int, header: bool = False) -> Iterator[tuple[str, list[str]]]:
+        """The tab-separated rows of a file, each with its place, ``file:line``."""
+        for number, line in enumerate(self.lines(name), 1):
+            place = f"{self.path / name}:{number}"
+            row = line.split("\t")
+            if len(row) < columns:
+                raise InputError(f"{place}: {len(row)} tab-separated columns of {columns}; mend or remove the line")
+            if number > 1 or not header:
+                yield place, row
+
+    def check_complete(self, name: str, examples: int) -> None:
+        """Refuse a file that was cut short. Copies in circulation differ by a few lines, so 1 % is allowed."""
+        published = PUBLISHED[name]
+        if not examples:
+            raise InputError(f"{self.path / name}:1: no examples; fetch the whole file")
+        if examples >= 0.99 * published:
+            return
+        counts = f"{examples:,} of {published:,} examples"
+        if not self.allow_partial:
+            raise InputError(
+                f"{self.path / name}:{len(self.lines(name))}: the file ends after {counts}; fetch the whole file, "
+                "or score what there is with --partial"
+            )
+        self.partial[name] = counts
+
+
+def read_task(name: str, folder: Path, allow_partial: bool = False) -> Task:
+    """Read the task ``name`` (one of ``TASKS``) from a folder in SentEval's layout.
+
+    Args:
+        name: the task.
+        folder: the directory that holds ``MR/``, ``STS/`` and so on.
+        allow_partial: accept files with fewer examples than published, noting them in ``Task.partial``.
+
+    Raises:
+        InputError: for an unknown task, or a file that is missing, cut short, misaligned, wrongly encoded
+            or has an impossible label; the message names file and line.
+    """
+    check_tasks([name])
+    return TASKS[name](name, _Folder(Path(folder), allow_partial))
+
+
+def check_tasks(tasks: Sequence[str]) -> None:
+    """Raise InputError unless every name is a known task."""
+    for name in tasks:
+        if name not in TASKS:
+            raise InputError(f"unknown task {name!r}; known are {', '.join(TASKS)}")
+
+
+def _tokens(text: str) -> Tokens:
+    # SentEval's own encoders give an empty sentence a full stop.
+    return tuple(text.split()) or (".",)
+
+
+def _class(label: str, classes: tuple[str, ...], place: str) -> int:
+    if label not in classes:
+        raise InputError(f"{place}: label {label!r} is not one of {', '.join(classes)}; correct it")
+    return classes.index(label)
+
+
+def _score(text: str, low: float, high: float, place: str) -> float:
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if not low <= score <= high:
+        raise InputError(f"{place}: score {text!r} is not a number from {low:g} to {high:g}; correct it")
+    return score
+
+
+def _examples(rows: list[tuple[Tokens, Tokens, float]] | list[tuple[Tokens, Tokens, int]]) -> Examples:
+    first, second, targets = zip(*rows, strict=True)
+    return Examples(first, second, np.array(targets))
+
+
+def _singles(rows: list[tuple[Tokens, int]]) -> Examples:
+    sentences, labels = zip(*rows, strict=True)
+    return Examples(sentences, (), np.array(labels, dtype=np.int64))
+
+
+def _two_files(positive: str, negative: str) -> Callable[[str, _Folder], Task]:
+    def read(name: str, folder: _Folder) -> Task:
+        rows = []
+        for file, label in ((positive, 1), (negative, 0)):
+            sentences = [(_tokens(line), label) for line in folder.lines(file, "latin-1")]
+            folder.check_complete(file, len(sentences))
+            rows += sentences
+        return Task(name, "classification", {"all": _singles(rows)}, folder.checksums, folder.partial)
+
+    return read
+
+
+def _sst2(name: str, folder: _Folder) -> Task:
+    splits = {}
+    for split in ("train", "dev", "test"):
+        file = f"SST/binary/sentiment-{split}"
+        rows = [(_tokens(row[0]), _class(row[1].strip(), ("0", "1"), place)) for place, row in folder.rows(file, 2)]
+        folder.check_complete(file, len(rows))
+        splits[split] = _singles(rows)
+    return Task(name, "classification", splits, folder.checksums, folder.partial)
+
+
+def _trec(name: str, folder: _Folder) -> Task:
+    classes = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+    splits = {}
+    for split, file in (("train", "TREC/train_5500.label"), ("test", "TREC/TREC_10.label")):
+        rows = []
+        for number, line in enumerate(folder.lines(file, "latin-1"), 1):
+            place = f"{folder.path / file}:{number}"
+            label, colon, rest = line.partition(":")
+            _, space, question = rest.partition(" ")
+            if not colon or not space:
+                raise InputError(f"{place}: not of the form CLASS:subclass question; mend or remove the line")
+            rows.append((_tokens(question), _class(label, classes, place)))
+        folder.check_complete(file, len(rows))
+        splits[split] = _singles(rows)
+    return Task(name, "classification", splits, folder.checksums, folder.partial)
+
+
+def _mrpc(name: str, folder: _Folder) -> Task:
+    splits = {}
+    for split in ("train", "test"):
+        file = f"MRPC/msr_paraphrase_{split}.txt"
+        rows = [
+            (_tokens(row[3]), _tokens(row[4]), _class(row[0], ("0", "1"), place))
+            for place, row in folder.rows(file, 5, header=True)
+        ]
+        folder.check_complete(file, len(rows))
+        splits[split] = _examples(rows)
+    return Task(name, "classification", splits, folder.checksums, folder.partial, metrics=("accuracy", "f1"))
+
+
+def _sick(kind: Kind) -> Callable[[str, _Folder], Task]:
+    classes = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
+
+    def target(row: list[str], place: str) -> float | int:
+        return _score(row[3], 1, 5, place) if kind == "relatedness" else _class(row[4].strip(), classes, place)
+
+    def read(name: str, folder: _Folder) -> Task:
+        splits = {}
+        for split, part in (("train", "train"), ("dev", "trial"), ("test", "test_annotated")):
+            file = f"SICK/SICK_{part}.txt"
+            rows = [
+                (_tokens(row[1]), _tokens(row[2]), target(row, place))
+                for place, row in folder.rows(file, 5, header=True)
+            ]
+            folder.check_complete(file, len(rows))
+            splits[split] = _examples(rows)
+        return Task(name, kind, splits, folder.checksums, folder.partial)
+
+    return read
+
+
+def _sts_benchmark(name: str, folder: _Folder) -> Task:
+    splits = {}
+    for split in ("train", "dev", "test"):
+        file = f"STS/STSBenchmark/sts-{split}.csv"
+        rows = [
+            (_tokens(row[5]), _tokens(row[6]), _score(row[4], 0, 5, place))
+            for place, row in folder.rows(file, 7)
+            if row[4].strip()
+        ]
+        folder.check_complete(file, len(rows))
+        splits[split] = _examples(rows)
+    return Task(name, "relatedness", splits, folder.checksums, folder.partial)
+
+
+def _sts_year(name: str, folder: _Folder) -> Task:
+    splits = {}
+    for data_set in STS_SETS[name]:
+        texts, scores = (f"STS/{name}-en-test/STS.{part}.{data_set}.txt" for part in ("input", "gs"))
+        pairs = list(folder.rows(texts, 2))
+        gold = folder.lines(scores)
+        if len(pairs) != len(gold):
+            raise InputError(
+                f"{folder.path / scores}:{len(gold)}: {len(gold)} lines of scores for {len(pairs)} pairs in "
+                f"{Path(texts).name}; line i of one belongs to line i of the other"
+            )
+        rows = [
+            (_tokens(row[0]), _tokens(row[1]), _score(score, 0, 5, f"{folder.path / scores}:{number}"))
+            for number, ((_, row), score) in enumerate(zip(pairs, gold, strict=True), 1)
+            if score.strip()
+        ]
+        folder.check_complete(texts, len(rows))
+        splits[data_set] = _examples(rows)
+    return Task(name, "similarity", splits, folder.checksums, folder.partial)
+
+
+STS_SETS = {
+    "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
+    "STS13": ("FNWN", "headlines", "OnWN"),
+    "STS14": ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
+    "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
+    "STS16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
+}
+_STS_COUNTS = {
+    "STS12": (750, 750, 459, 750, 399),
+    "STS13": (189, 750, 561),
+    "STS14": (450, 300, 750, 750, 750, 750),
+    "STS15": (375, 750, 375, 750, 750),
+    "STS16": (254, 249, 230, 244, 209),
+}
+# Examples that the published files hold (pairs with a score, for STS).
+PUBLISHED = {
+    "MR/rt-polarity.pos": 5331,
+    "MR/rt-polarity.neg": 5331,
+    "CR/custrev.pos": 2406,
+    "CR/custrev.neg": 1366,
+    "SUBJ/subj.subjective": 5000,
+    "SUBJ/subj.objective": 5000,
+    "MPQA/mpqa.pos": 3311,
+    "MPQA/mpqa.neg": 7293,
+    "SST/binary/sentiment-train": 67349,
+    "SST/binary/sentiment-dev": 872,
+    "SST/binary/sentiment-test": 1821,
+    "TREC/train_5500.label": 5452,
+    "TREC/TREC_10.label": 500,
+    "MRPC/msr_paraphrase_train.txt": 4076,
+    "MRPC/msr_paraphrase_test.txt": 1725,
+    "SICK/SICK_train.txt": 4500,
+    "SICK/SICK_trial.txt": 500,
+    "SICK/SICK_test_annotated.txt": 4927,
+    "STS/STSBenchmark/sts-train.csv": 5749,
+    "STS/STSBenchmark/sts-dev.csv": 1500,
+    "STS/STSBenchmark/sts-test.csv": 1379,
+} | {
+    f"STS/{year}-en-test/STS.input.{data_set}.txt": count
+    for year, data_sets in STS_SETS.items()
+    for data_set, count in zip(data_sets, _STS_COUNTS[year], strict=True)
+}
+
+TASKS: dict[str, Callable[[str, _Folder], Task]] = {
+    "MR": _two_files("MR/rt-polarity.pos", "MR/rt-polarity.neg"),
+    "CR": _two_files("CR/custrev.pos", "CR/custrev.neg"),
+    # SentEval's order: its class 1 is "objective".
+    "SUBJ": _two_files("SUBJ/subj.objective", "SUBJ/subj.subjective"),
+    "MPQA": _two_files("MPQA/mpqa.pos", "MPQA/mpqa.neg"),
+    "SST2": _sst2,
+    "TREC": _trec,
+    "MRPC": _mrpc,
+    "SICK-R": _sick("relatedness"),
+    "SICK-E": _sick("classification"),
+    "STS-B": _sts_benchmark,
+    **dict.fromkeys(STS_SETS, _sts_year),
+}

@@ -1,0 +1,100 @@
+"""The cells by plain recursion, one node at a time: slow, obvious, the oracle of the fast ones.
+
+Every line is an equation of METHODS: Tai et al. 2015 (eqs. 2-14), structured views 3.2.
+"""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from structviews.kernels.child_sum import EPSILON, ChildSumCell
+from structviews.kernels.nary import BinaryCell
+from structviews.trees import TreeBatch
+
+if TYPE_CHECKING:
+    from structviews.kernels import Cell
+
+State = tuple[Tensor, Tensor]
+
+
+def run(cell: "Cell", inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor | None]:
+    """States ``(N, H)`` in sorted order, and attention ``(E,)`` in the order of the edges, or None."""
+    own_order = trees.order.tolist()
+    children = _children(trees)
+    leaves = sorted((node for node in range(len(children)) if not children[node]), key=own_order.__getitem__)
+    word_of_leaf = {leaf: word for word, leaf in enumerate(leaves)}
+    states: dict[int, State] = {}
+    weights: dict[int, Tensor] = {}
+
+    def visit(node: int) -> State:
+        below = [visit(child) for child in children[node]]
+        if isinstance(cell, BinaryCell):
+            states[node] = binary_node(cell, below) if below else binary_leaf(cell, inputs[word_of_leaf[node]])
+        else:
+            states[node], alpha = child_sum_node(cell, inputs[own_order[node]], below)
+            weights.update(zip(children[node], alpha, strict=True))
+        return states[node]
+
+    for root in trees.roots.tolist():
+        visit(root)
+    hidden = torch.stack([states[node][0] for node in range(len(children))])
+    if not (isinstance(cell, ChildSumCell) and cell.attention):
+        return hidden, None
+    edges = [node for level in trees.slices for start, end in level for node in range(start, end)]
+    return hidden, torch.stack([weights[node] for node in edges]) if edges else inputs.new_zeros(0)
+
+
+def _children(trees: TreeBatch) -> list[list[int]]:
+    """The children of each node; of a binary one, the left child first."""
+    children: list[list[int]] = [[] for _ in trees.parent]
+    for node, parent in enumerate(trees.parent.tolist()):
+        if parent >= 0:
+            children[parent].append(node)
+    if trees.left is not None and trees.right is not None:
+        for level, (start, end) in enumerate(zip(trees.levels[1:], trees.levels[2:], strict=False), 1):
+            below = [node for a, b in trees.slices[level] for node in range(a, b)]
+            for node in range(start, end):
+                row = node - trees.n_leaves
+                children[node] = [below[trees.left[row]], below[trees.right[row]]]
+    return children
+
+
+def child_sum_node(cell: ChildSumCell, x: Tensor, children: list[State]) -> tuple[State, list[Tensor]]:
+    """One node of a Child-Sum Tree-LSTM, and the weights of its children."""
+    i, o, u = (cell.input.weight @ x + cell.input.bias).chunk(3)
+    alpha = [x.new_ones(())] * len(children)
+    if cell.attention and children:
+        q = cell.query.weight @ x + cell.query.bias
+        p = [cell.key.weight @ h + cell.key.bias for h, _ in children]
+        a = [(q @ p_k) / ((q @ q + EPSILON).sqrt() * (p_k @ p_k + EPSILON).sqrt()) for p_k in p]
+        alpha = list(torch.stack(a).softmax(dim=0))
+    c = torch.zeros_like(i)
+    if children:
+        h_sum = torch.stack([a_k * h for a_k, (h, _) in zip(alpha, children, strict=True)]).sum(dim=0)
+        u_i, u_o, u_u = (cell.recurrent.weight @ h_sum).chunk(3)
+        i, o, u = i + u_i, o + u_o, u + u_u
+        w_f = cell.input_forget.weight @ x + cell.input_forget.bias
+        for h_k, c_k in children:
+            c = c + torch.sigmoid(w_f + cell.recurrent_forget.weight @ h_k) * c_k
+    c = c + torch.sigmoid(i) * torch.tanh(u)
+    return (torch.sigmoid(o) * torch.tanh(c), c), alpha
+
+
+def binary_leaf(cell: BinaryCell, x: Tensor) -> State:
+    """A leaf of a binary Tree-LSTM."""
+    i, o, u = (cell.input.weight @ x + cell.bias).chunk(3)
+    c = torch.sigmoid(i) * torch.tanh(u)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def binary_node(cell: BinaryCell, children: list[State]) -> State:
+    """An internal node of a binary Tree-LSTM."""
+    (h_l, c_l), (h_r, c_r) = children
+    h = cell.hidden
+    b_i, b_o, b_u = cell.bias.chunk(3)
+    gate = [cell.recurrent.weight[k * h : (k + 1) * h] @ torch.cat([h_l, h_r]) for k in range(5)]
+    i, o, u = gate[0] + b_i, gate[1] + b_o, gate[2] + b_u
+    f_l, f_r = gate[3] + cell.bias_forget, gate[4] + cell.bias_forget
+    c = torch.sigmoid(i) * torch.tanh(u) + torch.sigmoid(f_l) * c_l + torch.sigmoid(f_r) * c_r
+    return torch.sigmoid(o) * torch.tanh(c), c

@@ -1,0 +1,92 @@
+"""Channels x views: the whole trainable model.
+
+A channel is a complete model with its own words, encoders and objective; channels share a batch's
+trees and nothing else, and their vectors stand side by side.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from structviews import objectives, views
+from structviews.batching import Batch
+from structviews.views import Encoded, View
+from structviews.vocabulary import WordTable
+
+
+class Channel(nn.Module):
+    """One source of word vectors, an encoder with its own word table for each view, an objective.
+
+    Args:
+        names: the views; a name may stand twice, with weights of its own each time.
+        n_words: size of the vocabulary.
+        words_dim: length of a word vector.
+        dim: length of each view's vector.
+        objective: name of the objective.
+        options: for the objective.
+    """
+
+    def __init__(
+        self, names: Sequence[str], n_words: int, words_dim: int, dim: int, objective: str, options: dict[str, str]
+    ):
+        super().__init__()
+        made = [views.create(name, words_dim, dim) for name in names]
+        self.objective = objectives.create(objective, [view.dim for view in made], **options)
+        self.views = nn.ModuleList(made)
+        self.words = nn.ModuleList(WordTable(n_words, view.words_dim) for view in made)
+
+    def encode(self, batch: Batch, ids: Tensor, states: bool = False) -> list[Encoded]:
+        """What each view makes of a batch; ``ids (n,)`` are its words in this channel's vocabulary."""
+        views = cast("list[View]", self.views)
+        tables = cast("list[WordTable]", self.words)
+        return [view.encode(words, batch, ids, states) for view, words in zip(views, tables, strict=True)]
+
+
+class Model(nn.Module):
+    """The channels of a run, by name."""
+
+    def __init__(self, channels: dict[str, Channel]):
+        super().__init__()
+        self.channels = nn.ModuleDict(channels)
+
+    def each(self) -> Iterable[tuple[str, Channel]]:
+        """The channels and their names."""
+        return cast("Iterable[tuple[str, Channel]]", self.channels.items())
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Structures that some view reads."""
+        return frozenset(view.needs for _, channel in self.each() for view in cast("list[View]", channel.views))
+
+    def losses(self, batch: Batch, contexts: Tensor) -> tuple[Tensor, dict[str, dict[str, Tensor]], list[list[Tensor]]]:
+        """The training loss of a batch.
+
+        Args:
+            batch: the sentences.
+            contexts: ``(B, B)`` bool, who is whose context.
+
+        Returns:
+            The channels' losses summed, their metrics, and the vectors ``(B, dim)`` of their views.
+        """
+        losses, metrics, vectors = [], {}, []
+        for name, channel in self.each():
+            encoded = [view.vector for view in channel.encode(batch, batch.ids[name])]
+            # Scores of large vectors lose the differences that matter in half precision.
+            with torch.autocast(batch.device.type, enabled=False):
+                encoded = [v.float() if v.dtype in (torch.bfloat16, torch.float16) else v for v in encoded]
+                loss, metrics[name] = channel.objective(encoded, contexts)
+            losses.append(loss)
+            vectors.append(encoded)
+        return torch.stack(losses).sum(), metrics, vectors
+
+    def after_step(self) -> None:
+        """Let the objectives restore their constraints."""
+        for _, channel in self.each():
+            channel.objective.after_step()
+
+    def vectors(self, batch: Batch) -> list[Tensor]:
+        """Vectors ``(B, dim)`` of each view, each view's channels side by side, in the views' order."""
+        channels = [channel.encode(batch, batch.ids[name]) for name, channel in self.each()]
+        return [torch.cat([encoded.vector for encoded in view], dim=1) for view in zip(*channels, strict=True)]

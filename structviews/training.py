@@ -1,0 +1,409 @@
+"""Training a pair of views, or more, on a parsed corpus."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from torch import Tensor
+
+from structviews.batching import Batch, CorpusReader, epoch_batches, held_out, n_batches, prefetch
+from structviews.cache import ParsedCorpus
+from structviews.checkpoint import Progress as Place
+from structviews.checkpoint import load_state, read_progress, save_state, save_weights
+from structviews.config import CONFIG, Parsed, TrainConfig, load_run, save_config
+from structviews.device import best_device, half_precision
+from structviews.errors import InputError
+from structviews.model import Channel, Model
+from structviews.objectives import context_mask
+from structviews.vocabulary import Vocabulary
+
+LOG = "log.jsonl"
+CHANNEL = "trained"
+VOCABULARY = f"vocabulary.{CHANNEL}.txt"
+DRY_RUN_STEPS = 3
+
+
+class Interrupted(Exception):  # noqa: N818 - not an error
+    """Training was asked to stop; its state is saved.
+
+    Attributes:
+        signal: number of the signal that asked.
+        step: steps taken so far.
+    """
+
+    def __init__(self, signal_number: int, step: int):
+        super().__init__(f"stopped at step {step}")
+        self.signal = signal_number
+        self.step = step
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a training run will need.
+
+    Attributes:
+        steps: batches to train on.
+        parameters: numbers that are learnt.
+        gigabytes: weights, gradients and Adam's two moments, without activations.
+        sentences_per_second: measured on a few batches.
+        hours: steps at that rate.
+    """
+
+    steps: int
+    parameters: int
+    gigabytes: float
+    sentences_per_second: float
+    hours: float
+
+
+class Training:
+    """Everything that a run is made of, before its first or next step.
+
+    Args:
+        config: the settings.
+
+    Raises:
+        InputError: if the corpus or the settings do not do.
+    """
+
+    def __init__(self, config: TrainConfig):
+        self.config = config
+        self.run = Path(config.out)
+        self.device = best_device()
+        self.half = half_precision(config.precision, self.device)
+        self.corpus = ParsedCorpus.open(config.corpus)
+        self.vocabulary = Vocabulary.of_corpus(self.corpus, config.vocabulary)
+        torch.manual_seed(config.seed)
+        self.model = build_model(config, {CHANNEL: self.vocabulary}).to(self.device)
+        self.reader = CorpusReader(self.corpus, {CHANNEL: self.vocabulary}, self.model.needs)
+        chosen = held_out(self.reader.document, config.seed, config.held_out)
+        self.train_rows, self.held_out_rows = np.flatnonzero(~chosen), np.flatnonzero(chosen)
+        if len(self.train_rows) < 2:
+            raise InputError(f"{config.corpus}: {len(self.train_rows)} training sentences: parse a larger corpus")
+        # One kernel for all parameters; the same numbers on every run of one machine.
+        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=config.lr, fused=True)
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of the whole run."""
+        c = self.config
+        steps = sum(n_batches(len(self.train_rows), c.batch_size, c.seed, epoch) for epoch in range(c.epochs))
+        return min(steps, c.steps) if c.steps else steps
+
+    def batches(self, start: Place) -> Iterator[tuple[Place, Batch]]:
+        """The batches from ``start`` on, each with the place of the one after it."""
+        c, step = self.config, start.step
+        for epoch in range(start.epoch, c.epochs):
+            rows = epoch_batches(self.train_rows, c.batch_size, c.seed, epoch)
+            first = start.batch if epoch == start.epoch else 0
+            for index in range(first, len(rows)):
+                if c.steps and step >= c.steps:
+                    return
+                step += 1
+                yield Place(step, epoch, index + 1), self.reader.batch(rows[index])
+
+    def step(self, batch: Batch) -> tuple[dict[str, dict[str, Tensor]], list[list[Tensor]]]:
+        """One step of the optimiser; metrics and vectors of each channel's views."""
+        self.optimiser.zero_grad(set_to_none=True)
+        loss, metrics, vectors = self._losses(batch)
+        loss.backward()
+        for _, channel in self.model.each():
+            torch.nn.utils.clip_grad_norm_(channel.parameters(), self.config.clip, foreach=True)
+        self.optimiser.step()
+        self.model.after_step()
+        return metrics, vectors
+
+    @torch.no_grad()
+    def validate(self) -> dict[str, float]:
+        """Metrics on the held-out documents; means over their anchors."""
+        totals: dict[str, float] = {}
+        anchors = 0
+        size = self.config.batch_size
+        for start in range(0, len(self.held_out_rows), size):
+            batch = self.reader.batch(self.held_out_rows[start : start + size])
+            _, metrics, _ = self._losses(batch)
+            count = int(self._contexts(batch).any(dim=1).sum())
+            anchors += count
+            for name, value in flat(metrics).items():
+                totals[name] = totals.get(name, 0.0) + count * float(value)
+        return {name: total / anchors for name, total in totals.items()} if anchors else {}
+
+    def _losses(self, batch: Batch) -> tuple[Tensor, dict[str, dict[str, Tensor]], list[list[Tensor]]]:
+        batch = batch.to(self.device)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
+            return self.model.losses(batch, self._contexts(batch))
+
+    def _contexts(self, batch: Batch) -> Tensor:
+        return context_mask(batch.document, batch.position, self.config.context)
+
+
+def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary]) -> Model:
+    """A model with new weights.
+
+    Args:
+        config: names and sizes.
+        vocabularies: one for each channel.
+
+    Raises:
+        InputError: if the objective cannot work on the views.
+    """
+    return Model(
+        {
+            name: Channel(
+                config.views,
+                len(vocabulary),
+                config.words_dim,
+                config.hidden,
+                config.objective,
+                config.objective_options,
+            )
+            for name, vocabulary in vocabularies.items()
+        }
+    )
+
+
+def train(config: TrainConfig, console: Console | None = None) -> Path:
+    """Train, or go on with a run that was interrupted; return the run's folder.
+
+    Args:
+        config: the settings; ``config.out`` is the run's folder.
+        console: where progress is shown.
+
+    Raises:
+        InputError: if the folder holds a run with other settings or of another corpus, or the
+            settings or the corpus do not do.
+        Interrupted: on SIGINT or SIGTERM, once the state is saved.
+    """
+    console = console or Console(stderr=True)
+    if is_finished(config):
+        console.print(f"{config.out}: trained already", markup=False, highlight=False, soft_wrap=True)
+        return Path(config.out)
+    training = Training(config)
+    run = training.run
+    start = open_run(training)
+    last_saved = last_logged = time.monotonic()
+    sentences, total = 0, training.n_steps
+    with stop_signals() as stopped, progress_bar(console, total, start.step, run.name) as show:
+        place = start
+        for place, batch in prefetch(training.batches(start)):
+            metrics, vectors = training.step(batch)
+            sentences += len(batch)
+            if place.step % config.log_every == 0:
+                now = time.monotonic()
+                rate, sentences, last_logged = sentences / (now - last_logged), 0, now
+                line = flat(metrics) | cosines(vectors)
+                check_finite(line["loss"], place.step, run)
+                append_log(run, "train", place, line | {"sentences_per_second": rate})
+                show(place.step, line, rate)
+            if place.step % config.validate_every == 0:
+                report_validation(training, place, console)
+            if stopped() or time.monotonic() - last_saved > 60 * config.checkpoint_minutes:
+                checkpoint(training, place)
+                last_saved = time.monotonic()
+            if stopped():
+                raise Interrupted(stopped(), place.step)
+        report_validation(training, place, console)
+    checkpoint(training, replace(place, finished=True))
+    return run
+
+
+def is_finished(config: TrainConfig) -> bool:
+    """Whether the run's folder holds this very run, trained to its end."""
+    run = Path(config.out)
+    progress = read_progress(run) if (run / CONFIG).is_file() else None
+    return progress is not None and progress.finished and load_run(run)[0] == config
+
+
+def open_run(training: Training) -> Place:
+    """Make the run's folder, or check that it holds this very run and load its state."""
+    run, config = training.run, training.config
+    parsed = Parsed.of(training.corpus)
+    if (run / CONFIG).is_file():
+        there, there_parsed = load_run(run)
+        if there != config:
+            name = next(n for n in vars(config) if getattr(config, n) != getattr(there, n))
+            raise InputError(
+                f"{run}: holds a run with {name} = {getattr(there, name)!r}, not {getattr(config, name)!r}: "
+                "give another folder with --out"
+            )
+        if there_parsed.fingerprint != parsed.fingerprint:
+            raise InputError(f"{run}: was trained on another state of {config.corpus}: give another folder with --out")
+    elif run.exists() and (not run.is_dir() or any(run.iterdir())):
+        raise InputError(f"{run}: is there already and is not a run: give another folder with --out")
+    run.mkdir(parents=True, exist_ok=True)
+    training.vocabulary.save(run / VOCABULARY)
+    save_config(run, config, parsed)
+    start = load_state(run, training.model, training.optimiser)
+    cut_log(run, start.step)
+    return start
+
+
+def extend(run: Path, epochs: int | None, steps: int | None) -> TrainConfig:
+    """The configuration of a run, with a longer or shorter training if asked for; written back.
+
+    Raises:
+        InputError: if ``run`` is not one.
+    """
+    config, parsed = load_run(run)
+    changed = replace(
+        config,
+        out=str(run),
+        epochs=config.epochs if epochs is None else epochs,
+        steps=config.steps if steps is None else steps,
+    )
+    if changed != config:
+        save_config(run, changed, parsed)
+        progress = read_progress(run)
+        if progress and progress.finished:
+            training = Training(changed)
+            place = load_state(run, training.model, training.optimiser)
+            save_state(run, training.model, training.optimiser, replace(place, finished=False))
+    return changed
+
+
+def estimate(config: TrainConfig) -> Estimate:
+    """What a run will need, from a few steps on its own batches; writes nothing."""
+    training = Training(config)
+    batches = [batch for _, (_, batch) in zip(range(DRY_RUN_STEPS + 1), training.batches(Place()), strict=False)]
+    training.step(batches[0])  # the first one also pays for allocations
+    began = time.monotonic()
+    for batch in batches[1:] or batches:
+        training.step(batch)
+    seconds = (time.monotonic() - began) / len(batches[1:] or batches)
+    parameters = sum(p.numel() for p in training.model.parameters())
+    rate = sum(map(len, batches[1:] or batches)) / len(batches[1:] or batches) / seconds
+    return Estimate(training.n_steps, parameters, 16e-9 * parameters, rate, training.n_steps * seconds / 3600)
+
+
+def checkpoint(training: Training, place: Place) -> None:
+    """Save the state to resume from, then the weights to use."""
+    save_state(training.run, training.model, training.optimiser, place)
+    save_weights(training.run, training.model)
+
+
+def report_validation(training: Training, place: Place, console: Console) -> None:
+    """Validate, log and print one line."""
+    metrics = training.validate()
+    if not metrics:
+        return
+    append_log(training.run, "validation", place, metrics)
+    console.print(
+        f"step {place.step}: held-out loss {metrics['loss']:.3f} (chance {metrics['chance_loss']:.3f}), "
+        f"context accuracy {metrics['accuracy']:.3f} (chance {metrics['chance_accuracy']:.4f})",
+        markup=False,
+        highlight=False,
+    )
+
+
+def flat(metrics: dict[str, dict[str, Tensor]]) -> dict[str, float]:
+    """Metrics as numbers; those of several channels carry the channel's name."""
+    if len(metrics) == 1:
+        return {name: float(value) for name, value in next(iter(metrics.values())).items()}
+    return {f"{channel}.{name}": float(v) for channel, m in metrics.items() for name, v in m.items()}
+
+
+@torch.no_grad()
+def cosines(channels: list[list[Tensor]]) -> dict[str, float]:
+    """Mean cosine of different sentences under one view (``f-f``), of a sentence under two (``f-g``).
+
+    The first tends to 1 where a view collapses. Views are lettered f, g, h, ... in their order.
+    """
+    result = {}
+    for views in channels:
+        unit = [torch.nn.functional.normalize(v, dim=1) for v in views]
+        letters = [chr(ord("f") + i) for i in range(len(unit))]
+        for i, a in enumerate(unit):
+            n = len(a)
+            off_diagonal = a.sum(dim=0).square().sum() - a.square().sum()
+            result[f"cos_{letters[i]}{letters[i]}"] = float(off_diagonal / max(n * (n - 1), 1))
+            for j in range(i + 1, len(unit)):
+                result[f"cos_{letters[i]}{letters[j]}"] = float((a * unit[j]).sum(dim=1).mean())
+    return result
+
+
+def check_finite(loss: float, step: int, run: Path) -> None:
+    """Stop a run whose loss is no number any more; its last checkpoint stays."""
+    if not np.isfinite(loss):
+        raise InputError(f"{run}: the loss is {loss} at step {step}: give a lower --lr; the last checkpoint stays")
+
+
+def append_log(run: Path, kind: str, place: Place, values: dict[str, float]) -> None:
+    """One line of ``log.jsonl``."""
+    line = {"kind": kind, "step": place.step, "epoch": place.epoch} | {k: round(v, 6) for k, v in values.items()}
+    with (run / LOG).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def cut_log(run: Path, step: int) -> None:
+    """Drop lines behind the step that training goes on from: they will be written again."""
+    path = run / LOG
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text("utf-8").splitlines():
+        try:
+            entry: dict[str, Any] = json.loads(line)
+        except json.JSONDecodeError:
+            continue  # the line that a kill cut short
+        if entry["step"] <= step:
+            kept.append(line + "\n")
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text("".join(kept), "utf-8")
+    temporary.replace(path)
+
+
+@contextmanager
+def stop_signals() -> Iterator[Callable[[], int]]:
+    """Turn SIGINT and SIGTERM into a question: the number of the one that came, or 0."""
+    came = [0]
+    old = {}
+
+    def note(number: int, _frame: object) -> None:
+        if came[0]:  # asked twice: at once, then
+            os._exit(128 + number)
+        came[0] = number
+
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            old[number] = signal.signal(number, note)
+    except ValueError:
+        pass  # not in the main thread: signals are its owner's business
+    try:
+        yield lambda: came[0]
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def progress_bar(
+    console: Console, total: int, start: int, name: str
+) -> Iterator[Callable[[int, dict[str, float], float], None]]:
+    """A line with step, loss, accuracy, sentences a second and time left."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(name, total=total, completed=start, note="")
+
+        def show(step: int, line: dict[str, float], rate: float) -> None:
+            note = f"loss {line['loss']:.3f}  accuracy {line['accuracy']:.3f}  {rate:,.0f} sentences/s"
+            bar.update(task, completed=step, note=note)
+
+        yield show
+        bar.update(task, completed=total)

@@ -1,0 +1,33 @@
+"""The constituency view: a binary Tree-LSTM over the binarised tree."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from structviews import kernels
+from structviews.batching import Batch
+from structviews.kernels.nary import BinaryCell
+from structviews.views.base import Encoded, View, register
+from structviews.vocabulary import WordTable
+
+
+@register("const")
+class Constituency(View):
+    """Binary Tree-LSTM with words at the leaves (structured views 3.2); its vector is the root's state."""
+
+    needs: ClassVar[str] = "constituency"
+
+    def __init__(self, words_dim: int, dim: int):
+        super().__init__()
+        self.dim = dim
+        self.words_dim = words_dim
+        self.cell = BinaryCell(words_dim, dim)
+
+    def encode(self, words: WordTable, batch: Batch, ids: Tensor, states: bool = False) -> Encoded:
+        trees = kernels.run(self.cell, words.lookup(ids), batch.constituency_trees)
+        if not states:
+            return Encoded(trees.roots)
+        # A sentence of n words has 2n - 1 nodes.
+        offsets = 2 * batch.offsets - torch.arange(len(batch) + 1, device=batch.device)
+        return Encoded(trees.roots, trees.states, offsets)

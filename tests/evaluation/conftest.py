@@ -1,0 +1,100 @@
+"""Small folders in SentEval's layout, and encoders that need no model."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from structviews.evaluation.tasks import STS_SETS
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "senteval"
+
+GOOD = "a fine and moving film"
+BAD = "a dull and tired film"
+
+
+@pytest.fixture
+def shared_senteval() -> Path:
+    if not SHARED.is_dir():
+        pytest.skip(f"needs SentEval's data in {SHARED}")
+    return SHARED
+
+
+def word_vector(word: str, dim: int) -> np.ndarray:
+    seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "little")
+    return np.random.default_rng(seed).standard_normal(dim)
+
+
+def bag_of_random_words(dim: int = 300):
+    """Mean of a random vector for each word, the same in every process."""
+    table: dict[str, np.ndarray] = {}
+
+    def encode(sentences: list[tuple[str, ...]]) -> np.ndarray:
+        for word in {word for sentence in sentences for word in sentence} - table.keys():
+            table[word] = word_vector(word, dim)
+        return np.array([np.mean([table[word] for word in s], axis=0) for s in sentences], dtype=np.float32)
+
+    return encode
+
+
+@pytest.fixture
+def encode():
+    return bag_of_random_words(20)
+
+
+def write(path: Path, lines: list[str], encoding: str = "utf-8") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(("\n".join(lines) + "\n").encode(encoding))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Every task with a few dozen examples that a bag of words can tell apart."""
+    root = tmp_path / "senteval"
+    names = [f"n{i}" for i in range(40)]
+    for good, bad in (
+        ("MR/rt-polarity.pos", "MR/rt-polarity.neg"),
+        ("CR/custrev.pos", "CR/custrev.neg"),
+        ("SUBJ/subj.objective", "SUBJ/subj.subjective"),
+        ("MPQA/mpqa.pos", "MPQA/mpqa.neg"),
+    ):
+        write(root / good, [f"{GOOD} , {name}" for name in names])
+        write(root / bad, [f"{BAD} , {name} {name}" for name in names[:30]])
+    for split in ("train", "dev", "test"):
+        rows = [f"{text} {name} \t{label}" for name in names for text, label in ((GOOD, 1), (BAD, 0))]
+        write(root / f"SST/binary/sentiment-{split}", rows)
+    kinds = ("ABBR:exp", "DESC:manner", "ENTY:animal", "HUM:ind", "LOC:city", "NUM:date")
+    trec = [f"{kind} What {kind.lower()} is {name} ?" for name in names[:12] for kind in kinds]
+    write(root / "TREC/train_5500.label", [*trec, "LOC:city Where is M\xfcnchen ?"], "latin-1")
+    write(root / "TREC/TREC_10.label", trec[::2])
+    for split in ("train", "test"):
+        rows = [f"{i % 2}\t{i}\t{i}\tthe {n} ran\tthe {n if i % 2 else 'x'} ran" for i, n in enumerate(names)]
+        write(
+            root / f"MRPC/msr_paraphrase_{split}.txt",
+            ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *rows],
+            "utf-8-sig",
+        )
+    grades = [(1.0, "CONTRADICTION", "no"), (2.6, "NEUTRAL", "some"), (4.5, "ENTAILMENT", "the")]
+    for split in ("train", "trial", "test_annotated"):
+        rows = [
+            f"{i}\tthe {n} runs\t{grades[i % 3][2]} {n} runs\t{grades[i % 3][0]}\t{grades[i % 3][1]}"
+            for i, n in enumerate(names)
+        ]
+        end = "\r" if split == "test_annotated" else ""
+        write(
+            root / f"SICK/SICK_{split}.txt",
+            ["pair_ID\tA\tB\trelatedness_score\tjudgment" + end, *(row + end for row in rows)],
+        )
+    for split in ("train", "dev", "test"):
+        rows = [f"g\tf\ty\t{i}\t{i % 6}\tthe {n} runs\t{'the ' * (i % 6)}x {n}" for i, n in enumerate(names)]
+        write(root / f"STS/STSBenchmark/sts-{split}.csv", rows)
+    for year, data_sets in STS_SETS.items():
+        for k, data_set in enumerate(data_sets):
+            pairs = [f"the {n} runs\t{'the ' * (i % 5)}{n} sat {data_set}" for i, n in enumerate(names[: 10 + k])]
+            write(root / f"STS/{year}-en-test/STS.input.{data_set}.txt", pairs)
+            write(
+                root / f"STS/{year}-en-test/STS.gs.{data_set}.txt",
+                ["" if i == 3 else f"{i % 5}" for i in range(10 + k)],
+            )
+    return root

@@ -1,0 +1,182 @@
+"""The batched solver against scikit-learn, the relatedness model against SentEval's own steps."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import pearsonr
+from sklearn.linear_model import LogisticRegression
+
+from structviews.errors import InputError
+from structviews.evaluation import solvers
+from structviews.evaluation.solvers import correlation, fit_logistic, fit_relatedness, rotated_design, soft_labels
+
+
+def problem(n: int, d: int, classes: int, seed: int = 0, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    features = (rng.standard_normal((n, d)) * np.linspace(0.2, 3, d) + 1).astype(np.float32) * np.float32(scale)
+    noisy = features @ rng.standard_normal((d, classes)) / scale + 3 * rng.standard_normal((n, classes))
+    return features, noisy.argmax(1)
+
+
+def reference(
+    features: np.ndarray, labels: np.ndarray, chosen: np.ndarray, strength: float
+) -> tuple[float, np.ndarray]:
+    """Objective and predictions of scikit-learn at a tight tolerance, float64."""
+    features = features.astype(np.float64)
+    model = LogisticRegression(C=strength, tol=1e-9, max_iter=20_000).fit(features[chosen], labels[chosen])
+    likelihood = model.predict_log_proba(features[chosen])[np.arange(chosen.sum()), labels[chosen]]
+    return -likelihood.sum() + (model.coef_**2).sum() / (2 * strength), model.predict(features)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 6])
+@pytest.mark.parametrize(("n", "d"), [(400, 30), (60, 150)])
+@pytest.mark.parametrize("scale", [0.01, 1.0])
+def test_same_objective_and_predictions_as_scikit_learn(classes, n, d, scale):
+    features, labels = problem(n, d, classes, scale=scale)
+    rng = np.random.default_rng(1)
+    training = rng.random((3, n)) < 0.8
+    strengths = [0.25, 2.0, 32.0]
+    fits = fit_logistic(rotated_design(features), labels, training, strengths)
+    assert fits.converged.all()
+    for p, strength in enumerate(strengths):
+        objective, predictions = reference(features, labels, training[p], strength)
+        assert fits.objectives[p] == pytest.approx(objective, rel=1e-5)
+        assert np.mean(fits.predictions[p] != predictions) <= 1 / n
+
+
+def test_a_problem_is_solved_the_same_alone_and_in_any_block(monkeypatch):
+    features, labels = problem(200, 20, 3)
+    training = np.random.default_rng(2).random((7, 200)) < 0.7
+    strengths = np.geomspace(0.1, 30, 7)
+    design = rotated_design(features)
+    together = fit_logistic(design, labels, training, strengths)
+    monkeypatch.setattr(solvers, "BLOCK_ELEMENTS", 1)
+    alone = fit_logistic(design, labels, training, strengths)
+    np.testing.assert_allclose(together.objectives, alone.objectives, rtol=1e-6)
+    np.testing.assert_array_equal(together.iterations > 0, True)
+
+
+def test_the_design_is_a_rotation_of_the_centred_features():
+    for n, d in ((50, 8), (8, 50)):
+        features, _ = problem(n, d, 2)
+        design = rotated_design(features).numpy()
+        assert design.shape == (n, min(n, d) + 1)
+        centred = features - features.mean(0)
+        np.testing.assert_allclose(design[:, :-1] @ design[:, :-1].T, centred @ centred.T, atol=1e-3)
+        np.testing.assert_array_equal(design[:, -1], 1)
+
+
+def test_a_fit_that_runs_out_of_steps_says_so(monkeypatch):
+    monkeypatch.setattr(solvers, "MAX_ITERATIONS", 1)
+    features, labels = problem(300, 20, 2)
+    fits = fit_logistic(rotated_design(features), labels, np.ones((1, 300), dtype=bool), [1000.0])
+    assert not fits.converged[0]
+    assert fits.predictions.shape == (1, 300)
+
+
+def test_a_class_without_training_examples_is_refused():
+    features, labels = problem(60, 5, 3)
+    with pytest.raises(InputError, match="no training example of some class"):
+        fit_logistic(rotated_design(features), labels, (labels != 1)[None], [1.0])
+
+
+def test_soft_labels_are_those_of_senteval():
+    def senteval(scores, classes=5):
+        labels = np.zeros((len(scores), classes), dtype=np.float32)
+        for j, y in enumerate(scores):
+            for i in range(classes):
+                if i + 1 == np.floor(y) + 1:
+                    labels[j, i] = y - np.floor(y)
+                if i + 1 == np.floor(y):
+                    labels[j, i] = np.floor(y) - y + 1
+        return labels
+
+    scores = np.array([0.0, 0.4, 1.0, 2.6, 3.7, 4.999, 5.0])
+    np.testing.assert_allclose(soft_labels(scores), senteval(scores), atol=1e-6)
+
+
+def relatedness_data() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    rng = np.random.default_rng(3)
+    features = {
+        s: rng.standard_normal((n, 6)).astype(np.float32) for s, n in (("train", 150), ("dev", 40), ("test", 50))
+    }
+    direction = rng.standard_normal(6)
+    scores = {s: np.clip(3 + x @ direction + 0.3 * rng.standard_normal(len(x)), 0, 5) for s, x in features.items()}
+    return features, scores
+
+
+def senteval_relatedness(features, scores, seed):
+    """SentEval's loop step by step, with an Adam written from its formula and gradients by hand, float64."""
+    rng = np.random.RandomState(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layer = torch.nn.Linear(features["train"].shape[1], 5)
+    weights = [layer.weight.detach().double().numpy().copy(), layer.bias.detach().double().numpy().copy()]
+    first, second, t = [0.0, 0.0], [0.0, 0.0], 0
+
+    def shares(x):
+        logits = x @ weights[0].T + weights[1]
+        exponentials = np.exp(logits - logits.max(1, keepdims=True))
+        return exponentials / exponentials.sum(1, keepdims=True)
+
+    x, y = features["train"].astype(np.float64), soft_labels(scores["train"]).astype(np.float64)
+    best, stop_count, epochs, stop = -1.0, 0, 0, False
+    while not stop and epochs <= 1000:
+        for _ in range(50):
+            order = rng.permutation(len(x))
+            for i in range(0, len(x), 64):
+                batch = order[i : i + 64]
+                p = shares(x[batch])
+                error = 2 * (p - y[batch]) / p.size
+                logit = p * (error - (error * p).sum(1, keepdims=True))
+                t += 1
+                for j, gradient in enumerate((logit.T @ x[batch], logit.sum(0))):
+                    first[j] = 0.9 * first[j] + 0.1 * gradient
+                    second[j] = 0.999 * second[j] + 0.001 * gradient**2
+                    scaled = np.sqrt(second[j] / (1 - 0.999**t)) + 1e-8
+                    weights[j] = weights[j] - 1e-3 * first[j] / (1 - 0.9**t) / scaled
+        epochs += 50
+        score = pearsonr(shares(features["dev"]) @ np.arange(1, 6), scores["dev"])[0]
+        if score > best:
+            best, kept = score, shares(features["test"]) @ np.arange(1, 6)
+        else:
+            stop = stop_count >= 3
+            stop_count += 1
+    return best, kept
+
+
+def test_relatedness_is_that_of_senteval():
+    features, scores = relatedness_data()
+    dev, predicted = fit_relatedness(features, scores, seed=1111)
+    expected_dev, expected = senteval_relatedness(features, scores, seed=1111)
+    assert dev == pytest.approx(expected_dev, abs=1e-5)
+    np.testing.assert_allclose(predicted, expected, atol=1e-3)
+    assert pearsonr(predicted, scores["test"])[0] > 0.9
+
+
+def test_relatedness_ends_at_the_fourth_round_without_gain(monkeypatch):
+    features, scores = relatedness_data()
+    scripted = iter([0.5, 0.4, 0.5, 0.6, 0.3, 0.2, 0.9, 0.95])
+    monkeypatch.setattr(solvers, "correlation", lambda *arguments: next(scripted))
+    assert fit_relatedness(features, scores, seed=1)[0] == 0.6
+    assert list(scripted) == [0.9, 0.95]
+
+
+def test_relatedness_repeats_by_seed_and_leaves_the_global_generators_alone():
+    features, scores = relatedness_data()
+    state = torch.get_rng_state()
+    runs = [fit_relatedness(features, scores, seed=seed)[1] for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(runs[0], runs[1])
+    assert not np.array_equal(runs[0], runs[2])
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_relatedness_of_equal_vectors_is_undefined_not_zero():
+    features, scores = relatedness_data()
+    with pytest.raises(InputError, match="undefined: the predicted ones do not differ"):
+        fit_relatedness({split: np.ones_like(x) for split, x in features.items()}, scores, seed=1)
+
+
+def test_correlation_of_one_score_is_undefined():
+    with pytest.raises(InputError, match="of 1 scores is undefined"):
+        correlation("pearson", np.array([1.0]), np.array([2.0]))

@@ -1,0 +1,136 @@
+"""Encoders through tasks, and what ``results.json`` keeps."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from structviews.errors import InputError
+from structviews.evaluation.results import load_results, model_checksum, save_results
+from structviews.evaluation.suite import evaluate
+from structviews.evaluation.tasks import TASKS
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = tmp_path / "runs" / "dep-const"
+    run.mkdir(parents=True)
+    (run / "model.safetensors").write_bytes(b"weights")
+    (run / "config.toml").write_text('views = ["dep", "const"]\n')
+    return run
+
+
+def test_every_task_is_scored(folder, encode):
+    results = evaluate(encode, list(TASKS), folder, allow_partial=True)
+    assert results["unavailable"] == {}
+    assert list(results["tasks"]) == list(TASKS)
+    assert results["dim"] == 20
+    for name, entry in results["tasks"].items():
+        assert entry["partial"], name
+        assert all(len(checksum) == 64 for checksum in entry["data"].values())
+        assert set(entry["seconds"]) == {"encoding", "scoring"}
+    for name in ("MR", "CR", "SUBJ", "MPQA", "SST2"):
+        assert results["tasks"][name]["scores"]["accuracy"] > 95, name
+    assert results["tasks"]["TREC"]["scores"]["accuracy"] > 90
+    assert set(results["tasks"]["MRPC"]["scores"]) == {"accuracy", "f1"}
+    assert results["tasks"]["SICK-R"]["scores"]["pearson"] > 0.9
+    assert set(results["tasks"]["STS-B"]["scores"]) == {"pearson", "spearman", "mse"}
+    assert len(results["tasks"]["STS16"]["sets"]) == 5
+    json.dumps(results, allow_nan=False)
+
+
+def test_each_distinct_sentence_is_encoded_once_and_goes_to_its_place(folder, encode):
+    seen = []
+
+    def counting(sentences):
+        seen.append(sentences)
+        return encode(sentences)
+
+    whole = evaluate(counting, ["MRPC", "STS12"], folder, allow_partial=True)
+    assert len(seen) == 2
+    for sentences in seen:
+        assert len(set(sentences)) == len(sentences)
+        assert all(isinstance(sentence, tuple) for sentence in sentences)
+
+    # Vectors that say where they belong: cosines of length-2 vectors are known by hand.
+    def angle(sentences):
+        return np.array([[1.0, 0.1 * len(s)] for s in sentences], dtype=np.float32)
+
+    again = evaluate(angle, ["STS12"], folder, allow_partial=True)
+    assert again["tasks"]["STS12"]["scores"] != whole["tasks"]["STS12"]["scores"]
+
+
+def test_an_unreadable_task_is_unavailable_and_the_others_run(folder, encode):
+    (folder / "TREC/TREC_10.label").unlink()
+    results = evaluate(encode, ["TREC", "MR"], folder, allow_partial=True)
+    assert list(results["tasks"]) == ["MR"]
+    assert re.search("TREC_10.label: no such file or directory", results["unavailable"]["TREC"])
+
+
+def test_an_undefined_score_is_unavailable_not_zero(folder):
+    def constant(sentences):
+        return np.ones((len(sentences), 4), dtype=np.float32)
+
+    results = evaluate(constant, ["STS12", "SICK-R", "MR"], folder, allow_partial=True)
+    assert list(results["tasks"]) == ["MR"]
+    assert results["unavailable"]["STS12"].startswith("STS12: the correlation of 9 scores is undefined")
+    assert "undefined" in results["unavailable"]["SICK-R"]
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        (lambda n: np.zeros((n - 1, 4)), r"MR: vectors of shape \(69, 4\) for 70 sentences"),
+        (np.zeros, r"MR: vectors of shape \(70,\) for 70"),
+        (lambda n: np.full((n, 4), np.nan), "MR: 70 of 70 vectors have numbers that are not finite, .* 'a fine"),
+    ],
+)
+def test_vectors_that_are_none_stop_the_evaluation(vectors, message, folder):
+    with pytest.raises(InputError, match=message):
+        evaluate(lambda sentences: vectors(len(sentences)), ["MR"], folder, allow_partial=True)
+
+
+def test_a_folder_that_does_not_exist(tmp_path, encode):
+    with pytest.raises(InputError, match="nowhere: no such folder"):
+        evaluate(encode, ["MR"], tmp_path / "nowhere")
+    with pytest.raises(InputError, match="unknown task 'MX'"):
+        evaluate(encode, ["MX"], tmp_path)
+
+
+def test_results_are_kept_and_merged(run, folder, encode):
+    assert load_results(run) is None
+    first = save_results(run, evaluate(encode, ["MR", "CR"], folder, allow_partial=True))
+    assert first["model"] == model_checksum(run)
+    (folder / "CR/custrev.pos").unlink()
+    (folder / "MPQA/mpqa.pos").unlink()
+    save_results(run, evaluate(encode, ["SUBJ", "CR", "MPQA"], folder, allow_partial=True))
+    kept = load_results(run)
+    assert set(kept["tasks"]) == {"MR", "CR", "SUBJ"}
+    assert set(kept["unavailable"]) == {"MPQA"}
+    assert kept["tasks"]["MR"] == first["tasks"]["MR"]
+    assert sorted(path.name for path in run.iterdir()) == ["config.toml", "model.safetensors", "results.json"]
+
+
+@pytest.mark.parametrize("change", ["model", "protocol"])
+def test_results_of_another_model_or_protocol_are_dropped(change, run, folder, encode):
+    save_results(run, evaluate(encode, ["MR"], folder, allow_partial=True))
+    results = evaluate(encode, ["CR"], folder, allow_partial=True)
+    if change == "model":
+        (run / "model.safetensors").write_bytes(b"other weights")
+    else:
+        results["protocol"] = {**results["protocol"], "seed": 1}
+    save_results(run, results)
+    assert set(load_results(run)["tasks"]) == {"CR"}
+
+
+def test_bad_run_folders(run, folder, encode):
+    results = evaluate(encode, ["MR"], folder, allow_partial=True)
+    (run / "results.json").write_text('{"format": 1,\n "tasks": {')
+    with pytest.raises(InputError, match=r"results.json:2: not JSON; remove the file"):
+        save_results(run, results)
+    (run / "results.json").write_text('{"format": 7}')
+    with pytest.raises(InputError, match="not results of format 1"):
+        save_results(run, results)
+    with pytest.raises(InputError, match=r"not a run folder, it has no model.safetensors"):
+        save_results(run.parent, results)

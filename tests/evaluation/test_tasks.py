@@ -1,0 +1,175 @@
+"""Readers: exact counts on the real files, and one line with file and line for every bad one."""
+
+import hashlib
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from structviews.errors import InputError
+from structviews.evaluation.tasks import PUBLISHED, STS_SETS, TASKS, read_task
+
+COMPLETE = {
+    "MR": {"all": 10662},
+    "SUBJ": {"all": 10000},
+    "TREC": {"train": 5452, "test": 500},
+    "SICK-R": {"train": 4500, "dev": 500, "test": 4927},
+    "SICK-E": {"train": 4500, "dev": 500, "test": 4927},
+    "STS-B": {"train": 5749, "dev": 1500, "test": 1379},
+    "STS14": {"deft-forum": 450, "deft-news": 300, "headlines": 750, "images": 750, "OnWN": 750, "tweet-news": 750},
+}
+SAMPLES = {
+    "CR": {"all": 80},
+    "MPQA": {"all": 80},
+    "SST2": {"train": 40, "dev": 40, "test": 40},
+    "MRPC": {"train": 39, "test": 39},
+}
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+def test_counts_of_the_complete_tasks(name, shared_senteval):
+    task = read_task(name, shared_senteval)
+    assert {split: len(examples) for split, examples in task.splits.items()} == COMPLETE[name]
+    assert not task.partial
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_counts_of_the_samples(name, shared_senteval):
+    with pytest.raises(InputError, match=r":40: the file ends after .* examples; fetch the whole file"):
+        read_task(name, shared_senteval)
+    task = read_task(name, shared_senteval, allow_partial=True)
+    assert {split: len(examples) for split, examples in task.splits.items()} == SAMPLES[name]
+    assert task.partial
+
+
+@pytest.mark.parametrize("name", ["STS12", "STS13", "STS15", "STS16"])
+def test_pairs_without_a_score_are_left_out(name, shared_senteval):
+    task = read_task(name, shared_senteval, allow_partial=True)
+    for data_set, examples in task.splits.items():
+        scores = (shared_senteval / f"STS/{name}-en-test/STS.gs.{data_set}.txt").read_text().split("\n")[:40]
+        assert len(examples) == sum(bool(score.strip()) for score in scores)
+        assert examples.targets.tolist() == [float(score) for score in scores if score.strip()]
+
+
+def test_real_contents(shared_senteval):
+    mr = read_task("MR", shared_senteval)
+    assert mr.splits["all"].first[0][:4] == ("the", "rock", "is", "destined")
+    assert Counter(mr.splits["all"].targets.tolist()) == {1: 5331, 0: 5331}
+    data = (shared_senteval / "MR/rt-polarity.pos").read_bytes()
+    assert mr.checksums["MR/rt-polarity.pos"] == hashlib.sha256(data).hexdigest()
+    trec = read_task("TREC", shared_senteval).splits["train"]
+    assert " ".join(trec.first[0]) == "How did serfdom develop in and then leave Russia ?"
+    assert trec.targets[:3].tolist() == [1, 2, 1]
+    entailment = read_task("SICK-E", shared_senteval).splits["test"]
+    assert entailment.second[0][-1] == "background"
+    assert Counter(entailment.targets.tolist()) == {0: 720, 1: 2793, 2: 1414}
+    relatedness = read_task("SICK-R", shared_senteval).splits["test"]
+    assert relatedness.targets[:2].tolist() == [3.3, 3.7]
+    benchmark = read_task("STS-B", shared_senteval).splits["dev"]
+    assert " ".join(benchmark.first[0]) == "a man with a hard hat is dancing ."
+    assert benchmark.targets.min() >= 0
+    assert benchmark.targets.max() == 5
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_reader_on_a_small_folder(name, folder):
+    task = read_task(name, folder, allow_partial=True)
+    assert task.name == name
+    for examples in task.splits.values():
+        assert len(examples.targets) == len(examples.first)
+        assert len(examples.second) in (0, len(examples.first))
+        whole = task.kind == "classification"
+        assert examples.targets.dtype == (np.int64 if whole else np.float64)
+        for sentence in (*examples.first, *examples.second):
+            assert sentence
+            assert not any(c.isspace() for token in sentence for c in token)
+    assert set(task.checksums) >= set(task.partial)
+    assert all(name in PUBLISHED for name in task.partial)
+
+
+def test_small_differences(folder):
+    assert ("Where", "is", "München", "?") in read_task("TREC", folder, True).splits["train"].first
+    sick = read_task("SICK-E", folder, True).splits["test"]  # CRLF line ends
+    assert set(sick.targets.tolist()) == {0, 1, 2}
+    year = read_task("STS12", folder, True).splits["MSRpar"]
+    assert len(year) == 9  # one of ten pairs has no score
+    assert 3.0 in year.targets
+    scores = folder / "STS/STS12-en-test/STS.gs.MSRpar.txt"
+    scores.write_bytes(scores.read_bytes().replace(b"\n", b"\r\n"))
+    assert len(read_task("STS12", folder, True).splits["MSRpar"]) == 9
+    path = folder / "MR/rt-polarity.pos"
+    path.write_text("\n" + path.read_text())
+    assert read_task("MR", folder, True).splits["all"].first[0] == (".",)
+
+
+def test_only_a_newline_ends_a_line(folder):
+    path = folder / "STS/STS12-en-test/STS.input.MSRpar.txt"
+    text = path.read_text().replace("the n0 runs", "the\u2028n0\x85runs")
+    path.write_text(text)
+    assert read_task("STS12", folder, True).splits["MSRpar"].first[0] == ("the", "n0", "runs")
+
+
+def edit(line: int, new: str):
+    """Replace a line (1-based)."""
+
+    def change(data: bytes) -> bytes:
+        lines = data.split(b"\n")
+        lines[line - 1] = new.encode("latin-1")
+        return b"\n".join(lines)
+
+    return change
+
+
+BAD = [
+    ("MR", "MR/rt-polarity.pos", None, r"rt-polarity.pos: no such file or directory; add the file"),
+    ("MR", "MR/rt-polarity.neg", lambda data: b"", r"rt-polarity.neg:1: no examples"),
+    ("MR", "MR/rt-polarity.pos", lambda data: data.decode().encode("utf-16"), r"rt-polarity.pos:1: a zero byte"),
+    ("SST2", "SST/binary/sentiment-dev", edit(3, "d\xe9j\xe0 vu\t1"), r"sentiment-dev:3: byte \d+ is not UTF-8"),
+    ("SST2", "SST/binary/sentiment-test", edit(4, "no label"), r"sentiment-test:4: 1 tab-separated columns of 2"),
+    ("SST2", "SST/binary/sentiment-test", edit(4, "a film\t2"), r"sentiment-test:4: label '2' is not one of 0, 1"),
+    ("TREC", "TREC/train_5500.label", edit(5, "How far ?"), r"train_5500.label:5: not of the form"),
+    ("TREC", "TREC/TREC_10.label", edit(2, "HUN:ind Who ?"), r"TREC_10.label:2: label 'HUN' is not one of ABBR"),
+    ("MRPC", "MRPC/msr_paraphrase_test.txt", edit(7, "1\t2\t3\tone"), r"test.txt:7: 4 tab-separated columns of 5"),
+    ("MRPC", "MRPC/msr_paraphrase_train.txt", edit(2, "x\t2\t3\tone\ttwo"), r"train.txt:2: label 'x'"),
+    ("SICK-R", "SICK/SICK_trial.txt", edit(2, "1\ta\tb\t5.1\tNEUTRAL"), r"trial.txt:2: score '5.1' .* from 1 to 5"),
+    ("SICK-R", "SICK/SICK_trial.txt", edit(2, "1\ta\tb\tnan\tNEUTRAL"), r"trial.txt:2: score 'nan'"),
+    ("SICK-E", "SICK/SICK_train.txt", edit(9, "1\ta\tb\t3\tMAYBE"), r"SICK_train.txt:9: label 'MAYBE'"),
+    ("SICK-E", "SICK/SICK_train.txt", lambda data: data.split(b"\n")[0] + b"\n", r"SICK_train.txt:1: no examples"),
+    ("STS-B", "STS/STSBenchmark/sts-dev.csv", edit(6, "g\tf\ty\t1\tgood\ta\tb"), r"sts-dev.csv:6: score 'good'"),
+    ("STS-B", "STS/STSBenchmark/sts-dev.csv", edit(6, "g\tf\ty\t1\t2\ta"), r"sts-dev.csv:6: 6 tab-.* columns of 7"),
+    ("STS14", "STS/STS14-en-test/STS.gs.images.txt", lambda data: data[:-2], r"gs.images.txt:12: 12 lines .* for 13"),
+    ("STS14", "STS/STS14-en-test/STS.gs.OnWN.txt", edit(3, "6.0"), r"gs.OnWN.txt:3: score '6.0' .* from 0 to 5"),
+    ("STS14", "STS/STS14-en-test/STS.input.OnWN.txt", edit(3, "alone"), r"input.OnWN.txt:3: 1 tab-.* columns of 2"),
+]
+
+
+@pytest.mark.parametrize(("name", "file", "change", "message"), BAD)
+def test_bad_files_are_named_with_their_line(name, file, change, message, folder):
+    path = folder / file
+    if change:
+        path.write_bytes(change(path.read_bytes()))
+    else:
+        path.unlink()
+    with pytest.raises(InputError, match=message) as caught:
+        read_task(name, folder, allow_partial=True)
+    assert str(folder) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_cut_short_is_refused_unless_asked_for(folder):
+    with pytest.raises(InputError, match=r"rt-polarity.pos:40: the file ends after 40 of 5,331 examples"):
+        read_task("MR", folder)
+    assert read_task("MR", folder, allow_partial=True).partial == {
+        "MR/rt-polarity.pos": "40 of 5,331 examples",
+        "MR/rt-polarity.neg": "30 of 5,331 examples",
+    }
+
+
+def test_an_unknown_task_lists_the_known_ones(folder):
+    with pytest.raises(InputError, match="unknown task 'mr'; known are MR, CR, SUBJ"):
+        read_task("mr", folder)
+
+
+def test_all_years_have_their_counts():
+    assert sum(PUBLISHED[f"STS/STS12-en-test/STS.input.{name}.txt"] for name in STS_SETS["STS12"]) == 3108
+    assert sum(PUBLISHED[f"STS/STS16-en-test/STS.input.{name}.txt"] for name in STS_SETS["STS16"]) == 1186

@@ -1,0 +1,59 @@
+"""A parser without a model, and the command line with it: ``python chain_parser.py parse ...``."""
+
+import os
+import time
+from pathlib import Path
+
+from structviews.parsing import backends
+from structviews.parsing.backends import Unparsed
+
+from structviews.cli import main
+from structviews.sentence import ParsedSentence
+
+
+def chain(tokens, label="S"):
+    """Every word depends on the one before; the constituents branch to the right."""
+    n = len(tokens)
+    return ParsedSentence(
+        tokens=tuple(tokens),
+        tags=("X",) * n,
+        heads=tuple(range(n)),
+        relations=("root", *("dep",) * (n - 1)),
+        left=tuple(range(n - 2, -1, -1)),
+        right=(n - 1, *range(n, 2 * n - 2)) if n > 1 else (),
+        labels=("",) * (2 * n - 2) + (label,),
+    )
+
+
+class ChainParser:
+    def parse(self, sentences):
+        return [Unparsed("says stop") if tokens[0] == "stop" else chain(tokens) for tokens in sentences]
+
+    def describe(self):
+        return {"name": "chain", "version": "1", "settings": {}, "model": ""}
+
+
+class SlowChainParser(ChainParser):
+    """Slow enough to be killed between shards; leaves its process id in the folder ``$PIDS``."""
+
+    def parse(self, sentences):
+        if "PIDS" in os.environ:
+            (Path(os.environ["PIDS"]) / str(os.getpid())).touch()
+        time.sleep(0.2)
+        return super().parse(sentences)
+
+
+class DyingParser(ChainParser):
+    """Ends its process, as the kernel does when memory runs out."""
+
+    def parse(self, sentences):
+        os._exit(9)
+
+
+for parser in (ChainParser, SlowChainParser, DyingParser):
+    name = parser.__name__.removesuffix("Parser").lower()
+    if name not in backends.known():
+        backends.register(name, f"chain_parser:{parser.__name__}")
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,313 @@
+import errno
+import fcntl
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import chain_parser
+import pytest
+from structviews.parsing import backends, pipeline
+from structviews.parsing.sources import TextSource, TreebankSource, open_source, output_name
+
+from structviews.cache import ParsedCorpus, Skipped
+from structviews.errors import InputError
+
+SLOWLY = ("--parser", "slowchain", "--max-tokens", "40", "--tokenised", "--format", "lines")
+DRIVER = Path(chain_parser.__file__)
+SHARD_WITH_SKIPS = "Short one.\nstop here\nThis one is much too long.\nbell\x07\nLast one.\n\nOther document.\n"
+
+
+def text_source(path, **options):
+    options = {"parser": "chain", "layout": "lines", "tokenised": False, "max_tokens": 5} | options
+    return TextSource(str(path), **options)
+
+
+def treebank_source(folder, sentences=25, **options):
+    """A treebank whose work is done in this process."""
+    lines = []
+    for i in range(sentences):
+        lines += [f"# sent_id = doc{i // 10}-{i}", "\t".join(f"1 word{i} _ _ UH _ 0 root _ _".split()), ""]
+    path = folder / "t.conllu"
+    path.write_text("\n".join(lines) + "\n")
+    return TreebankSource([path], **{"max_tokens": 10} | options)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def command(*arguments, folder, **environment):
+    """The command line with the chain parsers, in a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, DRIVER, "parse", *map(str, arguments)],
+        cwd=folder,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def run(*arguments, folder, **environment):
+    process = command(*arguments, folder=folder, **environment)
+    output, _ = process.communicate(timeout=120)
+    return process.returncode, output
+
+
+def wait_until(condition, process=None):
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until, "waited too long"
+        assert process is None or process.poll() is None, process.stdout.read()
+        time.sleep(0.005)
+
+
+@pytest.fixture(scope="module")
+def long_text(tmp_path_factory):
+    """Six shards and a bit, with documents and sentences that are skipped."""
+    folder = tmp_path_factory.mktemp("text")
+    sentences = (f"{'on and ' * (i % 40)}on, {i} times" + "\n" * (1 + (i % 50 == 0)) for i in range(6100))
+    (folder / "long.txt").write_text("".join(sentences))
+    return folder / "long.txt"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(long_text):
+    code, output = run(long_text, *SLOWLY, "-o", "whole.parsed", folder=long_text.parent)
+    assert code == 0, output
+    return long_text.parent / "whole.parsed"
+
+
+def test_the_corpus_keeps_places_and_counts_skips(tmp_path):
+    (tmp_path / "a.txt").write_text(SHARD_WITH_SKIPS)
+    corpus, already = pipeline.parse_corpus(text_source(tmp_path / "a.txt"), tmp_path / "a.parsed")
+    assert not already
+    assert [(r.document, r.position, r.line, r.sentence) for r in corpus] == [
+        (0, 0, 1, chain_parser.chain(["Short", "one", "."])),
+        (0, 4, 5, chain_parser.chain(["Last", "one", "."])),
+        (1, 0, 7, chain_parser.chain(["Other", "document", "."])),
+    ]
+    assert corpus.skipped == [
+        Skipped(0, 1, 2, "says stop"),
+        Skipped(0, 2, 3, "more than 5 tokens"),
+        Skipped(0, 3, 4, "control character U+0007"),
+    ]
+    assert pipeline.summary(corpus) == ("3 skipped: 1 says stop, 1 more than 5 tokens, 1 control character U+0007")
+    assert corpus.manifest["settings"] == {
+        "format": "lines",
+        "tokenised": False,
+        "max_tokens": 5,
+        "sentences_per_shard": 1000,
+    }
+    assert corpus.parser["name"] == "chain"
+
+
+def test_the_number_of_workers_changes_nothing(long_text, undisturbed):
+    code, output = run(long_text, *SLOWLY, "--workers", "3", "-o", "three.parsed", folder=long_text.parent)
+    assert code == 0, output
+    assert contents(long_text.parent / "three.parsed") == contents(undisturbed)
+
+
+def test_a_killed_job_goes_on_and_ends_the_same(long_text, undisturbed, tmp_path):
+    out = tmp_path / "killed.parsed"
+    arguments = (long_text, *SLOWLY, "--workers", "2", "-o", out)
+    for shards in (0, 1, 4):
+        process = command(*arguments, folder=tmp_path)
+        wait_until(lambda n=shards: (out / "job.json").exists() and len(list(out.glob("*.arrow"))) >= n, process)
+        process.kill()
+        process.wait()
+        assert not (out / "manifest.json").exists()
+        with pytest.raises(InputError, match="is unfinished"):
+            ParsedCorpus.open(out)
+    (out / ".shard-00005.arrow.1.tmp").write_bytes(b"cut")
+    kept = {path.name: path.stat().st_mtime_ns for path in out.glob("*.arrow")}
+    code, output = run(*arguments, folder=tmp_path)
+    assert code == 0, output
+    assert contents(out) == contents(undisturbed)
+    assert len(kept) >= 4
+    assert {name: (out / name).stat().st_mtime_ns for name in kept} == kept
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads the states of processes in /proc")
+def test_workers_do_not_outlive_a_killed_job(long_text, tmp_path):
+    def runs(pid):
+        stat = Path(f"/proc/{pid}/stat")
+        return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    process = command(long_text, *SLOWLY, "--workers", "2", "-o", "x.parsed", folder=tmp_path, PIDS=str(pids))
+    wait_until(lambda: len(list(pids.iterdir())) == 2, process)
+    process.kill()
+    process.wait()
+    wait_until(lambda: not any(runs(path.name) for path in pids.iterdir()))
+
+
+def test_an_interrupt_ends_with_one_line(long_text, undisturbed, tmp_path):
+    arguments = (long_text, *SLOWLY, "--workers", "2", "-o", "x.parsed")
+    process = command(*arguments, folder=tmp_path)
+    wait_until(lambda: list(tmp_path.glob("x.parsed/*.arrow")), process)
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert output.splitlines()[-1] == "stopped; give the same command again to finish x.parsed"
+    assert "Traceback" not in output
+    code, _ = run(*arguments, folder=tmp_path)
+    assert code == 0
+    assert contents(tmp_path / "x.parsed") == contents(undisturbed)
+
+
+@pytest.mark.parametrize("missing", [(), (0,), (1, 2), (0, 1, 2)])
+def test_missing_shards_are_made_again(tmp_path, missing):
+    source, out = treebank_source(tmp_path), tmp_path / "t.parsed"
+    pipeline.parse_corpus(source, out, sentences_per_shard=10)
+    whole = contents(out)
+    manifest = json.loads((out / "manifest.json").read_bytes())
+    (out / "manifest.json").unlink()
+    job = {k: manifest[k] for k in ("format", "format_version", "sources", "settings", "tokeniser", "parser")}
+    (out / "job.json").write_text(json.dumps(job))
+    for number in missing:
+        (out / f"shard-{number:05d}.arrow").unlink()
+    pipeline.parse_corpus(source, out, sentences_per_shard=10)
+    assert contents(out) == whole
+
+
+def test_a_finished_corpus_is_left_alone(tmp_path):
+    source, out = treebank_source(tmp_path), tmp_path / "t.parsed"
+    pipeline.parse_corpus(source, out)
+    (out / "job.json").write_text("{}")  # as after a kill between manifest and the job file's end
+    before = (out / "manifest.json").stat().st_mtime_ns
+    _, already = pipeline.parse_corpus(source, out)
+    assert already
+    assert (out / "manifest.json").stat().st_mtime_ns == before
+    assert not (out / "job.json").exists()
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_another_job_is_refused(tmp_path, finished, monkeypatch):
+    out = tmp_path / "t.parsed"
+    if not finished:
+        monkeypatch.setattr(pipeline, "write_manifest", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            pipeline.parse_corpus(treebank_source(tmp_path), out)
+        monkeypatch.undo()
+    else:
+        pipeline.parse_corpus(treebank_source(tmp_path), out)
+    with pytest.raises(InputError, match=r"other settings \(max_tokens 10 and not 9\): .*--out.*delete it"):
+        pipeline.parse_corpus(treebank_source(tmp_path, max_tokens=9), out)
+    with pytest.raises(InputError, match="other sources: "):
+        pipeline.parse_corpus(treebank_source(tmp_path, sentences=24), out)
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path):
+    (tmp_path / "mine.txt").write_text("precious")
+    with pytest.raises(InputError, match="holds other files"):
+        pipeline.parse_corpus(treebank_source(tmp_path), tmp_path)
+    assert (tmp_path / "mine.txt").read_text() == "precious"
+
+
+def test_two_jobs_do_not_share_a_folder(tmp_path):
+    out = tmp_path / "t.parsed"
+    out.mkdir()
+    descriptor = os.open(out, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with pytest.raises(InputError, match="being written by another process"):
+        pipeline.parse_corpus(treebank_source(tmp_path), out)
+    os.close(descriptor)
+    pipeline.parse_corpus(treebank_source(tmp_path), out)
+
+
+@pytest.mark.parametrize("name", ["write_shard", "write_json", "write_manifest"])
+def test_a_full_disk_is_one_line(tmp_path, monkeypatch, name):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(pipeline, name, full)
+    with pytest.raises(InputError, match=r"t\.parsed cannot be written \(No space left on device\)"):
+        pipeline.parse_corpus(treebank_source(tmp_path), tmp_path / "t.parsed")
+    monkeypatch.undo()
+    assert len(pipeline.parse_corpus(treebank_source(tmp_path), tmp_path / "t.parsed")[0]) == 25
+
+
+def test_a_worker_that_cannot_write_is_one_line(long_text, tmp_path):
+    """The file size limit stands for a full disk, which takes privileges to make."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        code, output = run(long_text, "--parser", "chain", "--tokenised", "-o", "x.parsed", folder=tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert code == 2
+    assert output.splitlines()[-1].startswith("error: x.parsed cannot be written (File too large)")
+    assert "Traceback" not in output
+    assert [path.name for path in (tmp_path / "x.parsed").iterdir()] == ["job.json"]
+
+
+def test_a_corpus_without_a_sentence_is_an_error(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("A sentence too long.\nstop here\n")
+    message = "no sentence could be parsed: 2 skipped: 1 more than 3 tokens, 1 says stop"
+    with pytest.raises(InputError, match=message):
+        pipeline.parse_corpus(text_source(path, max_tokens=3), tmp_path / "t.parsed")
+    assert not (tmp_path / "t.parsed").exists()
+
+
+def test_a_worker_that_dies_is_one_line(tmp_path):
+    (tmp_path / "a.txt").write_text("A sentence.\n")
+    with pytest.raises(InputError, match="a worker process died"):
+        pipeline.parse_corpus(text_source(tmp_path / "a.txt", parser="dying"), tmp_path / "a.parsed")
+
+
+def test_sources_that_do_not_fit(tmp_path):
+    (tmp_path / "a.txt").write_text("A sentence.\n")
+    with pytest.raises(InputError, match="no parser 'nope': choose one of "):
+        text_source(tmp_path / "a.txt", parser="nope")
+    with pytest.raises(InputError, match="--max-tokens 0: give a number from 1 to 16384"):
+        text_source(tmp_path / "a.txt", max_tokens=0)
+    with pytest.raises(InputError, match="--workers 0"):
+        pipeline.parse_corpus(treebank_source(tmp_path), tmp_path / "x", workers=0)
+    options = {"parser": "chain", "layout": None, "tokenised": False, "max_tokens": 9}
+    with pytest.raises(InputError, match="treebank file: add --parser treebank"):
+        open_source(["a.conllu"], **options)
+    with pytest.raises(InputError, match="2 sources"):
+        open_source(["a.txt", "b.txt"], **options)
+    with pytest.raises(InputError, match="--format and --tokenised are for texts"):
+        open_source(["a.conllu"], **options | {"parser": "treebank", "tokenised": True})
+
+
+def test_output_names():
+    names = ["a.txt", "d/b.txt.zst", "c.gz", "x.y.txt", "-", "gum.conllu", "plain"]
+    assert [output_name(name).removesuffix(".parsed") for name in names] == [
+        "a", "b", "c", "x.y", "corpus", "gum", "plain",
+    ]  # fmt: skip
+
+
+def test_the_registry_refuses_a_second_of_a_name():
+    with pytest.raises(ValueError, match="'chain' is registered already"):
+        backends.register("chain", "other:Parser")
+
+
+def test_standard_input_gives_the_same(tmp_path):
+    (tmp_path / "a.txt").write_text(SHARD_WITH_SKIPS)
+    options = ("--parser", "chain", "--max-tokens", "5", "--format", "lines", "--tokenised")
+    assert run("a.txt", *options, folder=tmp_path)[0] == 0
+    piped = subprocess.run(
+        [sys.executable, DRIVER, "parse", "-", *options], cwd=tmp_path, input=SHARD_WITH_SKIPS.encode(), check=False
+    )
+    assert piped.returncode == 0
+    assert contents(tmp_path / "corpus.parsed") == contents(tmp_path / "a.parsed")
+
+
+def test_a_parser_in_a_worker_has_one_thread(tmp_path):
+    (tmp_path / "a.txt").write_text("A sentence.\n")
+    torch = pytest.importorskip("torch")
+    with pipeline.executor(text_source(tmp_path / "a.txt").work, 1) as pool:
+        pool.submit(torch.set_num_threads, 2).result()
+        pool.submit(text_source(tmp_path / "a.txt").work.describe_parser).result()
+        assert pool.submit(torch.get_num_threads).result() == 1

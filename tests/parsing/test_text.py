@@ -1,0 +1,186 @@
+import gzip
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from structviews.parsing import text
+from structviews.parsing.backends import Unparsed
+
+from structviews.errors import InputError
+
+CORPUS = Path(__file__).parents[3] / "shared/data/corpus/sample-10k.txt"
+
+
+def write(folder, content, name="a.txt"):
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def read(path, layout="lines", **options):
+    options = {"tokenised": False} | options
+    return [(s.document, s.position, s.line, s.text) for s in text.read_sentences(path, layout, **options)]
+
+
+def test_lines(tmp_path):
+    path = write(tmp_path, "\ufeff\n\nOne here.\r\n  Two. \n\n\n\nThree.\n\n")
+    assert read(path) == [(0, 0, 3, "One here."), (0, 1, 4, "Two."), (1, 0, 8, "Three.")]
+
+
+PROSE = """He said "no." "Why?" she asked. Mr. Smith of the U.S. army
+left.  "Go (now)," I said. (She did.) 'Well!' cried he.
+
+A new paragraph
+of one sentence.
+
+
+A new document. Its end"""
+
+
+def test_prose(tmp_path):
+    assert read(write(tmp_path, PROSE), "prose") == [
+        (0, 0, 1, 'He said "no."'),
+        (0, 1, 1, '"Why?" she asked.'),
+        (0, 2, 1, "Mr. Smith of the U.S. army left."),
+        (0, 3, 2, '"Go (now)," I said.'),
+        (0, 4, 2, "(She did.)"),
+        (0, 5, 2, "'Well!' cried he."),
+        (0, 6, 4, "A new paragraph of one sentence."),
+        (1, 0, 8, "A new document."),
+        (1, 1, 8, "Its end"),
+    ]
+
+
+def test_tokenised_prose_keeps_its_words(tmp_path):
+    path = write(tmp_path, "It is .   Oh ,\nca n't\xa0be !\nYes .")
+    assert [s[3] for s in read(path, "prose", tokenised=True)] == ["It is .", "Oh , ca n't be !", "Yes ."]
+    assert [s[2] for s in read(path, "prose", tokenised=True)] == [1, 1, 3]
+
+
+def test_prose_does_not_depend_on_how_much_is_split_at_a_time(tmp_path, monkeypatch):
+    path = write(
+        tmp_path, "\n".join(f"This is sentence {i}, wrapped\nafter some words. And one more!" for i in range(99))
+    )
+    whole = read(path, "prose")
+    monkeypatch.setattr(text, "PIECE_CHARACTERS", 100)
+    assert read(path, "prose") == whole
+    assert len(whole) == 198
+    assert [line for _, _, line, _ in whole] == [1 + i for i in range(198)]
+
+
+def test_sentences_of_real_text_are_found_again():
+    if not CORPUS.exists():
+        pytest.skip("needs ../shared/data")
+    lines = [" ".join(s.text.split()) for s in text.read_sentences(CORPUS, "lines", tokenised=False)][:2000]
+    running = " ".join(lines)
+    found = {running[start:end] for start, end in text.split_sentences(running, tokenised=False)}
+    assert sum(line in found for line in lines) > 0.9 * len(lines)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.zst", "a.gz"])
+def test_compression_changes_nothing(tmp_path, name):
+    content = "A sentence.\n" * 100
+    path = tmp_path / name
+    if name.endswith(".txt"):
+        path.write_text(content)
+    else:
+        with pa.output_stream(str(path), compression="zstd" if "zst" in name else "gzip") as stream:
+            stream.write(content.encode())
+    survey = text.survey(path, name)
+    assert (survey.bytes, survey.lines, survey.guess) == (1200, 100, "lines")
+    assert survey.sha256 == text.survey(write(tmp_path, content, "b.txt"), "b.txt").sha256
+    assert len(read(path)) == 100
+
+
+def test_layout_is_guessed(tmp_path):
+    captions = "a black bird is sitting on a dead tree\ntwo dogs run\n" * 50
+    assert text.survey(write(tmp_path, captions), "a").guess == "lines"
+    abbreviated = "Mr. Smith met J. Jones.\nHe had (as St. Paul says) no choice.\n" * 50
+    assert text.survey(write(tmp_path, abbreviated), "a").guess == "lines"
+    assert text.survey(write(tmp_path, PROSE), "a").guess == "prose"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "a.txt is empty"),
+        (b"\n  \n\t\n", "a.txt holds only blank lines"),
+        (b"Good.\nCaf\xe9 is bad.\n", "a.txt:2: not UTF-8 at byte 9 of the text \\(0xe9\\): .*iconv"),
+        ("ab\n".encode("utf-16"), "a.txt:1: not UTF-8 at byte 0 "),
+        ("Ends inside é".encode()[:-1], "a.txt:1: not UTF-8 at byte 12 "),
+    ],
+)
+def test_texts_that_cannot_be_used(tmp_path, content, message):
+    with pytest.raises(InputError, match=message) as error:
+        text.survey(write(tmp_path, content), "a.txt")
+    assert "\n" not in str(error.value)
+
+
+def test_bad_byte_is_placed_across_chunks(tmp_path, monkeypatch):
+    content = "é\n".encode() * 500 + b"\xff"
+    for size in (1, 2, 7, 1000):
+        monkeypatch.setattr(text, "CHUNK_BYTES", size)
+        with pytest.raises(InputError, match="a:501: not UTF-8 at byte 1500 "):
+            text.survey(write(tmp_path, content), "a")
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(InputError, match=r"none\.txt does not exist"):
+        text.survey(tmp_path / "none.txt", "none.txt")
+    with pytest.raises(InputError, match="is a folder"):
+        text.survey(tmp_path, str(tmp_path))
+    for name, content in (("cut.gz", gzip.compress(b"One.\n" * 100)[:-9]), ("odd.txt.zst", b"no zstd")):
+        with pytest.raises(InputError, match=f"{name} cannot be read") as error:
+            text.survey(write(tmp_path, content, name), name)
+        assert "\n" not in str(error.value)
+
+
+def test_a_very_long_line_is_one_sentence_too_long(tmp_path):
+    path = write(tmp_path, "Before.\n" + "x" * 100_000 + "\nAfter.\n")
+    sentences = read(path)
+    assert [(s[1], s[2]) for s in sentences] == [(0, 1), (1, 2), (2, 3)]
+    assert len(sentences[1][3]) <= text.MAX_CHARACTERS + 1
+    words = text.tokens_or_reason([s[3] for s in sentences], tokenised=False)
+    assert words == [("Before", "."), Unparsed("more than 10,000 characters"), ("After", ".")]
+
+
+def test_a_text_without_line_ends_is_prose():
+    stream = io.TextIOWrapper(io.BytesIO(b"One more sentence. " * 20_000), newline="\n")
+    sentences = list(text.read_prose(stream, tokenised=False))
+    assert len(sentences) == 20_000
+    assert {s.text for s in sentences} == {"One more sentence."}
+
+
+def test_control_characters_make_no_sentence():
+    texts = ["Fine.", "A\x07bell", "nul\x00", "tab\tand\x0cfeed"]
+    bell, nul = Unparsed("control character U+0007"), Unparsed("control character U+0000")
+    expected = [("Fine.",), bell, nul, ("tab", "and", "feed")]
+    assert text.tokens_or_reason(texts, tokenised=True) == expected
+
+
+@given(st.text(min_size=1))
+def test_tokens_cover_the_text_and_hold_no_white_space(line):
+    for tokenised in (True, False):
+        [words] = text.tokens_or_reason([line], tokenised=tokenised)
+        if isinstance(words, Unparsed):
+            assert text.CONTROL.search(line)
+        else:
+            assert all(word and not any(c.isspace() for c in word) for word in words)
+            assert "".join(words) == "".join(line.split())
+
+
+@given(st.text(alphabet="aB.!\"'( \n", max_size=60), st.booleans())
+def test_sentences_cover_the_text_in_order(content, tokenised):
+    spans = text.split_sentences(content, tokenised=tokenised)
+    assert all(start < end for start, end in spans)
+    assert "".join("".join(content[start:end].split()) for start, end in spans) == "".join(content.split())
+
+
+def test_tokenise():
+    assert text.tokenise("Mr. Smith can't\u00a0go --  he's 5.30 late.") == (
+        *("Mr.", "Smith", "ca", "n't", "go", "--"),
+        *("he", "'s", "5.30", "late", "."),
+    )
