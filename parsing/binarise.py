@@ -19,7 +19,7 @@ ROOT_LABELS = frozenset({"ROOT", "TOP", "VROOT", ""})
 TRACE = "-NONE-"
 CHAIN = "+"
 # NP-SBJ, NP=2, S|<VP>: what follows the category; labels that start with a hyphen are left alone.
-FUNCTION = re.compile(r"(?<=.)[-=|].*$")
+FUNCTION = re.compile(r"^([^-=|]+)[-=|].*$")
 # How nltk's chomsky_normal_form marks the nodes that it adds, when it keeps no sibling in the name.
 ADDED = "|<>"
 
@@ -58,7 +58,7 @@ def _strip(node: Tree) -> Tree | None:
     if any(isinstance(child, str) for child in node):
         raise InvalidSentence(f"a word stands beside other children under {node.label()!r}")
     children = [child for child in map(_strip, node) if child is not None]
-    return Tree(FUNCTION.sub("", node.label()), children) if children else None
+    return Tree(FUNCTION.sub(r"\1", node.label()), children) if children else None
 
 
 def binarise(tree: Tree) -> BinaryTree:
@@ -68,28 +68,32 @@ def binarise(tree: Tree) -> BinaryTree:
         tree: an n-ary tree whose preterminals are part-of-speech tags, as ``strip`` leaves it.
     """
     tree = tree.copy(deep=True)
+    n = len(tree.leaves())
     tree.collapse_unary(collapsePOS=True, collapseRoot=True, joinChar=CHAIN)
     tree.chomsky_normal_form(factor="left", horzMarkov=0)
     tokens: list[str] = []
     tags: list[str] = []
     chains: list[str] = []
     internal: list[tuple[int, int, str]] = []
-    n = len(tree.leaves())
-
-    def number(node: Tree) -> int:
+    # Post-order with a stack of its own: factored, a flat sentence is as deep as it is long.
+    waiting: list[int] = []  # nodes without a parent so far
+    todo = [(tree, False)]
+    while todo:
+        node, children_done = todo.pop()
         if isinstance(node[0], str):
             chain, _, tag = node.label().rpartition(CHAIN)
+            waiting.append(len(tokens))
             tokens.append(node[0])
             tags.append(tag)
             chains.append(chain)
-            return len(tokens) - 1
-        left, right = number(node[0]), number(node[1])
-        internal.append((left, right, "" if node.label().endswith(ADDED) else node.label()))
-        return n + len(internal) - 1
-
-    number(tree)
-    left, right, labels = zip(*internal, strict=True) if internal else ((), (), ())
-    return BinaryTree(tuple(tokens), tuple(tags), left, right, (*chains, *labels))
+        elif children_done:
+            right, left = waiting.pop(), waiting.pop()
+            waiting.append(n + len(internal))
+            internal.append((left, right, "" if node.label().endswith(ADDED) else node.label()))
+        else:
+            todo += [(node, True), (node[1], False), (node[0], False)]
+    lefts, rights, labels = zip(*internal, strict=True) if internal else ((), (), ())
+    return BinaryTree(tuple(tokens), tuple(tags), lefts, rights, (*chains, *labels))
 
 
 def unbinarise(sentence: ParsedSentence) -> Tree:

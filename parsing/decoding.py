@@ -7,9 +7,8 @@ Shapes: B sentences, n words of the longest (n_b of one), L = n + 1 positions (0
 
 import numpy as np
 
-# Far below any score: an edge that is taken only where the tree needs it.
-FORBIDDEN = -1e9
-ROOT_PENALTY = 1e4
+# The score of an edge that no tree has; every word can hang on the root, so there always is another.
+FORBIDDEN = -np.inf
 
 
 def spanning_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -57,7 +56,9 @@ def single_root_tree(scores: np.ndarray) -> np.ndarray:
     equally many root edges as it was and puts those with one first (Stanojevic and Cohen 2021).
     """
     scores = scores.copy()
-    scores[1:, 0] -= ROOT_PENALTY
+    np.fill_diagonal(scores, FORBIDDEN)
+    allowed = scores[1:][np.isfinite(scores[1:])]
+    scores[1:, 0] -= 1 + len(scores) * np.ptp(allowed)
     return chu_liu_edmonds(scores)
 
 

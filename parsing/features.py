@@ -66,4 +66,6 @@ class Featuriser:
     def _compute(self, word: str) -> tuple[int, ...]:
         form = normalise(word)
         pieces = [f"p{form[:k]}" for k in PREFIXES] + [f"s{form[-k:]}" for k in SUFFIXES] + [f"x{shape(word)}"]
-        return (self._ids.get(form, UNKNOWN), *(zlib.crc32(piece.encode()) % self.buckets for piece in pieces))
+        # A lone surrogate, as a broken source may have, is hashed like any other character.
+        hashes = (zlib.crc32(piece.encode("utf-8", "surrogatepass")) for piece in pieces)
+        return (self._ids.get(form, UNKNOWN), *(value % self.buckets for value in hashes))

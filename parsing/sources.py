@@ -234,7 +234,8 @@ def spooled_stdin() -> Any:
         shutil.copyfileobj(sys.stdin.buffer, spool)
         spool.flush()
     except OSError as error:
+        folder = tempfile.gettempdir()
         raise InputError(
-            f"standard input cannot be kept in {tempfile.gettempdir()} ({error.strerror}): set TMPDIR to a roomier folder"
+            f"standard input cannot be kept in {folder} ({error.strerror}): set TMPDIR to a roomier folder"
         ) from None
     return spool

@@ -192,10 +192,11 @@ def read_lines(stream: io.TextIOWrapper) -> Iterator[RawSentence]:
 
 def read_prose(stream: io.TextIOWrapper, *, tokenised: bool) -> Iterator[RawSentence]:
     """Sentences of running text; see the module for its paragraphs and documents."""
-    document = position = blank_lines = 0
+    document = position = blank_lines = last_line = 0
     paragraph = Paragraph(tokenised)
     for line, text in pieces(stream):
-        if not text.strip():
+        # White space that a long line goes on with is no blank line.
+        if not text.strip() and line != last_line:
             blank_lines += 1
             sentences = paragraph.take(finished=True)
         else:
@@ -203,6 +204,7 @@ def read_prose(stream: io.TextIOWrapper, *, tokenised: bool) -> Iterator[RawSent
                 document, position = document + 1, 0
             blank_lines = 0
             sentences = paragraph.add(line, text)
+        last_line = line
         for sentence_line, sentence in sentences:
             yield RawSentence(document, position, sentence_line, sentence)
             position += 1

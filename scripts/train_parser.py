@@ -18,12 +18,13 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
-from torch import Tensor
-
 from structviews.parsing.backends.builtin import BuiltinParser
 from structviews.parsing.backends.treebank import read_treebank
 from structviews.parsing.features import Featuriser, normalise
 from structviews.parsing.neural import ParserConfig, ParserNetwork, drop_words
+from torch import Tensor
+
+from structviews.cache import write_whole
 from structviews.sentence import ParsedSentence
 
 VERSION = "1"
@@ -194,60 +195,82 @@ def schedule(step: int, warm_up: int, steps: int) -> float:
     return min((step + 1) / warm_up, max(0.0, (steps - step) / (steps - warm_up)))
 
 
+@dataclass
+class Job:
+    """What training changes, and so what its state file holds."""
+
+    network: ParserNetwork
+    optimiser: torch.optim.Optimizer
+    scheduler: torch.optim.lr_scheduler.LRScheduler
+
+    def resume(self, file: Path) -> int:
+        """Take the saved state, if there is one; the number of epochs that are done."""
+        if not file.exists():
+            return 0
+        state = torch.load(file, weights_only=True)
+        for name, part in vars(self).items():
+            part.load_state_dict(state[name])
+        return state["epoch"]
+
+    def save(self, file: Path, epoch: int) -> None:
+        """Write the state after so many epochs."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        state = {name: part.state_dict() for name, part in vars(self).items()} | {"epoch": epoch}
+        write_whole(file, lambda stream: torch.save(state, stream))
+
+
+def new_job(network: ParserNetwork, both: Sequence[Sequence[Example]], args: argparse.Namespace) -> Job:
+    """AdamW with a schedule over all steps; ``both`` are GUM's examples and EWT's."""
+    gum, ewt = (sum(1 for _ in batches(part, args.batch_words, random.Random(0))) for part in both)
+    steps = args.epochs * gum + (args.epochs - args.gum_epochs) * ewt
+    optimiser = torch.optim.AdamW(network.parameters(), lr=args.lr, betas=(0.9, 0.98), weight_decay=0.01)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda s: schedule(s, args.warm_up, steps))
+    return Job(network, optimiser, scheduler)
+
+
+def train_epoch(
+    job: Job, parts: Sequence[Sequence[Example]], args: argparse.Namespace, rng: random.Random, half: bool
+) -> tuple[float, float]:
+    """One pass over the parts, their batches mixed; mean loss and sentences a second."""
+    job.network.train()
+    mixed = [batch for part in parts for batch in batches(part, args.batch_words, rng)]
+    rng.shuffle(mixed)
+    began, total = time.perf_counter(), 0.0
+    for batch in mixed:
+        job.optimiser.zero_grad(set_to_none=True)
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            loss = loss_of(job.network, batch, args, rng)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(job.network.parameters(), 5.0)
+        job.optimiser.step()
+        job.scheduler.step()
+        total += loss.item()
+    job.network.eval()
+    return total / len(mixed), sum(map(len, mixed)) / (time.perf_counter() - began)
+
+
 def train(args: argparse.Namespace) -> None:
     """Train from the start or from the saved state, then write the parser."""
-    random_state = random.Random(args.seed)
     torch.manual_seed(args.seed)
     gum = load(args.treebanks / "gum/train.conllu", args.treebanks / "gum/train.ptb")
     ewt = load(args.treebanks / "ewt/train.conllu")
     dev = load(args.treebanks / "gum/dev.conllu", args.treebanks / "gum/dev.ptb")
     vocabulary = vocabularies([*gum, *ewt], args.min_words, args.min_labels)
     config = ParserConfig(*(len(vocabulary[key]) for key in ("words", "tags", "relations", "labels")))
-    settings = vocabulary | {"config": config.to_dict()}
-    featuriser = Featuriser(vocabulary["words"], config.buckets)
-    both = encode(gum, vocabulary, featuriser), encode(ewt, vocabulary, featuriser)
     network = ParserNetwork(config)
     print(f"{len(gum)} + {len(ewt)} sentences, {sum(p.numel() for p in network.parameters()):,} parameters", flush=True)
 
-    per_epoch = [sum(1 for _ in batches(part, args.batch_words, random.Random(0))) for part in both]
-    steps = args.epochs * per_epoch[0] + (args.epochs - args.gum_epochs) * per_epoch[1]
-    optimiser = torch.optim.AdamW(network.parameters(), lr=args.lr, betas=(0.9, 0.98), weight_decay=0.01)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda s: schedule(s, args.warm_up, steps))
-    parser = BuiltinParser.from_network(network, settings)
+    parser = BuiltinParser.from_network(network, vocabulary | {"config": config.to_dict()})
+    both = [encode(part, vocabulary, parser.featuriser) for part in (gum, ewt)]
+    job = new_job(network, both, args)
     state_file = args.out / "training-state.pt"
-    first = 0
-    if state_file.exists():
-        state = torch.load(state_file, weights_only=True)
-        network.load_state_dict(state["network"])
-        optimiser.load_state_dict(state["optimiser"])
-        scheduler.load_state_dict(state["scheduler"])
-        first = state["epoch"]
-    for epoch in range(first, args.epochs):
-        random_state.seed(args.seed + epoch)
+    for epoch in range(job.resume(state_file), args.epochs):
         torch.manual_seed(args.seed + epoch)
-        network.train()
         parts = both if epoch < args.epochs - args.gum_epochs else both[:1]
-        mixed = [batch for part in parts for batch in batches(part, args.batch_words, random_state)]
-        random_state.shuffle(mixed)
-        began, total = time.perf_counter(), 0.0
-        for batch in mixed:
-            optimiser.zero_grad(set_to_none=True)
-            with torch.autocast("cpu", torch.bfloat16, enabled=parser.half):
-                loss = loss_of(network, batch, args, random_state)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
-            optimiser.step()
-            scheduler.step()
-            total += loss.item()
-        rate = sum(map(len, mixed)) / (time.perf_counter() - began)
-        network.eval()
-        print(f"epoch {epoch + 1}/{args.epochs}: loss {total / len(mixed):.3f}, {rate:.0f} sentences/s", flush=True)
+        loss, rate = train_epoch(job, parts, args, random.Random(args.seed + epoch), parser.half)
+        print(f"epoch {epoch + 1}/{args.epochs}: loss {loss:.3f}, {rate:.0f} sentences/s", flush=True)
         show("  GUM dev", score(parser, dev, lowered=False))
-        args.out.mkdir(parents=True, exist_ok=True)
-        state = {"network": network.state_dict(), "optimiser": optimiser.state_dict()}
-        state |= {"scheduler": scheduler.state_dict(), "epoch": epoch + 1}
-        torch.save(state, state_file.with_suffix(".tmp"))
-        state_file.with_suffix(".tmp").rename(state_file)
+        job.save(state_file, epoch + 1)
     parser.save(args.out)
     state_file.unlink(missing_ok=True)
     report(args)

@@ -52,7 +52,7 @@ class TextFormat(StrEnum):
 
 
 @app.command("parse")
-def parse_text(  # noqa: PLR0917 - an option is a parameter
+def parse_text(
     source: Annotated[
         list[str],
         typer.Argument(
@@ -121,7 +121,7 @@ def inspect_corpus(
 
 
 @app.command("train")
-def train_views(  # noqa: PLR0917 - an option is a parameter
+def train_views(
     views: Annotated[str, typer.Option(help="Views with commas between, such as dep,const.", show_default=False)] = "",
     corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the only *.parsed here")] = None,
     out: Annotated[

@@ -12,19 +12,22 @@ def best_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def gains_from_half(device: torch.device) -> bool:
-    """Whether the device multiplies bf16 matrices in hardware; elsewhere it only loses precision."""
+def multiplies_half(device: torch.device) -> bool:
+    """Whether the device multiplies bf16 matrices in hardware; elsewhere they are emulated."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return any(getattr(torch.cpu, name, bool)() for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
 
 
 def half_precision(precision: str, device: torch.device) -> bool:
-    """Whether to compute in bf16.
+    """Whether to train in bf16.
+
+    ``auto`` does so on a GPU that multiplies it in hardware. On CPUs, converting the many small
+    levels of a tree costs what the faster products gain (docs/performance.md has the measurement).
 
     Raises:
         InputError: for a precision that is not one of ``PRECISIONS``.
     """
     if precision not in PRECISIONS:
         raise InputError(f"unknown precision {precision!r}: one of {', '.join(PRECISIONS)}")
-    return precision == "bf16" or (precision == "auto" and gains_from_half(device))
+    return precision == "bf16" or (precision == "auto" and device.type == "cuda" and multiplies_half(device))

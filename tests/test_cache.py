@@ -2,6 +2,8 @@ import json
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from structviews.cache import (
     SCHEMA,
@@ -12,6 +14,7 @@ from structviews.cache import (
     new_job,
     reasons,
     shard_name,
+    strings,
     write_manifest,
     write_shard,
 )
@@ -162,6 +165,11 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         write_shard(tmp_path, 0, ROWS[0], [])
     assert list(tmp_path.iterdir()) == []
+
+
+@given(st.lists(st.lists(st.text(max_size=3), max_size=9), max_size=9))
+def test_any_strings_survive(lists):
+    assert strings(lists).to_pylist() == lists
 
 
 def test_reasons_are_counted():

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from structviews.device import gains_from_half
+from structviews.cache import write_whole
+from structviews.device import multiplies_half
 from structviews.errors import InputError
-from structviews.sentence import ParsedSentence
+from structviews.sentence import InvalidSentence, ParsedSentence, check_tokens
 
 from ..decoding import cky, spanning_trees
 from ..features import Featuriser
@@ -45,13 +46,13 @@ class BuiltinParser:
             settings = json.loads(settings_bytes)
             network = ParserNetwork(ParserConfig(**settings["config"]))
             network.load_state_dict({k: v.float() for k, v in load(weights_bytes).items()})
+            self._setup(network, settings, batch_words)
         except OSError as error:
             reason = f"{error.filename}: {error.strerror}"
             raise InputError(f"{reason}: a built-in parser's folder holds this file") from None
         except Exception as error:
-            reason = str(error).splitlines()[0]
-            raise InputError(f"{folder}: not a built-in parser of this version: {reason}") from None
-        self._setup(network, settings, batch_words)
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise InputError(f"{folder}: not a built-in parser of this version: {reason[:200]}") from None
         self.hash = hashlib.sha256(weights_bytes + settings_bytes).hexdigest()
 
     def _setup(self, network: ParserNetwork, settings: dict, batch_words: int) -> None:
@@ -63,7 +64,7 @@ class BuiltinParser:
         self.featuriser = Featuriser(settings["words"], network.config.buckets)
         self.batch_words = batch_words
         # Half precision pays where the CPU multiplies it in hardware; elsewhere it is emulated.
-        self.half = gains_from_half(torch.device("cpu"))
+        self.half = multiplies_half(torch.device("cpu"))
 
     @classmethod
     def from_network(cls, network: ParserNetwork, settings: dict) -> "BuiltinParser":
@@ -75,13 +76,13 @@ class BuiltinParser:
 
     def save(self, folder: Path) -> None:
         """Write the weights in half precision, and the vocabularies."""
-        from safetensors.torch import save_file  # noqa: PLC0415
+        from safetensors.torch import save  # noqa: PLC0415 - only where weights are written
 
         folder.mkdir(parents=True, exist_ok=True)
         weights = {k: v.detach().half().contiguous() for k, v in self.network.state_dict().items()}
-        save_file(weights, folder / "model.safetensors")
         settings = json.dumps(self.settings, ensure_ascii=False, sort_keys=True)
-        (folder / "model.json").write_text(settings + "\n", "utf-8")
+        write_whole(folder / "model.safetensors", lambda file: file.write(save(weights)))
+        write_whole(folder / "model.json", lambda file: file.write(settings.encode() + b"\n"))
 
     def describe(self) -> dict:
         """What the manifest records: enough to tell whether two parses are of the same model."""
@@ -89,13 +90,14 @@ class BuiltinParser:
 
     @torch.inference_mode()
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
-        """Parse sentences; the result has their order.
+        """Parse sentences; the result has their order, with the reason where the tokens are no sentence.
 
         Sentences of similar length share a batch. What a sentence is parsed as depends on its
         batch in the last bits of its scores only; the same list gives the same trees.
         """
-        parsed: list[ParsedSentence | Unparsed] = [Unparsed("no tokens")] * len(sentences)
-        lengths = np.array([len(s) for s in sentences], dtype=np.int64)
+        faults = [_fault(s) for s in sentences]
+        parsed: list[ParsedSentence | Unparsed] = [Unparsed(fault) for fault in faults]
+        lengths = np.array([0 if fault else len(s) for s, fault in zip(sentences, faults, strict=True)], dtype=np.int64)
         for indices in self._batches(lengths):
             for i, sentence in zip(indices, self._parse_batch([sentences[i] for i in indices]), strict=True):
                 parsed[i] = sentence
@@ -180,6 +182,15 @@ class BuiltinParser:
         labels[sentence, start, width] = (label + 1).numpy()
         for b, (spans, splits) in enumerate(cky(gain, lengths)):
             yield _binary_tree(int(lengths[b]), spans, splits, gain[b], labels[b])
+
+
+def _fault(tokens: Sequence[str]) -> str:
+    """Why tokens are no sentence; empty if they are one."""
+    try:
+        check_tokens(tokens)
+    except InvalidSentence as error:
+        return str(error)
+    return ""
 
 
 def _binary_tree(

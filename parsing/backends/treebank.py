@@ -16,6 +16,8 @@ from . import Unparsed
 ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 ESCAPE = re.compile("|".join(ESCAPES))
 CONLLU_COLUMNS = 10
+# A multiword token (3-4), whose words have lines of their own, or an empty node (5.1).
+NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")
 
 
 class TreebankSentence(NamedTuple):
@@ -132,7 +134,7 @@ def _read_conllu(path: Path) -> Iterator[_Dependencies]:
                 document = value.strip().rpartition("-")[0]
         elif line.strip():
             start = start or number
-            row = _conllu_row(path, number, line)
+            row = _conllu_row(path, number, line, len(rows) + 1)
             if row:
                 rows.append(row)
         elif rows:
@@ -142,14 +144,16 @@ def _read_conllu(path: Path) -> Iterator[_Dependencies]:
             rows, start = [], 0
 
 
-def _conllu_row(path: Path, number: int, line: str) -> tuple[str, str, int, str] | None:
+def _conllu_row(path: Path, number: int, line: str, expected: int) -> tuple[str, str, int, str] | None:
     columns = line.split("\t")
     if len(columns) != CONLLU_COLUMNS:
         raise InputError(f"{path}:{number}: {len(columns)} columns where CoNLL-U has {CONLLU_COLUMNS}, tab-separated")
     index, form, _, _, tag, _, head, relation = columns[:8]
-    if not index.isdigit():
-        return None  # a multiword token (3-4) or an empty node (5.1): its words have lines of their own
-    if not head.isdigit():
+    if NO_WORD.fullmatch(index):
+        return None
+    if index != str(expected):
+        raise InputError(f"{path}:{number}: word {index!r} where {expected} is due: number a sentence's words from 1")
+    if not head.isdecimal():
         raise InputError(f"{path}:{number}: head {head!r} is not a number: a dependency tree needs one for each word")
     # A form may hold a space (a number written 1 000); a token of ours may not.
     return re.sub(r"\s", "\u2423", form), tag, int(head), relation

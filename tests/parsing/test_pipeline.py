@@ -212,6 +212,14 @@ def test_a_folder_with_other_files_is_refused(tmp_path):
     assert (tmp_path / "mine.txt").read_text() == "precious"
 
 
+def test_a_job_killed_before_it_wrote_anything_starts_over(tmp_path):
+    out = tmp_path / "t.parsed"
+    out.mkdir()
+    (out / ".job.json.1.tmp").write_bytes(b"{")
+    assert len(pipeline.parse_corpus(treebank_source(tmp_path), out)[0]) == 25
+    assert sorted(path.name for path in out.iterdir()) == ["manifest.json", "shard-00000.arrow"]
+
+
 def test_two_jobs_do_not_share_a_folder(tmp_path):
     out = tmp_path / "t.parsed"
     out.mkdir()

@@ -61,14 +61,13 @@ def test_tokenised_prose_keeps_its_words(tmp_path):
 
 
 def test_prose_does_not_depend_on_how_much_is_split_at_a_time(tmp_path, monkeypatch):
-    path = write(
-        tmp_path, "\n".join(f"This is sentence {i}, wrapped\nafter some words. And one more!" for i in range(99))
-    )
+    sentences = [f"This\nis sentence {i},\nwrapped {'and ' * (i % 30)}\nsomewhere. And one\nmore!\n" for i in range(99)]
+    path = write(tmp_path, "".join(sentences))
     whole = read(path, "prose")
-    monkeypatch.setattr(text, "PIECE_CHARACTERS", 100)
-    assert read(path, "prose") == whole
-    assert len(whole) == 198
-    assert [line for _, _, line, _ in whole] == [1 + i for i in range(198)]
+    assert [line for _, _, line, _ in whole] == [5 * i + start for i in range(99) for start in (1, 4)]
+    for size in (60, 100, 333):
+        monkeypatch.setattr(text, "PIECE_CHARACTERS", size)
+        assert read(path, "prose") == whole
 
 
 def test_sentences_of_real_text_are_found_again():

@@ -1,0 +1,104 @@
+"""Small parsed corpora: a hand-made treebank, and random trees over documents with words of their own."""
+
+import random
+from pathlib import Path
+
+from structviews.parsing.backends import Unparsed
+from structviews.parsing.backends.treebank import read_treebank
+
+from structviews.cache import ParsedCorpus, Row, new_job, write_manifest, write_shard
+from structviews.config import TrainConfig
+from structviews.sentence import ParsedSentence
+
+DATA = Path(__file__).parent / "data"
+TINY = (DATA / "tiny.conllu", DATA / "tiny.ptb")
+COMMON_WORDS = ("the", "of", "and", "it", ".")
+# Small enough for a step in milliseconds; one thread's sums are the same on every run.
+SMALL = {"hidden": 8, "words_dim": 6, "batch_size": 16, "held_out": 0.1, "lr": 0.02, "log_every": 1}
+
+
+class RandomParser:
+    """Random trees, the same for the same words."""
+
+    def __init__(self, version="1"):
+        self.version = version
+        self.n_parsed = 0
+
+    def parse(self, sentences):
+        self.n_parsed += len(sentences)
+        return [Unparsed("says stop") if words[0] == "stop" else random_trees(words) for words in sentences]
+
+    def describe(self):
+        return {"name": "random", "version": self.version, "settings": {}, "model": ""}
+
+
+def random_trees(words):
+    """A random dependency tree and a random binary constituency tree over some words."""
+    rng = random.Random(" ".join(words))
+    n = len(words)
+    order = rng.sample(range(n), n)
+    heads = [0] * n
+    for i, word in enumerate(order[1:], 1):
+        heads[word] = rng.choice(order[:i]) + 1
+    left, right = [], []
+
+    def grow(start, end):
+        """Make the node over words ``start .. end``; children come before their parent."""
+        if end - start == 1:
+            return start
+        middle = rng.randint(start + 1, end - 1)
+        children = grow(start, middle), grow(middle, end)
+        left.append(children[0])
+        right.append(children[1])
+        return n + len(left) - 1
+
+    grow(0, n)
+    labels = ("X",) * (2 * n - 1)
+    relations = tuple("dep" if head else "root" for head in heads)
+    return ParsedSentence(tuple(words), (), tuple(heads), relations, tuple(left), tuple(right), labels)
+
+
+def topic_rows(documents=12, sentences=8, seed=0):
+    """Documents whose sentences share words that no other document has."""
+    rng = random.Random(seed)
+    rows = []
+    for document in range(documents):
+        topic = [f"topic{document}-{i}" for i in range(4)]
+        for position in range(sentences):
+            words = [rng.choice(topic) if rng.random() < 0.6 else rng.choice(COMMON_WORDS) for _ in range(rng.randint(1, 9))]
+            rows.append(Row(document, position, len(rows) + 1, random_trees([rng.choice(topic), *words])))
+    return rows
+
+
+def write_corpus(folder, rows, shard_size=30):
+    """Rows as a parsed corpus of several shards."""
+    folder.mkdir(parents=True)
+    shards = [rows[start : start + shard_size] for start in range(0, len(rows), shard_size)]
+    for number, shard in enumerate(shards):
+        write_shard(folder, number, shard, [])
+    job = new_job(parser=RandomParser().describe(), tokeniser={"name": "test"}, settings={}, sources=[])
+    write_manifest(folder, len(shards), job)
+    return folder
+
+
+def topic_corpus(folder, **shape):
+    return write_corpus(folder, topic_rows(**shape))
+
+
+def tiny_rows(paths=TINY):
+    """The hand-made treebank: 12 sentences in 3 documents."""
+    return [Row(s.document, s.position, s.line, s.sentence) for s in read_treebank(paths)]
+
+
+def tiny_corpus(folder, paths=TINY, shard_size=5):
+    """The hand-made treebank over three shards, one of which holds the end of a document."""
+    return write_corpus(folder, tiny_rows(paths), shard_size)
+
+
+def small_config(corpus, out, views=("dep", "const"), **settings):
+    """Settings of a run that takes a second."""
+    return TrainConfig(corpus=str(corpus), views=views, out=str(out), **SMALL | settings)
+
+
+def opened(folder):
+    return ParsedCorpus.open(folder)
