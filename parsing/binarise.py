@@ -20,8 +20,6 @@ TRACE = "-NONE-"
 CHAIN = "+"
 # NP-SBJ, NP=2, S|<VP>: what follows the category; labels that start with a hyphen are left alone.
 FUNCTION = re.compile(r"^([^-=|]+)[-=|].*$")
-# How nltk's chomsky_normal_form marks the nodes that it adds, when it keeps no sibling in the name.
-ADDED = "|<>"
 
 
 class BinaryTree(NamedTuple):
@@ -70,30 +68,29 @@ def binarise(tree: Tree) -> BinaryTree:
     tree = tree.copy(deep=True)
     n = len(tree.leaves())
     tree.collapse_unary(collapsePOS=True, collapseRoot=True, joinChar=CHAIN)
-    tree.chomsky_normal_form(factor="left", horzMarkov=0)
     tokens: list[str] = []
     tags: list[str] = []
     chains: list[str] = []
     internal: list[tuple[int, int, str]] = []
-    # Post-order with a stack of its own: factored, a flat sentence is as deep as it is long.
-    waiting: list[int] = []  # nodes without a parent so far
-    todo = [(tree, False)]
-    while todo:
-        node, children_done = todo.pop()
+
+    # As nltk's chomsky_normal_form(factor="left", horzMarkov=0) would, which nests a flat sentence
+    # as deep as it is long.
+    def number(node: Tree) -> int:
         if isinstance(node[0], str):
             chain, _, tag = node.label().rpartition(CHAIN)
-            waiting.append(len(tokens))
             tokens.append(node[0])
             tags.append(tag)
             chains.append(chain)
-        elif children_done:
-            right, left = waiting.pop(), waiting.pop()
-            waiting.append(n + len(internal))
-            internal.append((left, right, "" if node.label().endswith(ADDED) else node.label()))
-        else:
-            todo += [(node, True), (node[1], False), (node[0], False)]
-    lefts, rights, labels = zip(*internal, strict=True) if internal else ((), (), ())
-    return BinaryTree(tuple(tokens), tuple(tags), lefts, rights, (*chains, *labels))
+            return len(tokens) - 1
+        here = number(node[0])
+        for i, child in enumerate(node[1:], 2):
+            internal.append((here, number(child), node.label() if i == len(node) else ""))
+            here = n + len(internal) - 1
+        return here
+
+    number(tree)
+    left, right, labels = zip(*internal, strict=True) if internal else ((), (), ())
+    return BinaryTree(tuple(tokens), tuple(tags), left, right, (*chains, *labels))
 
 
 def unbinarise(sentence: ParsedSentence) -> Tree:

@@ -75,7 +75,7 @@ def read_progress(run: Path) -> Progress | None:
     if path is None:
         return None
     with _open(path) as file:
-        return Progress(**json.loads(file.metadata()["progress"]))
+        return _progress(path, file)
 
 
 def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> Progress:
@@ -89,7 +89,9 @@ def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer) ->
         return Progress()
     with _open(path) as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        progress = Progress(**json.loads(file.metadata()["progress"]))
+        progress = _progress(path, file)
+    if "rng.cpu" not in tensors:
+        raise _damaged(path, "it holds no random numbers")
     try:
         model.load_state_dict({n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")})
     except RuntimeError as error:
@@ -114,4 +116,15 @@ def _open(path: Path) -> safe_open:
     try:
         return safe_open(path, "pt")
     except (SafetensorError, OSError) as error:
-        raise InputError(f"{path}: damaged ({error}): delete it and train again, or give another --out") from None
+        raise _damaged(path, str(error)) from None
+
+
+def _progress(path: Path, file: safe_open) -> Progress:
+    try:
+        return Progress(**json.loads((file.metadata() or {})["progress"]))
+    except (KeyError, ValueError, TypeError) as error:
+        raise _damaged(path, f"no progress: {error}") from None
+
+
+def _damaged(path: Path, what: str) -> InputError:
+    return InputError(f"{path}: damaged ({what}): delete it and train again, or give another --out")

@@ -1,6 +1,7 @@
 """Settings of a training run: checked, written to ``config.toml``, read back."""
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -156,7 +157,11 @@ def load_config(path: Path) -> tuple[TrainConfig, Parsed]:
         raise InputError(f"{path}: {error.strerror}: give a configuration that train wrote") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not TOML: {error}") from None
-    return TrainConfig.from_settings(settings, str(path)), Parsed(**settings.get(PARSED, {}))
+    try:
+        parsed = Parsed(**settings.get(PARSED, {}))
+    except TypeError:
+        raise InputError(f"{path}: [{PARSED}] is not what train writes: leave it out") from None
+    return TrainConfig.from_settings(settings, str(path)), parsed
 
 
 def load_run(run: Path) -> tuple[TrainConfig, Parsed]:
@@ -171,9 +176,18 @@ def load_run(run: Path) -> tuple[TrainConfig, Parsed]:
 
 
 def _toml(table: Mapping[str, Any], name: str = "") -> str:
-    lines = [f"{key} = {json.dumps(value)}\n" for key, value in table.items() if not isinstance(value, dict)]
+    lines = [f"{_key(key)} = {_text(value)}\n" for key, value in table.items() if not isinstance(value, dict)]
     text = (f"\n[{name}]\n" if name else "") + "".join(lines)
-    return text + "".join(_toml(v, f"{name}.{k}".lstrip(".")) for k, v in table.items() if isinstance(v, dict))
+    return text + "".join(_toml(v, f"{name}.{_key(k)}".lstrip(".")) for k, v in table.items() if isinstance(v, dict))
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
+
+
+def _text(value: Any) -> str:
+    # TOML has no escapes for the halves of a character beyond U+FFFF, which JSON would write.
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _fits(value: Any, kind: Any) -> bool:

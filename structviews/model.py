@@ -25,11 +25,11 @@ class Channel(nn.Module):
         words_dim: length of a word vector.
         dim: length of each view's vector.
         objective: name of the objective.
-        options: for the objective.
+        **options: for the objective.
     """
 
     def __init__(
-        self, names: Sequence[str], n_words: int, words_dim: int, dim: int, objective: str, options: dict[str, str]
+        self, names: Sequence[str], n_words: int, words_dim: int, dim: int, objective: str, **options: str
     ):
         super().__init__()
         made = [views.create(name, words_dim, dim) for name in names]

@@ -165,7 +165,7 @@ def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary]) -> Mod
                 config.words_dim,
                 config.hidden,
                 config.objective,
-                config.objective_options,
+                **config.objective_options,
             )
             for name, vocabulary in vocabularies.items()
         }

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from structviews.parsing.backends import Unparsed
 from structviews.parsing.backends.treebank import read_treebank
+from trees_for_tests import with_trees
 
 from structviews.cache import ParsedCorpus, Row, new_job, write_manifest, write_shard
 from structviews.config import TrainConfig
-from structviews.sentence import ParsedSentence
 
 DATA = Path(__file__).parent / "data"
 TINY = (DATA / "tiny.conllu", DATA / "tiny.ptb")
@@ -35,27 +35,11 @@ class RandomParser:
 def random_trees(words):
     """A random dependency tree and a random binary constituency tree over some words."""
     rng = random.Random(" ".join(words))
-    n = len(words)
-    order = rng.sample(range(n), n)
-    heads = [0] * n
+    order = rng.sample(range(len(words)), len(words))
+    heads = [0] * len(words)
     for i, word in enumerate(order[1:], 1):
         heads[word] = rng.choice(order[:i]) + 1
-    left, right = [], []
-
-    def grow(start, end):
-        """Make the node over words ``start .. end``; children come before their parent."""
-        if end - start == 1:
-            return start
-        middle = rng.randint(start + 1, end - 1)
-        children = grow(start, middle), grow(middle, end)
-        left.append(children[0])
-        right.append(children[1])
-        return n + len(left) - 1
-
-    grow(0, n)
-    labels = ("X",) * (2 * n - 1)
-    relations = tuple("dep" if head else "root" for head in heads)
-    return ParsedSentence(tuple(words), (), tuple(heads), relations, tuple(left), tuple(right), labels)
+    return with_trees(tuple(words), tuple(heads), lambda start, end: rng.randint(start + 1, end - 1))
 
 
 def topic_rows(documents=12, sentences=8, seed=0):
@@ -65,7 +49,7 @@ def topic_rows(documents=12, sentences=8, seed=0):
     for document in range(documents):
         topic = [f"topic{document}-{i}" for i in range(4)]
         for position in range(sentences):
-            words = [rng.choice(topic) if rng.random() < 0.6 else rng.choice(COMMON_WORDS) for _ in range(rng.randint(1, 9))]
+            words = [rng.choice(topic if rng.random() < 0.6 else COMMON_WORDS) for _ in range(rng.randint(1, 9))]
             rows.append(Row(document, position, len(rows) + 1, random_trees([rng.choice(topic), *words])))
     return rows
 

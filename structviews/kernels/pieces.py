@@ -1,5 +1,7 @@
 """States of the levels that are done, ready to be handed to their parents."""
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor
 
@@ -24,7 +26,7 @@ class Pieces:
         self._levels.append(h)
         end = start + len(h)
         cuts = [start, *(e for e in self._ends if start < e < end), end]
-        sizes = [b - a for a, b in zip(cuts, cuts[1:], strict=False)]
+        sizes = [b - a for a, b in pairwise(cuts)]
         for a, size, h_piece, c_piece in zip(cuts, sizes, h.split(sizes), c.split(sizes), strict=False):
             self._pieces[a, a + size] = h_piece, c_piece
 

@@ -5,9 +5,9 @@ import sys
 import pytest
 from chain_parser import chain
 from nltk.tree import Tree
-from structviews.parsing.drawing import draw_arcs, draw_constituents
 
 from structviews.cache import Row, Skipped, new_job, write_manifest, write_shard
+from structviews.parsing.drawing import draw_arcs, draw_constituents
 from structviews.sentence import ParsedSentence
 
 SENTENCE = ParsedSentence(

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import chain_parser
 import pytest
-from structviews.parsing import backends, pipeline
-from structviews.parsing.sources import TextSource, TreebankSource, open_source, output_name
 
 from structviews.cache import ParsedCorpus, Skipped
 from structviews.errors import InputError
+from structviews.parsing import backends, pipeline
+from structviews.parsing.sources import TextSource, TreebankSource, open_source, output_name
 
 SLOWLY = ("--parser", "slowchain", "--max-tokens", "40", "--tokenised", "--format", "lines")
 DRIVER = Path(chain_parser.__file__)

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from structviews.parsing import text
-from structviews.parsing.backends import Unparsed
 
 from structviews.errors import InputError
+from structviews.parsing import text
+from structviews.parsing.backends import Unparsed
 
 CORPUS = Path(__file__).parents[3] / "shared/data/corpus/sample-10k.txt"
 

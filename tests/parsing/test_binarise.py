@@ -1,0 +1,158 @@
+"""Binarisation, drawn: a chain becomes one node, then the leftmost children pair up first.
+
+         S                    S+X                   S+X
+         |                  / | | \\                /   \\
+         X         ->      a  b c  d     ->        .     d
+      / | | \\                                     / \\
+     a  b c  d                                   .   c
+                                                / \\
+                                               a   b
+"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nltk.tree import Tree
+
+from structviews.parsing.binarise import binarise, strip, unbinarise
+from structviews.sentence import InvalidSentence, ParsedSentence
+
+
+def parsed(tree):
+    return ParsedSentence(**binarise(tree)._asdict())
+
+
+def bracketing(sentence):
+    """The binary tree as nested tuples of node labels and words."""
+    nodes = list(sentence.tokens)
+    for left, right, label in zip(sentence.left, sentence.right, sentence.labels[len(sentence.tokens) :], strict=True):
+        nodes.append((label, nodes[left], nodes[right]))
+    return nodes[-1]
+
+
+def nltk_bracketing(tree):
+    """The same of nltk's own output; the names of the nodes it adds hold a bar."""
+    if isinstance(tree[0], str):
+        return tree[0]
+    return ("" if "|" in tree.label() else tree.label(), *map(nltk_bracketing, tree))
+
+
+def plain(text):
+    return Tree.fromstring(text)
+
+
+def test_the_drawing():
+    tree = binarise(plain("(S (X (A a) (B b) (C c) (D d)))"))
+    assert tree.tokens == ("a", "b", "c", "d")
+    assert tree.tags == ("A", "B", "C", "D")
+    assert tree.left == (0, 4, 5)
+    assert tree.right == (1, 2, 3)
+    assert tree.labels == ("", "", "", "", "", "", "S+X")
+
+
+@pytest.mark.parametrize("words", range(2, 8))
+def test_direction_is_that_of_nltk(words):
+    flat = Tree("X", [Tree("T", [f"w{i}"]) for i in range(words)])
+    theirs = flat.copy(deep=True)
+    theirs.chomsky_normal_form(factor="left", horzMarkov=0)
+    assert bracketing(parsed(flat)) == nltk_bracketing(theirs)
+
+
+def test_what_is_given_stays_as_it_is():
+    tree = plain("(S (X (A a) (B b) (C c)) (D d))")
+    before = tree.copy(deep=True)
+    binarise(tree)
+    assert tree == before
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("(NN w)", ("",)),
+        ("(NP (NN w))", ("NP",)),
+        ("(S (VP (VB go)))", ("S+VP",)),
+        ("(S (NP (PRP I)) (VP (VBP go)))", ("NP", "VP", "S")),
+        ("(FRAG (S (NP (NP (PRP I))) (VP (VBP go))))", ("NP+NP", "VP", "FRAG+S")),
+        ("(S (A a) (VP (B b)) (C c))", ("", "VP", "", "", "S")),
+    ],
+)
+def test_unary_chains_are_one_label_from_the_top(text, labels):
+    tree = plain(text)
+    assert binarise(tree).labels == labels
+    assert unbinarise(parsed(tree)) == tree
+
+
+def test_without_tags_every_word_gets_one():
+    sentence = ParsedSentence(("a", "b"), left=(0,), right=(1,), labels=("NP", "", "S"))
+    assert unbinarise(sentence) == plain("(S (NP (X a)) (X b))")
+
+
+def test_a_flat_sentence_may_be_longer_than_python_nests():
+    n = 3000
+    flat = Tree("X", [Tree("T", [f"w{i}"]) for i in range(n)])
+    tree = binarise(flat)
+    assert tree.left == (0, *range(n, 2 * n - 2))
+    assert tree.right == tuple(range(1, n))
+    assert unbinarise(parsed(flat)) == flat
+
+
+LABELS = st.sampled_from(["S", "NP", "VP", "X"])
+WORDS = st.builds(
+    lambda tag, word: Tree(tag, [word]), st.sampled_from(["NN", "-LRB-", "``", "PRP$"]), st.text("ab", min_size=1)
+)
+TREES = st.recursive(
+    WORDS, lambda inner: st.builds(Tree, LABELS, st.lists(inner, min_size=1, max_size=5)), max_leaves=20
+)
+
+
+@given(TREES)
+def test_round_trip(tree):
+    sentence = parsed(tree)
+    assert unbinarise(sentence) == tree
+    # A node without a label exists through binarisation only, so it is a left child.
+    right_or_root = [node for node in [*sentence.right, 2 * len(sentence.tokens) - 2] if node >= len(sentence.tokens)]
+    assert all(sentence.labels[node] for node in right_or_root)
+
+
+def test_round_trip_of_real_trees(treebanks):
+    lines = (treebanks / "gum/dev.ptb").read_text("utf-8").splitlines()
+    assert len(lines) == 1575
+    for line in lines:
+        tree = strip(plain(line))
+        assert unbinarise(parsed(tree)) == tree
+
+
+@pytest.mark.parametrize(
+    ("text", "stripped"),
+    [
+        ("(ROOT (S (NP-SBJ (PRP I)) (VP (VBP go))))", "(S (NP (PRP I)) (VP (VBP go)))"),
+        ("(TOP (S (NP=2 (PRP I)) (PP-LOC-CLR-3 (IN in))))", "(S (NP (PRP I)) (PP (IN in)))"),
+        ("( (S|<NP-VP> (NP (PRP I))))", "(S (NP (PRP I)))"),
+        ("(ROOT (TOP (S (VB go))))", "(S (VB go))"),
+        ("(S (NP-SBJ (-NONE- *T*-1)) (VP (VB go)))", "(S (VP (VB go)))"),
+        ("(S (VP (VB go) (SBAR (-NONE- 0) (S (-NONE- *)))))", "(S (VP (VB go)))"),
+        ("(NP (-LRB- -LRB-) (NN-X w) (-RRB- -RRB-))", "(NP (-LRB- -LRB-) (NN-X w) (-RRB- -RRB-))"),
+        ("(-X-Y (A a) (B b))", "(-X-Y (A a) (B b))"),
+    ],
+)
+def test_strip(text, stripped):
+    assert strip(plain(text)) == plain(stripped)
+
+
+def test_several_children_under_root():
+    tree = strip(plain("(ROOT (S (VB go)) (NP (NN home)) (. .))"))
+    assert tree == plain("( (S (VB go)) (NP (NN home)) (. .))")
+    sentence = parsed(tree)
+    assert sentence.labels == ("S", "NP", "", "", "")
+    assert unbinarise(sentence) == tree
+
+
+@pytest.mark.parametrize("text", ["(ROOT (S (-NONE- *)))", "(S )", "(S (NP ))"])
+def test_no_words(text):
+    with pytest.raises(InvalidSentence, match="no words"):
+        strip(plain(text))
+
+
+def test_a_word_beside_a_constituent():
+    with pytest.raises(InvalidSentence, match="beside other children under 'NP'"):
+        strip(plain("(S (NP the (NN bird)))"))

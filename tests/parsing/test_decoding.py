@@ -1,0 +1,208 @@
+"""Decoders against brute force over every tree of up to five words."""
+
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structviews.parsing.decoding import chu_liu_edmonds, cky, single_root_tree, spanning_trees
+
+SIZES = st.integers(1, 5)
+# Few distinct values make ties; the last range makes differences that only float64 holds.
+VALUES = st.sampled_from(["ties", "normal", "tiny", "large"])
+
+
+def is_tree(heads):
+    """Whether heads ``(n + 1,)`` lead from every word to 0."""
+    for start in range(1, len(heads)):
+        node, steps = start, 0
+        while node and steps <= len(heads):
+            node, steps = heads[node], steps + 1
+        if node:
+            return False
+    return heads[0] == 0
+
+
+def roots(heads):
+    return int((np.asarray(heads)[1:] == 0).sum())
+
+
+@lru_cache
+def all_trees(n, single_root):
+    """Heads of every dependency tree, ``(trees, n + 1)``."""
+    trees = [(0, *heads) for heads in product(range(n + 1), repeat=n) if is_tree((0, *heads))]
+    return np.array([heads for heads in trees if roots(heads) == 1 or not single_root])
+
+
+def total(scores, heads):
+    words = np.arange(1, len(scores))
+    return scores[words, np.asarray(heads)[..., 1:]].sum(axis=-1)
+
+
+def make(shape, values, rng):
+    if values == "ties":
+        return rng.integers(-1, 2, shape).astype(float)
+    return rng.normal(size=shape) * {"normal": 1, "tiny": 1e-6, "large": 1e6}[values]
+
+
+def close(a, b, scores):
+    return abs(a - b) <= 1e-9 * np.abs(scores).max()
+
+
+def test_brute_force_sees_all_trees():
+    # Cayley: (n + 1)^(n - 1) trees over n words and the root, n^(n - 1) of them with one root word.
+    for n in range(1, 6):
+        assert len(all_trees(n, False)) == (n + 1) ** (n - 1)
+        assert len(all_trees(n, True)) == n ** (n - 1)
+
+
+@settings(deadline=None, max_examples=300)
+@given(SIZES, VALUES, st.integers(0, 2**32 - 1))
+def test_best_of_all_trees(n, values, seed):
+    scores = make((n + 1, n + 1), values, np.random.default_rng(seed))
+    given_scores = scores.copy()
+    heads = chu_liu_edmonds(scores)
+    assert is_tree(heads)
+    assert close(total(scores, heads), total(scores, all_trees(n, False)).max(), scores)
+    heads = single_root_tree(scores)
+    assert is_tree(heads)
+    assert roots(heads) == 1
+    assert close(total(scores, heads), total(scores, all_trees(n, True)).max(), scores)
+    np.testing.assert_array_equal(scores, given_scores)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(SIZES, min_size=1, max_size=6), VALUES, st.integers(0, 2**32 - 1))
+def test_a_padded_batch_is_its_sentences(lengths, values, seed):
+    rng = np.random.default_rng(seed)
+    scores = make((len(lengths), max(lengths) + 1, max(lengths) + 1), values, rng)
+    heads = spanning_trees(scores, np.array(lengths))
+    for b, n in enumerate(lengths):
+        alone = scores[b : b + 1, : n + 1, : n + 1]
+        np.testing.assert_array_equal(heads[b, : n + 1], spanning_trees(alone, np.array([n]))[0])
+        assert (heads[b, n + 1 :] == 0).all()
+        best = total(alone[0], all_trees(n, True)).max()
+        assert close(total(alone[0], heads[b, : n + 1]), best, scores)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=4), VALUES, st.integers(0, 2**32 - 1))
+def test_always_a_tree_with_one_root(lengths, values, seed):
+    size = max(lengths) + 1
+    scores = make((len(lengths), size, size), values, np.random.default_rng(seed))
+    for n, heads in zip(lengths, spanning_trees(scores, np.array(lengths)), strict=True):
+        assert is_tree(heads[: n + 1])
+        assert roots(heads[: n + 1]) == 1
+
+
+@pytest.mark.parametrize("score", [-5.0, 0.0, 1e12, -1e12])
+def test_one_word_hangs_on_the_root(score):
+    scores = np.array([[9.0, 9.0], [score, 99.0]])
+    assert single_root_tree(scores).tolist() == [0, 0]
+    assert spanning_trees(scores[None], np.array([1])).tolist() == [[0, 0]]
+
+
+def test_one_root_however_good_two_are():
+    scores = np.full((3, 3), -1e5)
+    scores[1:, 0] = 1e5
+    scores[1, 0] += 1
+    assert chu_liu_edmonds(scores).tolist() == [0, 0, 0]
+    assert single_root_tree(scores).tolist() == [0, 0, 1]
+
+
+def test_cycle_is_broken_where_it_costs_least():
+    # Words 1 and 2 want each other; entering at 2 loses 9, entering at 1 loses 5.
+    scores = np.array([[0, 0, 0], [5, 0, 10], [1, 10, 0]], dtype=float)
+    assert chu_liu_edmonds(scores).tolist() == [0, 0, 1]
+
+
+@lru_cache
+def forests(start, end):
+    """Every row of one or more adjacent n-ary trees over words ``start .. end - 1``, as all their spans."""
+    return constituencies(start, end) + several(start, end)
+
+
+@lru_cache
+def constituencies(start, end):
+    """Every n-ary tree without unary nodes, as its spans of two words and more."""
+    whole = frozenset({(start, end)})
+    return [whole | row for row in several(start, end)] if end > start + 1 else [frozenset()]
+
+
+def several(start, end):
+    """Rows of two or more trees: the first one, then the others."""
+    cuts = range(start + 1, end)
+    return [a | b for cut in cuts for a in constituencies(start, cut) for b in forests(cut, end)]
+
+
+def left_factored(n, constituents):
+    """Spans with splits of the binary tree that stands for an n-ary one, in post-order."""
+    known = set(constituents) | {(i, i + 1) for i in range(n)}
+    nodes = []
+    for start, end in constituents:
+        here, children = start, []
+        while here < end:
+            here_end = max(b for a, b in known if a == here and b <= end and (a, b) != (start, end))
+            children.append((here, here_end))
+            here = here_end
+        nodes += [(start, child[1], child[0]) for child in children[1:]]
+    return sorted(nodes, key=lambda node: (node[1], node[1] - node[0]))
+
+
+def worth(scores, constituents):
+    return sum(scores[start, end - start] for start, end in constituents)
+
+
+def constituents_of(scores, n, spans, splits):
+    """The n-ary tree that CKY means: root and right children, and left children that gain."""
+    right = {(int(k), int(end)) for (_, end), k in zip(spans, splits, strict=True)}
+    return {
+        (start, end)
+        for start, end in map(tuple, spans.tolist())
+        if (start, end) in right or (start, end) == (0, n) or scores[start, end - start] > 0
+    }
+
+
+def test_brute_force_sees_all_constituencies():
+    # Schroeder's numbers.
+    assert [len(set(constituencies(0, n))) for n in range(2, 7)] == [1, 3, 11, 45, 197]
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(SIZES, min_size=1, max_size=5), VALUES, st.integers(0, 2**32 - 1))
+def test_cky_finds_the_best_n_ary_tree(lengths, values, seed):
+    rng = np.random.default_rng(seed)
+    scores = make((len(lengths), max(lengths), max(lengths) + 1), values, rng).astype(np.float32)
+    trees = cky(scores, np.array(lengths))
+    assert len(trees) == len(lengths)
+    for b, (n, (spans, splits)) in enumerate(zip(lengths, trees, strict=True)):
+        assert spans.shape == (n - 1, 2)
+        assert splits.shape == (n - 1,)
+        alone = cky(scores[b : b + 1, :n, : n + 1], np.array([n]))[0]
+        np.testing.assert_array_equal(spans, alone[0])
+        np.testing.assert_array_equal(splits, alone[1])
+        if n == 1:
+            continue
+        chosen = constituents_of(scores[b], n, spans, splits)
+        exact = scores[b].astype(float)
+        best = max(worth(exact, tree) for tree in constituencies(0, n))
+        assert abs(worth(exact, chosen) - best) <= 1e-5 * np.abs(scores).max()
+        assert left_factored(n, chosen) == [(*span, k) for span, k in zip(spans.tolist(), splits.tolist(), strict=True)]
+
+
+def test_without_gain_a_tree_is_flat():
+    scores = np.full((1, 4, 5), -1.0, dtype=np.float32)
+    spans, splits = cky(scores, np.array([4]))[0]
+    assert spans.tolist() == [[0, 2], [0, 3], [0, 4]]
+    assert splits.tolist() == [1, 2, 3]
+
+
+def test_a_right_child_that_gains():
+    scores = np.full((1, 3, 4), -1.0, dtype=np.float32)
+    scores[0, 1, 2] = 1
+    spans, splits = cky(scores, np.array([3]))[0]
+    assert spans.tolist() == [[1, 3], [0, 3]]
+    assert splits.tolist() == [2, 1]

@@ -1,0 +1,217 @@
+import re
+
+import pytest
+
+from structviews.errors import InputError
+from structviews.parsing.backends import Unparsed
+from structviews.parsing.backends.treebank import read_treebank
+from structviews.sentence import ParsedSentence
+
+
+def row(index, form, head, relation="dep", tag="NN"):
+    return f"{index}\t{form}\t_\t_\t{tag}\t_\t{head}\t{relation}\t_\t_"
+
+
+def words(*forms):
+    """A chain over the words."""
+    return [row(i, form, i - 1, "dep" if i > 1 else "root") for i, form in enumerate(forms, 1)]
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, *lines):
+        content = lines[0] if isinstance(lines[0], bytes) else "".join(f"{line}\n" for line in lines).encode()
+        path = tmp_path / name
+        path.write_bytes(content)
+        return path
+
+    return write
+
+
+def read(*paths):
+    return list(read_treebank(paths))
+
+
+def fails(match, *paths):
+    with pytest.raises(InputError) as caught:
+        read(*paths)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert re.search(match, message), message
+
+
+def test_both_trees_of_the_same_words(write):
+    conllu = write("t.conllu", "# text = I go", row(1, "I", 2, "nsubj", "PRP"), row(2, "go", 0, "root", "VBP"), "")
+    ptb = write("t.ptb", "(ROOT (S (NP-SBJ (PRP I)) (VP (VB go))))")
+    (item,) = read(conllu, ptb)
+    assert item == (0, 0, 2, item.sentence)
+    assert item.sentence == ParsedSentence(
+        tokens=("I", "go"),
+        tags=("PRP", "VBP"),  # CoNLL-U's, not the bracketed file's
+        heads=(2, 0),
+        relations=("nsubj", "root"),
+        left=(0,),
+        right=(1,),
+        labels=("NP", "VP", "S"),
+    )
+    assert read(ptb, conllu) == [item]
+
+
+def test_each_file_alone(write):
+    (only_heads,) = read(write("t.conllu", *words("a", "b"), ""))
+    assert only_heads.sentence.has_dependencies
+    assert not only_heads.sentence.has_constituents
+    (only_brackets,) = read(write("t.ptb", "", "(S (A a) (B b))"))
+    assert only_brackets.line == 2
+    assert only_brackets.sentence.tags == ("A", "B")
+    assert not only_brackets.sentence.has_dependencies
+
+
+def test_escapes_also_inside_a_token(write):
+    conllu = write("t.conllu", *words("(", "friend(s)", "[x]", "{", "-lrb-"), "")
+    ptb = write("t.ptb", "(X (-LRB- -LRB-) (NN friend-LRB-s-RRB-) (NN -LSB-x-RSB-) (-LRB- -LCB-) (NN -lrb-))")
+    (item,) = read(conllu, ptb)
+    assert item.sentence.tokens == ("(", "friend(s)", "[x]", "{", "-lrb-")
+
+
+def test_lines_without_a_word_are_passed_over(write):
+    lines = ["# a comment", row("1-2", "don't", "_"), *words("do", "n't"), row("2.1", "_", "_"), row(3, "go", 2), ""]
+    (item,) = read(write("t.conllu", *lines))
+    assert item.sentence.tokens == ("do", "n't", "go")
+    assert item.line == 2
+
+
+def test_last_sentence_needs_no_blank_line_and_several_are_one(write):
+    items = read(write("t.conllu", "", *words("a"), "", "", "# comment", "", *words("b", "c")))
+    assert [(item.line, item.sentence.tokens) for item in items] == [(2, ("a",)), (7, ("b", "c"))]
+
+
+def test_windows_line_ends(write):
+    path = write("t.conllu", ("\r\n".join([*words("a", "b"), "", ""])).encode())
+    (item,) = read(path)
+    assert item.sentence.relations == ("root", "dep")
+    assert len(read(path, write("t.ptb", b"(S (A a) (B b))\r\n"))) == 1
+
+
+def test_a_form_with_a_space_is_one_token(write):
+    (item,) = read(write("t.conllu", *words("1 000"), ""))
+    assert item.sentence.tokens == ("1␣000",)
+
+
+def test_without_tags(write):
+    (item,) = read(write("t.conllu", row(1, "a", 0, "root", "_"), ""))
+    assert item.sentence.tags == ()
+
+
+def places(items):
+    return [(item.document, item.position) for item in items]
+
+
+def test_documents_by_newdoc(write):
+    lines = []
+    for comment in ("# newdoc id = a", "# sent_id = x-1", "# newdoc", "# newdoc", "# sent_id = z-9"):
+        lines += [comment, *words("w"), ""]
+    assert places(read(write("t.conllu", *lines))) == [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1)]
+
+
+def test_documents_by_sent_id(write):
+    lines = []
+    for name in ("GUM_a-b-1", "GUM_a-b-2", "GUM_a-c-1", "GUM_a-c-7"):
+        lines += [f"# sent_id = {name}", *words("w"), ""]
+    assert places(read(write("t.conllu", *lines))) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_one_document_without_either(write):
+    assert places(read(write("t.ptb", "(A a)", "(B b)"))) == [(0, 0), (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "match"),
+    [
+        ([*words("a"), "2\tb\t1"], r"t\.conllu:2: 3 columns where CoNLL-U has 10"),
+        ([words("a")[0].replace("\t", " ")], r"t\.conllu:1: 1 columns"),
+        ([row(1, "a", "_")], r"t\.conllu:1: head '_' is not a number"),
+        ([row(1, "a", "-1")], r"t\.conllu:1: head '-1' is not a number"),
+        ([row(1, "a", "²")], r"t\.conllu:1: head '²' is not a number"),
+        ([row(1, "a", 0), row(3, "b", 1)], r"t\.conllu:2: word '3' where 2 is due"),
+        ([row("x", "a", 0)], r"t\.conllu:1: word 'x' where 1 is due"),
+        ([row(1, "a", 0), row(1, "b", 1)], r"t\.conllu:2: word '1' where 2 is due"),
+        ([b"# fine\n1\ta\xff\t"], r"t\.conllu:2: not UTF-8 at byte 3 of the line"),
+    ],
+)
+def test_malformed_conllu(write, lines, match):
+    fails(match, write("t.conllu", *lines))
+
+
+@pytest.mark.parametrize(
+    "line", ["(S (A a)", "(S (A a)))", "(A a) (B b)", "word", "(S the (NN bird))", "(S (-NONE- *))"]
+)
+def test_malformed_brackets(write, line):
+    fails(r"t\.ptb:2: not one bracketed tree: ", write("t.ptb", "(A a)", line))
+
+
+def test_brackets_that_are_not_utf8(write):
+    fails(r"t\.ptb:1: not UTF-8 at byte 3", write("t.ptb", b"(A \xe9)\n"))
+
+
+@pytest.mark.parametrize(
+    ("tree", "match"),
+    [
+        ("(S (A a) (B c))", r"t\.ptb:1: token 2 is 'c', but 'b' at .*t\.conllu:1"),
+        ("(S (A a) (B b) (C c))", r"token 3 is 'c', but missing at"),
+        ("(A a)", r"token 2 is missing, but 'b' at"),
+    ],
+)
+def test_other_tokens_in_the_other_file(write, tree, match):
+    fails(match, write("t.conllu", *words("a", "b"), ""), write("t.ptb", tree))
+
+
+def test_more_sentences_in_one_file(write):
+    one = write("one.conllu", *words("a"), "")
+    two = write("two.conllu", *words("a"), "", *words("b"), "")
+    fails(r"two\.ptb:2: this sentence has no partner", one, write("two.ptb", "(A a)", "(B b)"))
+    fails(r"two\.conllu:3: this sentence has no partner", two, write("one.ptb", "(A a)"))
+
+
+def test_which_files(write, tmp_path):
+    a, b = write("a.conllu", *words("a"), ""), write("b.conllu", *words("a"), "")
+    fails("one .conllu file, one bracketed file, or one of each; given: .*a.conllu, .*b.conllu", a, b)
+    fails("one .conllu file", write("a.ptb", "(A a)"), write("b.mrg", "(A a)"))
+    fails("one .conllu file")
+    fails(r"none\.conllu: No such file", tmp_path / "none.conllu")
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ([row(1, "a", 0), row(2, "b", 0)], "2 dependency roots"),
+        ([row(1, "a", 2), row(2, "b", 1)], "0 dependency roots"),
+        ([row(1, "a", 0), row(2, "b", 3), row(3, "c", 2)], "dependency cycle"),
+        ([row(1, "a", 0), row(2, "b", 7)], "head 7 of word 2 is outside"),
+    ],
+)
+def test_no_tree_is_said_and_passed_over(write, rows, reason):
+    bad, good = read(write("t.conllu", *rows, "", *words("fine"), ""))
+    assert isinstance(bad.sentence, Unparsed)
+    assert reason in bad.sentence.reason
+    assert good.sentence.tokens == ("fine",)
+    assert places([bad, good]) == [(0, 0), (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("files", "documents", "sentences", "tokens"),
+    [
+        (("gum/train.conllu", "gum/train.ptb"), 177, 10224, 177410),
+        (("gum/dev.conllu", "gum/dev.ptb"), 30, 1575, 28119),
+        (("ewt/train.conllu",), 540, 12544, 204577),
+        (("ewt/dev.conllu",), 318, 2001, 25147),
+    ],
+)
+def test_real_treebanks(treebanks, files, documents, sentences, tokens):
+    items = read(*(treebanks / file for file in files))
+    assert not [item for item in items if isinstance(item.sentence, Unparsed)]
+    assert items[-1].document + 1 == documents
+    assert len(items) == sentences
+    assert sum(len(item.sentence.tokens) for item in items) == tokens
+    assert all(item.sentence.has_dependencies for item in items)
+    assert all(item.sentence.has_constituents == (len(files) == 2) for item in items)

@@ -1,0 +1,198 @@
+import itertools
+import threading
+
+import numpy as np
+import pytest
+import torch
+from corpora import TINY, opened, small_config, tiny_corpus, tiny_rows, topic_corpus, topic_rows
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from structviews import views
+from structviews.batching import CorpusReader, collate, epoch_batches, held_out, n_batches, prefetch
+from structviews.errors import InputError
+from structviews.objectives import context_mask
+from structviews.sentence import ParsedSentence
+from structviews.training import build_model
+from structviews.vocabulary import Vocabulary
+
+ALL = ("tokens", "dependency", "constituency")
+SIZES = [(1, 4), (4, 4), (5, 4), (8, 4), (23, 4), (24, 5), (7, 6), (6, 5), (100, 2), (101, 10)]
+
+
+@pytest.fixture(scope="module", params=[(tiny_corpus, tiny_rows), (topic_corpus, topic_rows)])
+def reader_and_sentences(request, tmp_path_factory):
+    write, rows = request.param
+    corpus = opened(write(tmp_path_factory.mktemp("corpus") / "x.parsed"))
+    vocabularies = {"a": Vocabulary.of_corpus(corpus, 10**6), "b": Vocabulary.of_corpus(corpus, 5)}
+    return CorpusReader(corpus, vocabularies, ALL), [row.sentence for row in rows()], rows()
+
+
+def choices(n):
+    """Ascending choices of sentences: within a shard, over shards, with gaps, one, all."""
+    rng = np.random.default_rng(0)
+    yield np.arange(2)
+    yield np.array([n - 1])
+    yield np.arange(n)
+    yield np.array([0, n - 1])
+    for _ in range(5):
+        yield np.flatnonzero(rng.random(n) < 0.4)
+
+
+def test_a_batch_is_that_of_the_same_sentences_in_memory(reader_and_sentences):
+    reader, sentences, places = reader_and_sentences
+    assert len(reader) == len(sentences)
+    for rows in choices(len(sentences)):
+        batch = reader.batch(rows)
+        expected = collate([sentences[i] for i in rows], reader.vocabularies, ALL)
+        assert len(batch) == len(rows)
+        assert batch.lengths.tolist() == expected.lengths.tolist() == [len(sentences[i].tokens) for i in rows]
+        assert torch.equal(batch.offsets, expected.offsets)
+        for name, ids in batch.ids.items():
+            words = itertools.chain.from_iterable(sentences[i].tokens for i in rows)
+            assert ids.tolist() == expected.ids[name].tolist() == reader.vocabularies[name].ids(list(words)).tolist()
+        assert batch.document.tolist() == [places[i].document for i in rows]
+        assert batch.position.tolist() == [places[i].position for i in rows]
+        same_trees(batch.dependency_trees, expected.dependency_trees)
+        same_trees(batch.constituency_trees, expected.constituency_trees)
+
+
+def same_trees(trees, others):
+    for name, value in vars(trees).items():
+        other = getattr(others, name)
+        assert torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other, name
+
+
+def test_vectors_from_disk_are_those_from_memory(reader_and_sentences):
+    reader, sentences, _ = reader_and_sentences
+    torch.manual_seed(0)
+    model = build_model(small_config("x.parsed", "run", views.names()), reader.vocabularies)
+    rows = np.arange(0, len(sentences), 3)
+    memory = collate([sentences[i] for i in rows], reader.vocabularies, model.needs)
+    for a, b in zip(model.vectors(reader.batch(rows)), model.vectors(memory), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_batch_has_what_is_needed_and_no_more(reader_and_sentences):
+    reader, sentences, _ = reader_and_sentences
+    batch = CorpusReader(reader.corpus, reader.vocabularies, ["dependency"]).batch(np.arange(3))
+    assert batch.constituency is None
+    with pytest.raises(ValueError, match="no constituency trees"):
+        _ = batch.constituency_trees
+    with pytest.raises(ValueError, match="no dependency trees"):
+        _ = collate(sentences[:2], reader.vocabularies, ["tokens"]).dependency_trees
+
+
+def test_trees_that_the_corpus_lacks(tmp_path):
+    corpus = opened(tiny_corpus(tmp_path / "d.parsed", TINY[:1]))
+    vocabularies = {"a": Vocabulary.of_corpus(corpus, 9)}
+    CorpusReader(corpus, vocabularies, ["tokens", "dependency"])
+    with pytest.raises(InputError, match=r"d\.parsed has no constituency trees"):
+        CorpusReader(corpus, vocabularies, ["constituency"])
+
+
+def test_sentences_beside_a_left_out_document_are_no_contexts(reader_and_sentences):
+    reader, _, _ = reader_and_sentences
+    rows = np.flatnonzero(reader.document != 1)
+    batch = reader.batch(rows)
+    mask = context_mask(batch.document, batch.position, 1)
+    edge = int((reader.document == 0).sum())
+    assert mask[edge - 1, edge - 2]
+    assert mask[edge, edge + 1]
+    assert not mask[edge - 1, edge]
+    assert mask.sum() == 2 * sum(n - 1 for n in np.unique(reader.document[rows], return_counts=True)[1])
+
+
+@pytest.mark.parametrize("lengths", [[3, 1, 4, 4, 2], [1], [5, 5], [1, 2, 3]])
+def test_packing_is_that_of_pytorch(lengths):
+    sentences = [ParsedSentence(tuple("abcdefg"[:n])) for n in lengths]
+    batch = collate(sentences, {"a": Vocabulary(["<unk>", *"abcdefg"])}, ["tokens"])
+    starts = np.cumsum([0, *lengths])
+    places = [torch.arange(starts[i], starts[i + 1]) for i in range(len(lengths))]
+    padded = torch.nn.utils.rnn.pad_sequence(places)
+    packed = pack_padded_sequence(padded, torch.tensor(lengths), enforce_sorted=False)
+    assert torch.equal(batch.packing.sizes, packed.batch_sizes)
+    assert [lengths[i] for i in packed.sorted_indices] == sorted(lengths, reverse=True)
+    # Sentences of equal length may come in any order: ours is that of the text.
+    ours = torch.from_numpy(np.argsort(-np.array(lengths), kind="stable"))
+    again = pack_padded_sequence(padded[:, ours], torch.tensor(lengths)[ours])
+    assert torch.equal(batch.packing.order, again.data)
+    assert torch.equal(ours[batch.packing.sentence], torch.arange(len(lengths)))
+
+
+@pytest.mark.parametrize(("n", "size"), SIZES)
+def test_an_epoch_covers_every_sentence_once_in_order(n, size):
+    rows = np.arange(n) * 3 + 1
+    for epoch in range(8):
+        batches = epoch_batches(rows, size, 1, epoch)
+        assert sorted(np.concatenate(batches).tolist()) == rows.tolist()
+        assert all((np.diff(batch) > 0).all() for batch in batches)
+        assert len(batches) == n_batches(n, size, 1, epoch)
+        # All but the one of leftovers are neighbours in the corpus, and full.
+        whole = [batch for batch in batches if len(batch) == size and batch[-1] - batch[0] == 3 * (size - 1)]
+        assert len(whole) >= len(batches) - 1
+
+
+def test_epochs_differ_and_repeat_by_seed_and_number():
+    rows = np.arange(200)
+
+    def epoch(seed, number):
+        return [batch.tolist() for batch in epoch_batches(rows, 10, seed, number)]
+
+    assert epoch(1, 0) == epoch(1, 0)
+    assert epoch(1, 0) != epoch(1, 1)
+    assert epoch(1, 0) != epoch(2, 0)
+    boundaries = {min(batch[0] % 10 for batch in epoch(1, e) if batch[0] >= 10) for e in range(20)}
+    assert len(boundaries) > 5
+
+
+def test_held_out_documents_stay_when_others_are_added():
+    few, many = np.repeat(np.arange(500), 3), np.repeat(np.arange(2000), 3)
+    for fraction in (0.05, 0.3):
+        chosen = held_out(many, 7, fraction)
+        assert (chosen[: len(few)] == held_out(few, 7, fraction)).all()
+        assert abs(chosen.mean() - fraction) < 0.02
+        assert (chosen.reshape(-1, 3) == chosen[::3, None]).all()
+    assert (held_out(many, 7, 0.3) != held_out(many, 8, 0.3)).any()
+    assert (held_out(many, 7, 0.05) <= held_out(many, 7, 0.3)).all()
+
+
+def test_one_of_several_documents_is_held_out():
+    assert not held_out(np.repeat(np.arange(9), 2), 1, 0.0).any()
+    assert not held_out(np.zeros(9, dtype=int), 1, 1e-9).any()
+    for seed in range(5):
+        chosen = held_out(np.repeat(np.arange(3), 2), seed, 1e-9)
+        assert chosen.sum() == 2
+
+
+def test_prefetch_keeps_order_and_goes_ahead():
+    made = []
+
+    def items():
+        for i in range(50):
+            made.append(i)
+            yield i
+
+    assert list(prefetch(items(), depth=3)) == list(range(50)) == made
+    assert list(prefetch(iter([]))) == []
+
+
+def test_prefetch_raises_the_error_after_the_items_before_it():
+    def items():
+        yield 1
+        yield 2
+        raise InputError("bad row")
+
+    seen = []
+    with pytest.raises(InputError, match="bad row"):
+        for item in prefetch(items()):
+            seen.append(item)
+    assert seen == [1, 2]
+
+
+def test_prefetch_stops_its_thread_when_the_reader_leaves():
+    before = threading.active_count()
+    reading = prefetch(itertools.count(), depth=2)
+    assert [next(reading), next(reading)] == [0, 1]
+    assert threading.active_count() == before + 1
+    reading.close()
+    assert threading.active_count() == before

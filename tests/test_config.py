@@ -1,0 +1,129 @@
+from dataclasses import fields
+
+import pytest
+
+from structviews.config import Parsed, TrainConfig, load_config, load_run, save_config
+from structviews.errors import InputError
+
+NEEDED = {"corpus": "x.parsed", "views": ["dep", "const"]}
+
+
+def config(**settings):
+    return TrainConfig.from_settings(NEEDED | settings, "here.toml")
+
+
+OTHERS = {
+    "corpus": 'a "quoted" \\ Käfer \N{BIRD}\t.parsed',
+    "views": ("seq", "seq", "bow"),
+    "out": "runs/x y",
+    "context": 2,
+    "self_score": "zero",
+    "hidden": 7,
+    "words_dim": 9,
+    "vocabulary": 11,
+    "batch_size": 13,
+    "epochs": 17,
+    "steps": 19,
+    "lr": 1e-05,
+    "clip": 2,
+    "seed": 0,
+    "precision": "fp32",
+    "held_out": 0.25,
+    "validate_every": 3,
+    "log_every": 4,
+    "checkpoint_minutes": 0.001,
+}
+
+
+def test_a_configuration_comes_back_from_toml(tmp_path):
+    # One objective is registered, so that its name cannot differ from the default.
+    assert {f.name for f in fields(TrainConfig)} == OTHERS.keys() | {"objective"}
+    parsed = Parsed(
+        "f00d",
+        {"name": "x", "version": "1.0", "settings": {"beam": 3, "fast": True, "scale": 1e-07, "names": ["ü", "b"]}},
+        {"name": "wörter", "a key.with dots": "", "none": {}},
+    )
+    for settings in ({}, OTHERS):
+        written = TrainConfig(**NEEDED | settings)
+        save_config(tmp_path, written, parsed)
+        assert load_run(tmp_path) == (written, parsed)
+        assert load_config(tmp_path / "config.toml") == (written, parsed)
+
+
+def test_a_configuration_written_by_hand(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('corpus = "x.parsed"\nviews = ["dep", "seq"]\nlr = 1\n')
+    read, parsed = load_config(path)
+    assert read == TrainConfig("x.parsed", ("dep", "seq"), lr=1.0)
+    assert read.out == "runs/dep-seq"
+    assert parsed == Parsed()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"hiden": 3}, r"here.toml: unknown setting 'hiden': the settings are corpus, views, "),
+        ({"hidden": "3"}, r"here.toml: hidden = '3' is not of type whole number"),
+        ({"hidden": 3.0}, "hidden = 3.0 is not of type whole number"),
+        ({"hidden": True}, "hidden = True is not of type whole number"),
+        ({"lr": "fast"}, "lr = 'fast' is not of type number"),
+        ({"lr": True}, "lr = True is not of type number"),
+        ({"corpus": 3}, "corpus = 3 is not of type text"),
+        ({"views": "dep"}, "views = 'dep' is not of type list of texts"),
+        ({"views": ["dep", 3]}, "is not of type list of texts"),
+        ({"views": ["dep", "deep"]}, "unknown view 'deep': the views are avg, bow, const, dep, "),
+        ({"objective": "max"}, "unknown objective 'max': one of pairwise"),
+        ({"precision": "fp8"}, "unknown precision 'fp8': one of auto, fp32, bf16"),
+        ({"self_score": "one"}, "unknown self_score 'one': one of masked, zero"),
+        ({"batch_size": 1}, "batch_size = 1: give at least 2"),
+        ({"steps": -1}, "steps = -1: give at least 0"),
+        ({"seed": -1}, "seed = -1: give at least 0"),
+        ({"held_out": 1.0}, "held_out = 1.0: give a share"),
+        ({"held_out": -0.1}, "held_out = -0.1: give a share"),
+        ({"held_out": float("nan")}, "held_out = nan: give a share"),
+        *(
+            ({name: 0}, f"{name} = 0: give at least 1")
+            for name in ("context", "hidden", "words_dim", "vocabulary", "epochs", "validate_every", "log_every")
+        ),
+        *(
+            ({name: value}, f"{name} = {value}: give a number above 0")
+            for name in ("lr", "clip", "checkpoint_minutes")
+            for value in (0.0, -1.0, float("inf"), float("nan"))
+        ),
+    ],
+)
+def test_settings_that_do_not_do(settings, message):
+    with pytest.raises(InputError, match=message) as error:
+        config(**settings)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_settings_that_are_missing(name):
+    with pytest.raises(InputError, match=f"here.toml: the setting '{name}' is missing"):
+        TrainConfig.from_settings({k: v for k, v in NEEDED.items() if k != name}, "here.toml")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"corpus = ", r"c\.toml: not TOML: "),
+        (b"\xff", r"c\.toml: not TOML: "),
+        (b'corpus = "x"\nviews = ["dep", "seq"]\nparsed = 3', r"c\.toml: "),
+        (b'corpus = "x"\nviews = ["dep", "seq"]\n[parsed]\nage = 3', r"c\.toml: "),
+    ],
+)
+def test_files_that_are_no_configuration(tmp_path, content, message):
+    path = tmp_path / "c.toml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as error:
+        load_config(path)
+    assert "\n" not in str(error.value)
+
+
+def test_folders_that_are_no_run(tmp_path):
+    with pytest.raises(InputError, match=r"c\.toml: No such file"):
+        load_config(tmp_path / "c.toml")
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(InputError, match=r"not a run: it has no config\.toml"):
+            load_run(folder)

@@ -1,0 +1,226 @@
+"""What every registered view keeps to, and what each is by itself."""
+
+import pytest
+import torch
+from trees_for_tests import SHAPES, WORD, WORDS, chain, gum, star, with_trees, words
+
+from structviews import views
+from structviews.batching import collate
+from structviews.errors import InputError
+from structviews.views.bag import BagOfWords
+from structviews.views.base import View, register
+from structviews.vocabulary import UNKNOWN, Vocabulary, WordTable
+
+WORDS_DIM, DIM = 5, 6
+VOCABULARY = Vocabulary([UNKNOWN, *WORDS])
+# Every word of the vocabulary, an unknown one, siblings, and a tree of some height.
+SENTENCES = [*SHAPES["mixed"], with_trees(("an", *words(3)), (2, 0, 2, 2), lambda _, b: b - 1)]
+every_view = pytest.mark.parametrize("name", views.names())
+
+
+def make(name):
+    """A view and its word table, float64, biases not zero."""
+    view = views.create(name, WORDS_DIM, DIM).double()
+    for parameter in view.parameters():
+        if parameter.dim() < 2:
+            torch.nn.init.normal_(parameter, std=0.5)
+    return view, WordTable(len(VOCABULARY), view.words_dim).double()
+
+
+def encode(view, table, some, states=False):
+    batch = collate(some, {"words": VOCABULARY}, [view.needs])
+    return view.encode(table, batch, batch.ids["words"], states)
+
+
+@every_view
+def test_one_vector_a_sentence(name):
+    view, table = make(name)
+    encoded = encode(view, table, SENTENCES)
+    assert view.dim == DIM
+    assert encoded.vector.shape == (len(SENTENCES), DIM)
+    assert encoded.vector.dtype == torch.float64
+    assert encoded.states is encoded.offsets is encoded.attention is None
+
+
+@every_view
+def test_every_parameter_learns(name):
+    view, table = make(name)
+    vector = encode(view, table, SENTENCES).vector
+    (vector * torch.randn_like(vector)).sum().backward()
+    for part in (view, table):
+        for parameter_name, parameter in part.named_parameters():
+            assert parameter.grad is not None, parameter_name
+            assert parameter.grad.isfinite().all(), parameter_name
+            assert parameter.grad.any(), parameter_name
+    assert table.weight.grad.any(dim=1).all()
+
+
+@every_view
+@pytest.mark.parametrize("states", [False, True])
+def test_a_sentence_alone_is_as_in_a_batch(name, states):
+    view, table = make(name)
+    some = SENTENCES + gum(10)
+    together = encode(view, table, some, states)
+    for i, sentence in enumerate(some):
+        alone = encode(view, table, [sentence], states)
+        torch.testing.assert_close(alone.vector[0], together.vector[i], rtol=0, atol=1e-10)
+        if states and alone.states is not None:
+            own = together.states[together.offsets[i] : together.offsets[i + 1]]
+            torch.testing.assert_close(alone.states, own, rtol=0, atol=1e-10)
+
+
+@every_view
+def test_states_and_offsets_on_request(name):
+    view, table = make(name)
+    encoded = encode(view, table, SENTENCES, states=True)
+    torch.testing.assert_close(encoded.vector, encode(view, table, SENTENCES).vector)
+    if encoded.states is None:
+        return
+    lengths = [len(s.tokens) for s in SENTENCES]
+    sizes = [2 * n - 1 for n in lengths] if view.needs == "constituency" else lengths
+    assert encoded.offsets.tolist() == [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+    assert encoded.states.shape == (sum(sizes), DIM)
+    if encoded.attention is not None:
+        assert encoded.attention.shape == (sum(lengths) - len(lengths),)
+
+
+def root_of(states, sentence):
+    return states[sentence.heads.index(0)]
+
+
+# How the vector follows from the states; a view that is not here promises nothing.
+VECTOR_OF_STATES = {
+    "bow": lambda states, _: states.sum(dim=0),
+    "avg": lambda states, _: states.mean(dim=0),
+    "seq-uni": lambda states, _: states[-1],
+    "seq": lambda states, _: torch.cat([states[-1, : DIM // 2], states[0, DIM // 2 :]]),
+    "dep": root_of,
+    "dep-sum": root_of,
+    "const": lambda states, _: states[-1],
+}
+
+
+@pytest.mark.parametrize("name", VECTOR_OF_STATES)
+def test_the_vector_follows_from_the_states(name):
+    view, table = make(name)
+    encoded = encode(view, table, SENTENCES, states=True)
+    for i, sentence in enumerate(SENTENCES):
+        own = encoded.states[encoded.offsets[i] : encoded.offsets[i + 1]]
+        torch.testing.assert_close(VECTOR_OF_STATES[name](own, sentence), encoded.vector[i], rtol=0, atol=1e-10)
+
+
+@every_view
+def test_the_words_and_what_the_view_reads_decide(name):
+    view, table = make(name)
+    one, other = star(6), chain(6)
+    same = torch.allclose(*encode(view, table, [one, other]).vector)
+    assert same == (view.needs == "tokens")
+    there, back = (with_trees(tokens, (2, 0, 2), lambda _, b: b - 1) for tokens in (words(3), words(3)[::-1]))
+    assert torch.allclose(*encode(view, table, [there, back]).vector) == (name in ("bow", "avg", "dep", "dep-sum"))
+
+
+@every_view
+def test_encoding_twice_gives_the_same(name):
+    view, table = make(name)
+    assert torch.equal(encode(view, table, SENTENCES).vector, encode(view, table, SENTENCES).vector)
+
+
+@every_view
+def test_weights_can_be_saved_and_loaded(name):
+    view, table = make(name)
+    torch.manual_seed(1)
+    other, _ = make(name)
+    other.load_state_dict(view.state_dict())
+    assert torch.equal(encode(view, table, SENTENCES).vector, encode(other, table, SENTENCES).vector)
+
+
+@every_view
+def test_it_starts_with_zero_biases_and_the_seed_decides_the_rest(name):
+    torch.manual_seed(4)
+    one = views.create(name, WORDS_DIM, DIM)
+    torch.manual_seed(4)
+    other = views.create(name, WORDS_DIM, DIM)
+    for (parameter_name, a), b in zip(one.named_parameters(), other.parameters(), strict=True):
+        assert torch.equal(a, b)
+        assert a.any() == (a.dim() > 1), parameter_name
+
+
+@every_view
+def test_trees_that_are_missing_are_named(name):
+    view, table = make(name)
+    batch = collate(SENTENCES, {"words": VOCABULARY}, ["tokens"])
+    if view.needs == "tokens":
+        view.encode(table, batch, batch.ids["words"])
+        return
+    with pytest.raises(ValueError, match=f"no {view.needs} trees"):
+        view.encode(table, batch, batch.ids["words"])
+
+
+def test_a_name_is_taken_once():
+    with pytest.raises(ValueError, match="'bow' is registered already"):
+        register("bow")(BagOfWords)
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(InputError, match=f"unknown view 'deps': the views are {', '.join(views.names())}"):
+        views.create("deps", WORDS_DIM, DIM)
+
+
+def test_a_new_view_is_known_by_its_name(monkeypatch):
+    monkeypatch.setattr("structviews.views.base._REGISTRY", {})
+    register("new", option=3)(type("New", (View,), {"__init__": lambda self, *args, **options: vars(self).update(options)}))
+    assert views.names() == ["new"]
+    assert views.create("new", WORDS_DIM, DIM).option == 3
+
+
+def test_a_bag_is_a_loop_over_words():
+    view, table = make("bow")
+    assert not list(view.parameters())
+    rows = dict(zip(VOCABULARY.words, table.weight.tolist(), strict=True))
+    for sentence, vector in zip(SENTENCES, encode(view, table, SENTENCES).vector.tolist(), strict=True):
+        total = [0.0] * DIM
+        for token in sentence.tokens:
+            for d in range(DIM):
+                total[d] += rows.get(token, rows[UNKNOWN])[d]
+        assert vector == pytest.approx(total, abs=1e-12)
+
+
+def test_the_projected_mean_is_a_loop_over_words():
+    view, table = make("avg")
+    ids = {word: i for i, word in enumerate(VOCABULARY.words)}
+    for sentence, vector in zip(SENTENCES, encode(view, table, SENTENCES).vector, strict=True):
+        projected = [view.project.weight @ table.weight[ids.get(token, 0)] for token in sentence.tokens]
+        torch.testing.assert_close(vector, sum(projected) / len(projected), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["seq", "seq-uni"])
+def test_a_sequence_is_a_gru_run_on_each_sentence(name):
+    view, table = make(name)
+    two = name == "seq"
+    gru = torch.nn.GRU(WORDS_DIM, DIM // (1 + two), bidirectional=two, batch_first=True).double()
+    gru.load_state_dict(view.gru.state_dict())
+    some = SENTENCES + gum(10)
+    encoded = encode(view, table, some, states=True)
+    for i, sentence in enumerate(some):
+        ids = torch.from_numpy(VOCABULARY.ids(list(sentence.tokens)))
+        states, final = gru(table.weight[ids][None])
+        own = encoded.states[encoded.offsets[i] : encoded.offsets[i + 1]]
+        torch.testing.assert_close(own, states[0], rtol=0, atol=1e-10)
+        torch.testing.assert_close(encoded.vector[i], final.flatten(), rtol=0, atol=1e-10)
+
+
+def test_two_directions_want_an_even_dimension():
+    with pytest.raises(InputError, match="dimension 7 of the view 'seq' is odd"):
+        views.create("seq", WORDS_DIM, 7)
+    assert views.create("seq-uni", WORDS_DIM, 7).dim == 7
+
+
+def test_a_word_alone():
+    """Without children there is no recurrence: both trees and their root are the same leaf equation."""
+    for name in ("dep", "dep-sum", "const"):
+        view, table = make(name)
+        cell = view.cell
+        bias = cell.bias if name == "const" else cell.input.bias
+        i, o, u = (cell.input.weight @ table.weight[VOCABULARY.ids(list(WORD.tokens))[0]] + bias).chunk(3)
+        expected = o.sigmoid() * (i.sigmoid() * u.tanh()).tanh()
+        torch.testing.assert_close(encode(view, table, [WORD]).vector[0], expected)
