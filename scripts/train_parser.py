@@ -18,13 +18,14 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
+from torch import Tensor
+
+from structviews.cache import write_whole
+from structviews.device import multiplies_half
 from structviews.parsing.backends.builtin import BuiltinParser
 from structviews.parsing.backends.treebank import read_treebank
 from structviews.parsing.features import Featuriser, normalise
 from structviews.parsing.neural import ParserConfig, ParserNetwork, drop_words
-from torch import Tensor
-
-from structviews.cache import write_whole
 from structviews.sentence import ParsedSentence
 
 VERSION = "1"
@@ -267,7 +268,7 @@ def train(args: argparse.Namespace) -> None:
     for epoch in range(job.resume(state_file), args.epochs):
         torch.manual_seed(args.seed + epoch)
         parts = both if epoch < args.epochs - args.gum_epochs else both[:1]
-        loss, rate = train_epoch(job, parts, args, random.Random(args.seed + epoch), parser.half)
+        loss, rate = train_epoch(job, parts, args, random.Random(args.seed + epoch), multiplies_half(torch.device("cpu")))
         print(f"epoch {epoch + 1}/{args.epochs}: loss {loss:.3f}, {rate:.0f} sentences/s", flush=True)
         show("  GUM dev", score(parser, dev, lowered=False))
         job.save(state_file, epoch + 1)

@@ -163,7 +163,7 @@ def train_views(
 
     Example: structviews train --views dep,const --corpus corpus.parsed
     """
-    from structviews.training import Interrupted, estimate, extend, train
+    from structviews.training import Interrupted, estimate, extend, extended, train
 
     flags = {
         "views": [name.strip() for name in views.split(",") if name.strip()] or None,
@@ -185,7 +185,7 @@ def train_views(
         given = [name for name, value in flags.items() if value is not None]
         if given or config:
             raise InputError(f"--resume takes the run's own settings: leave out --{(given or ['config'])[0]}")
-        settings = extend(resume, epochs, steps)
+        settings = extended(resume, epochs, steps)
     else:
         settings = train_settings(config, flags | {"epochs": epochs, "steps": steps})
     if dry_run:
@@ -198,6 +198,8 @@ def train_views(
         )
         return
     try:
+        if resume:
+            extend(settings)
         run = train(settings, errors)
     except Interrupted as stop:
         again = "give the same command again to go on"

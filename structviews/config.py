@@ -48,7 +48,7 @@ class TrainConfig:
 
     corpus: str
     views: tuple[str, ...]
-    out: str = ""
+    out: str = field(default="", compare=False)  # where a run lies is not what it is
     objective: str = "pairwise"
     context: int = 1
     self_score: str = "masked"

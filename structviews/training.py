@@ -212,7 +212,8 @@ def train(config: TrainConfig, console: Console | None = None) -> Path:
                 last_saved = time.monotonic()
             if stopped():
                 raise Interrupted(stopped(), place.step)
-        report_validation(training, place, console)
+        if place.step % config.validate_every:
+            report_validation(training, place, console)
     checkpoint(training, replace(place, finished=True))
     return run
 
@@ -231,7 +232,7 @@ def open_run(training: Training) -> Place:
     if (run / CONFIG).is_file():
         there, there_parsed = load_run(run)
         if there != config:
-            name = next(n for n in vars(config) if getattr(config, n) != getattr(there, n))
+            name = next(n for n in vars(config) if n != "out" and getattr(config, n) != getattr(there, n))
             raise InputError(
                 f"{run}: holds a run with {name} = {getattr(there, name)!r}, not {getattr(config, name)!r}: "
                 "give another folder with --out"
@@ -241,34 +242,40 @@ def open_run(training: Training) -> Place:
     elif run.exists() and (not run.is_dir() or any(run.iterdir())):
         raise InputError(f"{run}: is there already and is not a run: give another folder with --out")
     run.mkdir(parents=True, exist_ok=True)
+    save_config(run, config, parsed)  # first: it is what makes the folder a run
     training.vocabulary.save(run / VOCABULARY)
-    save_config(run, config, parsed)
     start = load_state(run, training.model, training.optimiser)
     cut_log(run, start.step)
     return start
 
 
-def extend(run: Path, epochs: int | None, steps: int | None) -> TrainConfig:
-    """The configuration of a run, with a longer or shorter training if asked for; written back.
+def extended(run: Path, epochs: int | None, steps: int | None) -> TrainConfig:
+    """The configuration of a run, with a longer or shorter training if asked for.
 
     Raises:
         InputError: if ``run`` is not one.
     """
-    config, parsed = load_run(run)
-    changed = replace(
+    config, _ = load_run(run)
+    return replace(
         config,
         out=str(run),
         epochs=config.epochs if epochs is None else epochs,
         steps=config.steps if steps is None else steps,
     )
-    if changed != config:
-        save_config(run, changed, parsed)
-        progress = read_progress(run)
-        if progress and progress.finished:
-            training = Training(changed)
-            place = load_state(run, training.model, training.optimiser)
-            save_state(run, training.model, training.optimiser, replace(place, finished=False))
-    return changed
+
+
+def extend(config: TrainConfig) -> None:
+    """Write an ``extended`` configuration to its run, which is then not finished any more."""
+    run = Path(config.out)
+    there, parsed = load_run(run)
+    if config == there:
+        return
+    progress = read_progress(run)
+    if progress and progress.finished:
+        training = Training(config)
+        place = load_state(run, training.model, training.optimiser)
+        save_state(run, training.model, training.optimiser, replace(place, finished=False))
+    save_config(run, config, parsed)
 
 
 def estimate(config: TrainConfig) -> Estimate:
@@ -286,7 +293,13 @@ def estimate(config: TrainConfig) -> Estimate:
 
 
 def checkpoint(training: Training, place: Place) -> None:
-    """Save the state to resume from, then the weights to use."""
+    """Save the state to resume from, then the weights to use.
+
+    Raises:
+        InputError: if a weight is no number any more.
+    """
+    if not all(bool(p.isfinite().all()) for p in training.model.parameters()):
+        check_finite(float("nan"), place.step, training.run)
     save_state(training.run, training.model, training.optimiser, place)
     save_weights(training.run, training.model)
 
@@ -302,6 +315,7 @@ def report_validation(training: Training, place: Place, console: Console) -> Non
         f"context accuracy {metrics['accuracy']:.3f} (chance {metrics['chance_accuracy']:.4f})",
         markup=False,
         highlight=False,
+        soft_wrap=True,
     )
 
 

@@ -113,5 +113,7 @@ def test_moving_keeps_all_fields(kind):
     trees = getattr(collate(SHAPES["mixed"], {}, [kind]), f"{kind}_trees")
     moved = trees.to("meta")
     tensors = ["order", "rank", "roots", "parent", "parent_row"] + ["left", "right"] * (kind == "constituency")
-    assert all(getattr(moved, name).is_meta and getattr(moved, name).shape == getattr(trees, name).shape for name in tensors)
+    assert all(
+        getattr(moved, name).is_meta and getattr(moved, name).shape == getattr(trees, name).shape for name in tensors
+    )
     assert (moved.levels, moved.slices, moved.edges) == (trees.levels, trees.slices, trees.edges)

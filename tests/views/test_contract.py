@@ -168,7 +168,9 @@ def test_an_unknown_name_lists_the_known_ones():
 
 def test_a_new_view_is_known_by_its_name(monkeypatch):
     monkeypatch.setattr("structviews.views.base._REGISTRY", {})
-    register("new", option=3)(type("New", (View,), {"__init__": lambda self, *args, **options: vars(self).update(options)}))
+    register("new", option=3)(
+        type("New", (View,), {"__init__": lambda self, *args, **options: vars(self).update(options)})
+    )
     assert views.names() == ["new"]
     assert views.create("new", WORDS_DIM, DIM).option == 3
 

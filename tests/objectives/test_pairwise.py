@@ -1,0 +1,236 @@
+"""The pairwise objective against the paper's formula in plain loops."""
+
+import math
+from decimal import Decimal
+from itertools import combinations
+
+import pytest
+import torch
+
+from structviews.objectives import context_mask, create
+from structviews.objectives.pairwise import pairwise_log_probabilities, pairwise_loss
+
+SELF_SCORES = ("masked", "zero")
+# Documents end within the batch, sentences were skipped, some stand alone.
+BATCHES = {
+    "one document": [(0, 0), (0, 1), (0, 2), (0, 3)],
+    "two documents": [(3, 7), (3, 8), (4, 0), (4, 1), (4, 2)],
+    "document end at the same positions": [(0, 4), (1, 5), (1, 6)],
+    "gaps": [(0, 0), (0, 1), (0, 3), (0, 4), (0, 9), (1, 0), (1, 2)],
+    "alone": [(0, 0), (1, 0), (1, 1), (2, 5)],
+    "no context": [(0, 0), (1, 0), (2, 0)],
+    "one sentence": [(0, 0)],
+}
+every_batch = pytest.mark.parametrize("batch", BATCHES)
+both_self_scores = pytest.mark.parametrize("self_score", SELF_SCORES)
+
+
+def contexts_by_loops(batch, distance=1):
+    return [
+        [j for j, (e, q) in enumerate(batch) if e == d and j != i and abs(p - q) <= distance]
+        for i, (d, p) in enumerate(batch)
+    ]
+
+
+def mask(batch, distance=1):
+    document, position = torch.tensor(batch).T
+    return context_mask(document, position, distance)
+
+
+def probability(f, g, i, j, self_score, exp):
+    """P(f, g)[i, j], the way it is written."""
+    others = [k for k in range(len(f)) if k != i]
+    total = sum(exp(dot(f[i], g[k])) for k in others) + (1 if self_score == "zero" else 0)
+    return exp(dot(f[i], g[j])) / total
+
+
+def dot(a, b):
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def loss_by_loops(views, contexts, self_score, exp=math.exp, log=math.log):
+    """The loss over lists of numbers; the functions decide of what kind, floats, decimals or tensors."""
+    losses = []
+    for f, g in combinations(views, 2):
+        of_anchors = []
+        for i, some in enumerate(contexts):
+            terms = [
+                -log((probability(f, g, i, j, self_score, exp) + probability(g, f, i, j, self_score, exp)) / 2)
+                for j in some
+            ]
+            if terms:
+                of_anchors.append(sum(terms) / len(terms))
+        losses.append(sum(of_anchors) / len(of_anchors) if of_anchors else 0)
+    return sum(losses) / len(losses)
+
+
+def draw(n_views, n, scale=1.0):
+    return [(scale * torch.randn(n, 3, dtype=torch.float64)).requires_grad_() for _ in range(n_views)]
+
+
+def objective(n_views=2, **options):
+    return create("pairwise", [3] * n_views, **options)
+
+
+@both_self_scores
+@every_batch
+@pytest.mark.parametrize("n_views", [2, 3])
+def test_the_loss_is_the_formula(batch, n_views, self_score):
+    batch = BATCHES[batch]
+    views = draw(n_views, len(batch))
+    loss, metrics = objective(n_views, self_score=self_score)(views, mask(batch))
+    expected = loss_by_loops([v.tolist() for v in views], contexts_by_loops(batch), self_score)
+    assert loss.item() == pytest.approx(expected, abs=1e-12)
+    assert metrics["loss"].item() == loss.item()
+    assert not any(value.requires_grad for value in metrics.values())
+
+
+@both_self_scores
+@every_batch
+@pytest.mark.parametrize("n_views", [2, 3])
+def test_the_gradient_is_that_of_the_formula(batch, n_views, self_score):
+    batch = BATCHES[batch]
+    views = draw(n_views, len(batch))
+    loss, _ = objective(n_views, self_score=self_score)(views, mask(batch))
+    gradients = torch.autograd.grad(loss, views)
+    by_loops = loss_by_loops(views, contexts_by_loops(batch), self_score, torch.exp, torch.log)
+    expected = torch.autograd.grad(by_loops, views) if any(contexts_by_loops(batch)) else map(torch.zeros_like, views)
+    for gradient, wanted in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(gradient, wanted, rtol=0, atol=1e-12)
+
+
+@both_self_scores
+@pytest.mark.parametrize("scale", [10.0, 30.0, 100.0])
+def test_extreme_scores_are_exact_and_have_finite_gradients(self_score, scale):
+    """Inner products beyond 1e3, whose exponentials are no floats; decimals hold them."""
+    batch = BATCHES["gaps"]
+    views = draw(2, len(batch), scale)
+    assert (views[0] @ views[1].T).abs().max() > scale * scale
+    loss, metrics = objective(self_score=self_score)(views, mask(batch))
+    decimals = [[[Decimal(x) for x in row] for row in view.tolist()] for view in views]
+    expected = loss_by_loops(decimals, contexts_by_loops(batch), self_score, Decimal.exp, Decimal.ln)
+    assert loss.item() == pytest.approx(float(expected), rel=1e-12)
+    assert all(value.isfinite() for value in metrics.values())
+    assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(loss, views))
+
+
+@both_self_scores
+def test_extreme_scores_in_single_precision(self_score):
+    batch = BATCHES["gaps"]
+    views = [view.detach().float().requires_grad_() for view in draw(2, len(batch), 1e3)]
+    loss, _ = objective(self_score=self_score)(views, mask(batch))
+    assert loss.isfinite()
+    assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(loss, views))
+
+
+@both_self_scores
+@pytest.mark.parametrize("batch", ["no context", "one sentence"])
+def test_a_batch_without_contexts_teaches_nothing(batch, self_score):
+    batch = BATCHES[batch]
+    views = draw(2, len(batch))
+    loss, metrics = objective(self_score=self_score)(views, mask(batch))
+    assert loss.item() == 0
+    assert all(not gradient.any() for gradient in torch.autograd.grad(loss, views))
+    assert {name: value.item() for name, value in metrics.items()} == dict.fromkeys(metrics, 0.0)
+
+
+def test_an_anchor_without_context_is_a_negative_of_others_only():
+    """It is left out of the mean, and stays among the candidates."""
+    views = draw(2, 3)
+    contexts = mask([(0, 0), (0, 1), (1, 0)])
+    loss, _ = objective()(views, contexts)
+    log_p = pairwise_log_probabilities(tuple(views), tuple(views), torch.arange(3))
+    assert loss.item() == pytest.approx(-(log_p[0, 1] + log_p[1, 0]).item() / 2)
+    assert all(gradient[2].any() for gradient in torch.autograd.grad(loss, views))
+
+
+@both_self_scores
+def test_probabilities_are_a_distribution(self_score):
+    views = draw(2, 6)
+    p = pairwise_log_probabilities(tuple(views), tuple(views), torch.arange(6), self_score).exp()
+    torch.testing.assert_close(p.sum(dim=1), torch.ones(6, dtype=torch.float64))
+    assert bool((p.diagonal() > 0).all()) == (self_score == "zero")
+
+
+@both_self_scores
+def test_some_anchors_among_all_candidates_are_rows_of_the_whole(self_score):
+    """As when the candidates were gathered from other ranks."""
+    f, g = draw(2, 6)
+    whole = pairwise_log_probabilities((f, g), (f, g), torch.arange(6), self_score)
+    some = torch.tensor([4, 1])
+    rows = pairwise_log_probabilities((f[some], g[some]), (f, g), some, self_score)
+    torch.testing.assert_close(rows, whole[some], rtol=0, atol=1e-12)
+    positives = mask(BATCHES["gaps"][:6])
+    assert pairwise_loss(rows, positives[some]).item() == pytest.approx(
+        sum(-whole[i][positives[i]].mean().item() for i in (1, 4) if positives[i].any()) / positives[some].any(1).sum()
+    )
+
+
+@both_self_scores
+@every_batch
+def test_chance_is_what_equal_vectors_reach(batch, self_score):
+    batch = BATCHES[batch]
+    n, contexts = len(batch), contexts_by_loops(batch)
+    loss, metrics = objective(self_score=self_score)([torch.zeros(n, 3, dtype=torch.float64)] * 2, mask(batch))
+    assert metrics["chance_loss"].item() == pytest.approx(loss.item(), rel=1e-6)
+    shares = [len(some) / (n - 1) for some in contexts if some]
+    assert metrics["chance_accuracy"].item() == pytest.approx(sum(shares) / len(shares) if shares else 0)
+    if shares:
+        assert loss.item() == pytest.approx(math.log(n if self_score == "zero" else n - 1))
+
+
+@both_self_scores
+@every_batch
+@pytest.mark.parametrize("n_views", [2, 3])
+def test_accuracy_counts_anchors_whose_best_other_sentence_is_a_context(batch, n_views, self_score):
+    batch = BATCHES[batch]
+    contexts = contexts_by_loops(batch)
+    views = draw(n_views, len(batch))
+    accuracies = []
+    for f, g in combinations([view.tolist() for view in views], 2):
+        hits = []
+        for i, some in enumerate(contexts):
+            p = {
+                j: sum(probability(a, b, i, j, self_score, math.exp) for a, b in ((f, g), (g, f)))
+                for j in range(len(batch))
+                if j != i
+            }
+            if some:
+                hits.append(max(p, key=p.get) in some)
+        accuracies.append(sum(hits) / len(hits) if hits else 0)
+    _, metrics = objective(n_views, self_score=self_score)(views, mask(batch))
+    assert metrics["accuracy"].item() == pytest.approx(sum(accuracies) / len(accuracies))
+
+
+def test_accuracy_of_vectors_that_know_their_neighbours():
+    axes = torch.eye(4, dtype=torch.float64)[[0, 0, 1, 1, 2, 2]] * 5
+    contexts = mask([(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)])
+    loss, metrics = objective()([axes, axes], contexts)
+    assert metrics["accuracy"].item() == 1
+    assert loss.item() < 1e-8
+
+
+@both_self_scores
+@pytest.mark.parametrize("n_views", [2, 3])
+def test_the_order_of_views_and_of_sentences_does_not_matter(n_views, self_score):
+    batch = BATCHES["gaps"]
+    views = draw(n_views, len(batch))
+    run = objective(n_views, self_score=self_score)
+    shuffled = torch.randperm(len(batch))
+    contexts = mask(batch)
+    loss = run(views, contexts)[0].item()
+    assert run(views[::-1], contexts)[0].item() == pytest.approx(loss)
+    assert run([v[shuffled] for v in views], contexts[shuffled][:, shuffled])[0].item() == pytest.approx(loss)
+
+
+@every_batch
+@pytest.mark.parametrize("distance", [1, 2, 3])
+def test_contexts_are_neighbours_in_the_same_document(batch, distance):
+    batch = BATCHES[batch]
+    expected = contexts_by_loops(batch, distance)
+    assert [row.nonzero().flatten().tolist() for row in mask(batch, distance)] == expected
+
+
+def test_an_unknown_self_score_is_refused():
+    with pytest.raises(ValueError, match="unknown self score 'one': one of masked, zero"):
+        objective(self_score="one")

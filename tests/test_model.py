@@ -1,0 +1,132 @@
+import pytest
+import torch
+from trees_for_tests import SHAPES, WORDS
+
+from structviews import objectives
+from structviews.batching import collate
+from structviews.model import Channel, Model
+from structviews.objectives import context_mask
+from structviews.vocabulary import UNKNOWN, Vocabulary
+
+VIEWS = ("dep", "seq", "const", "avg")
+# The channels have vocabularies of their own.
+VOCABULARIES = {"fixed": Vocabulary([UNKNOWN, *WORDS]), "trained": Vocabulary([UNKNOWN, *WORDS[:3]])}
+SENTENCES = SHAPES["mixed"]
+CONTEXTS = context_mask(torch.tensor([0, 0, 0, 0, 1, 1, 1]), torch.tensor([0, 1, 2, 3, 0, 1, 2]), 1)
+
+
+def channel(name, views=VIEWS, dim=6, **options):
+    return Channel(views, len(VOCABULARIES[name]), 5, dim, "pairwise", options)
+
+
+@pytest.fixture
+def model():
+    return Model({"fixed": channel("fixed"), "trained": channel("trained", self_score="zero")}).double()
+
+
+def make_batch(model):
+    return collate(SENTENCES, VOCABULARIES, model.needs)
+
+
+def test_the_loss_is_the_sum_of_the_channels(model):
+    batch = make_batch(model)
+    loss, metrics, vectors = model.losses(batch, CONTEXTS)
+    expected = []
+    for (name, part), self_score in zip(model.each(), ("masked", "zero"), strict=True):
+        own = [view.vector for view in part.encode(batch, batch.ids[name])]
+        expected.append(objectives.create("pairwise", [6] * 4, self_score=self_score)(own, CONTEXTS)[0])
+        assert metrics[name]["loss"].item() == pytest.approx(expected[-1].item())
+    assert loss.item() == pytest.approx(sum(expected).item())
+    assert expected[0].item() != pytest.approx(expected[1].item())
+    assert list(metrics) == ["fixed", "trained"]
+    assert [[v.shape for v in some] for some in vectors] == [[(len(SENTENCES), 6)] * len(VIEWS)] * 2
+
+
+def test_vectors_of_channels_stand_side_by_side(model):
+    batch = make_batch(model)
+    fixed, trained = (part.encode(batch, batch.ids[name]) for name, part in model.each())
+    vectors = model.vectors(batch)
+    assert len(vectors) == len(VIEWS)
+    for vector, one, other in zip(vectors, fixed, trained, strict=True):
+        assert vector.shape == (len(SENTENCES), 12)
+        assert torch.equal(vector[:, :6], one.vector)
+        assert torch.equal(vector[:, 6:], other.vector)
+
+
+def test_channels_share_no_parameter(model):
+    batch = make_batch(model)
+    part = model.channels["fixed"]
+    encoded = [view.vector for view in part.encode(batch, batch.ids["fixed"])]
+    part.objective(encoded, CONTEXTS)[0].backward()
+    for name, parameter in model.named_parameters():
+        assert (parameter.grad is not None and bool(parameter.grad.any())) == name.startswith("channels.fixed."), name
+
+
+def test_every_parameter_learns(model):
+    model.losses(make_batch(model), CONTEXTS)[0].backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.any(), name
+
+
+def test_each_view_has_words_of_its_own(model):
+    for part in model.channels.values():
+        assert len({id(table.weight) for table in part.words}) == len(VIEWS)
+
+
+def test_a_view_named_twice_has_weights_of_its_own_each_time():
+    part = channel("fixed", ("seq", "seq")).double()
+    batch = collate(SENTENCES, VOCABULARIES, ["tokens"])
+    one, other = (view.vector for view in part.encode(batch, batch.ids["fixed"]))
+    assert not torch.allclose(one, other)
+
+
+def test_a_bag_has_words_as_wide_as_its_vector():
+    part = channel("fixed", ("bow", "dep"), dim=8)
+    assert [table.dim for table in part.words] == [8, 5]
+
+
+@pytest.mark.parametrize(
+    ("views", "needs"),
+    [
+        (("seq", "bow"), {"tokens"}),
+        (("dep", "dep-sum"), {"dependency"}),
+        (VIEWS, {"tokens", "dependency", "constituency"}),
+    ],
+)
+def test_the_model_needs_what_its_views_read(views, needs):
+    assert Model({"fixed": channel("fixed", views)}).needs == needs
+
+
+def test_states_come_on_request(model):
+    batch = make_batch(model)
+    for states in (False, True):
+        for encoded in model.channels["fixed"].encode(batch, batch.ids["fixed"], states):
+            assert (encoded.states is not None) == states
+
+
+def test_every_objective_hears_of_a_step(model, monkeypatch):
+    heard = []
+    for name, part in model.each():
+        monkeypatch.setattr(part.objective, "after_step", lambda name=name: heard.append(name))
+    model.after_step()
+    assert heard == ["fixed", "trained"]
+
+
+def test_scores_are_in_full_precision_under_autocast(model):
+    model.float()
+    batch = make_batch(model)
+    expected = model.losses(batch, CONTEXTS)[0]
+    with torch.autocast("cpu", torch.bfloat16):
+        loss, _, vectors = model.losses(batch, CONTEXTS)
+    assert loss.dtype == torch.float32
+    assert all(vector.dtype == torch.float32 for some in vectors for vector in some)
+    assert loss.item() == pytest.approx(expected.item(), rel=0.05)
+
+
+def test_weights_can_be_saved_and_loaded(model):
+    torch.manual_seed(1)
+    other = Model({"fixed": channel("fixed"), "trained": channel("trained", self_score="zero")}).double()
+    other.load_state_dict(model.state_dict())
+    batch = make_batch(model)
+    assert all(torch.equal(a, b) for a, b in zip(model.vectors(batch), other.vectors(batch), strict=True))
