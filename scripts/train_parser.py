@@ -268,7 +268,8 @@ def train(args: argparse.Namespace) -> None:
     for epoch in range(job.resume(state_file), args.epochs):
         torch.manual_seed(args.seed + epoch)
         parts = both if epoch < args.epochs - args.gum_epochs else both[:1]
-        loss, rate = train_epoch(job, parts, args, random.Random(args.seed + epoch), multiplies_half(torch.device("cpu")))
+        rng = random.Random(args.seed + epoch)
+        loss, rate = train_epoch(job, parts, args, rng, multiplies_half(torch.device("cpu")))
         print(f"epoch {epoch + 1}/{args.epochs}: loss {loss:.3f}, {rate:.0f} sentences/s", flush=True)
         show("  GUM dev", score(parser, dev, lowered=False))
         job.save(state_file, epoch + 1)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -31,17 +32,27 @@ errors = Console(stderr=True, highlight=False)
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
+    warnings.showwarning = lambda message, *_: complain("yellow", "warning", str(message))
     try:
         app()
-    except InputError as error:
-        errors.print("[red]error:[/red]", end=" ")
-        errors.print(str(error), markup=False, soft_wrap=True)
-        sys.exit(2)
     except BrokenPipeError:
         # The reader of our output went away (``| head``): nothing is wrong. Python's own flush of
         # stdout at exit would complain once more, so it is given somewhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except InputError as error:
+        complain("red", "error", str(error))
+        sys.exit(2)
+    except OSError as error:
+        # A full disk, a folder that may not be written: nothing half-written bears its final name.
+        complain("red", "error", f"{error.filename or 'disk'}: {error.strerror}: mend that, then repeat the command")
+        sys.exit(2)
+
+
+def complain(colour: str, kind: str, what: str) -> None:
+    """One line on stderr."""
+    errors.print(f"[{colour}]{kind}:[/{colour}]", end=" ")
+    errors.print(what, markup=False, soft_wrap=True)
 
 
 class TextFormat(StrEnum):
@@ -250,6 +261,8 @@ def encode_sentences(
 
     if out is None and sys.stdout.isatty():
         raise InputError("the vectors are binary: send them to a file with --out vectors.npy or > vectors.npy")
+    if out and (out.is_dir() or not out.parent.is_dir()):
+        raise InputError(f"{out}: cannot be written: give --out the name of a file in a folder that is there")
     lines = read_lines(source)
     embedder = Embedder.load(run)
     with Progress(console=errors) as progress:
@@ -379,12 +392,13 @@ def demonstrate(
     Example: structviews demo
     """
     from structviews.demo.run import run_demo
+    from structviews.training import Interrupted
 
     try:
         run_demo(folder, console)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted) as stop:
         errors.print("stopped; give the same command again to go on", markup=False, soft_wrap=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(128 + stop.signal if isinstance(stop, Interrupted) else 130) from None
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ class TrainConfig:
         seed: of everything random.
         precision: ``fp32``, ``bf16``, or ``auto``: bf16 where the machine gains from it.
         held_out: share of the documents that validation gets.
-        validate_every: steps between validations; the end of training always has one.
+        validate_every: steps between validations; each epoch's end and the last step have one too.
         log_every: steps between lines of the log.
         checkpoint_minutes: time between checkpoints; an interruption always leaves one.
     """

@@ -28,9 +28,7 @@ class Channel(nn.Module):
         **options: for the objective.
     """
 
-    def __init__(
-        self, names: Sequence[str], n_words: int, words_dim: int, dim: int, objective: str, **options: str
-    ):
+    def __init__(self, names: Sequence[str], n_words: int, words_dim: int, dim: int, objective: str, **options: str):
         super().__init__()
         made = [views.create(name, words_dim, dim) for name in names]
         self.objective = objectives.create(objective, [view.dim for view in made], **options)

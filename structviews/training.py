@@ -110,7 +110,9 @@ class Training:
                 if c.steps and step >= c.steps:
                     return
                 step += 1
-                yield Place(step, epoch, index + 1), self.reader.batch(rows[index])
+                last = index + 1 == len(rows)
+                place = Place(step, epoch + 1, 0) if last else Place(step, epoch, index + 1)
+                yield place, self.reader.batch(rows[index])
 
     def step(self, batch: Batch) -> tuple[dict[str, dict[str, Tensor]], list[list[Tensor]]]:
         """One step of the optimiser; metrics and vectors of each channel's views."""
@@ -194,7 +196,7 @@ def train(config: TrainConfig, console: Console | None = None) -> Path:
     last_saved = last_logged = time.monotonic()
     sentences, total = 0, training.n_steps
     with stop_signals() as stopped, progress_bar(console, total, start.step, run.name) as show:
-        place = start
+        place, validated = start, False
         for place, batch in prefetch(training.batches(start)):
             metrics, vectors = training.step(batch)
             sentences += len(batch)
@@ -205,14 +207,17 @@ def train(config: TrainConfig, console: Console | None = None) -> Path:
                 check_finite(line["loss"], place.step, run)
                 append_log(run, "train", place, line | {"sentences_per_second": rate})
                 show(place.step, line, rate)
-            if place.step % config.validate_every == 0:
+            # The place after an epoch's last batch is the next epoch's first.
+            validated = place.batch == 0 or place.step % config.validate_every == 0
+            if validated:
                 report_validation(training, place, console)
             if stopped() or time.monotonic() - last_saved > 60 * config.checkpoint_minutes:
+                check_finite(flat(metrics)["loss"], place.step, run)
                 checkpoint(training, place)
                 last_saved = time.monotonic()
             if stopped():
                 raise Interrupted(stopped(), place.step)
-        if place.step % config.validate_every:
+        if not validated:
             report_validation(training, place, console)
     checkpoint(training, replace(place, finished=True))
     return run
@@ -222,7 +227,7 @@ def is_finished(config: TrainConfig) -> bool:
     """Whether the run's folder holds this very run, trained to its end."""
     run = Path(config.out)
     progress = read_progress(run) if (run / CONFIG).is_file() else None
-    return progress is not None and progress.finished and load_run(run)[0] == config
+    return progress is not None and progress.finished and _same(load_run(run)[0], config)
 
 
 def open_run(training: Training) -> Place:
@@ -231,7 +236,7 @@ def open_run(training: Training) -> Place:
     parsed = Parsed.of(training.corpus)
     if (run / CONFIG).is_file():
         there, there_parsed = load_run(run)
-        if there != config:
+        if not _same(there, config):
             name = next(n for n in vars(config) if n != "out" and getattr(config, n) != getattr(there, n))
             raise InputError(
                 f"{run}: holds a run with {name} = {getattr(there, name)!r}, not {getattr(config, name)!r}: "
@@ -241,7 +246,10 @@ def open_run(training: Training) -> Place:
             raise InputError(f"{run}: was trained on another state of {config.corpus}: give another folder with --out")
     elif run.exists() and (not run.is_dir() or any(run.iterdir())):
         raise InputError(f"{run}: is there already and is not a run: give another folder with --out")
-    run.mkdir(parents=True, exist_ok=True)
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{run}: {error.strerror}: give another folder with --out") from None
     save_config(run, config, parsed)  # first: it is what makes the folder a run
     training.vocabulary.save(run / VOCABULARY)
     start = load_state(run, training.model, training.optimiser)
@@ -262,6 +270,11 @@ def extended(run: Path, epochs: int | None, steps: int | None) -> TrainConfig:
         epochs=config.epochs if epochs is None else epochs,
         steps=config.steps if steps is None else steps,
     )
+
+
+def _same(there: TrainConfig, config: TrainConfig) -> bool:
+    """Whether two configurations train the same; a folder may have been moved."""
+    return replace(there, out=config.out) == config
 
 
 def extend(config: TrainConfig) -> None:

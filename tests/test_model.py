@@ -16,7 +16,7 @@ CONTEXTS = context_mask(torch.tensor([0, 0, 0, 0, 1, 1, 1]), torch.tensor([0, 1,
 
 
 def channel(name, views=VIEWS, dim=6, **options):
-    return Channel(views, len(VOCABULARIES[name]), 5, dim, "pairwise", options)
+    return Channel(views, len(VOCABULARIES[name]), 5, dim, "pairwise", **options)
 
 
 @pytest.fixture

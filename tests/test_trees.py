@@ -62,7 +62,8 @@ def check(sentences, kind):
         rows = trees.parent_row[edges].tolist()
         assert [start + row for row in rows] == [rank[parents[order[place]]] for place in below]
         if kind == "constituency":
-            pairs = zip(*(side[start - trees.n_leaves : end - trees.n_leaves].tolist() for side in trees.sides()))
+            left, right = (side[start - trees.n_leaves : end - trees.n_leaves].tolist() for side in trees.sides())
+            pairs = zip(left, right, strict=True)
             assert [[order[below[a]], order[below[b]]] for a, b in pairs] == [
                 children[order[place]] for place in range(start, end)
             ]

@@ -211,6 +211,16 @@ def test_accuracy_of_vectors_that_know_their_neighbours():
 
 
 @both_self_scores
+def test_accuracy_never_takes_the_sentence_itself(self_score):
+    """Where all scores are negative, the zero that the sentence itself may have is the best."""
+    f = torch.eye(2, dtype=torch.float64)[[0, 0, 1, 1]]
+    g = f - 3
+    assert (f @ g.T < 0).all()
+    _, metrics = objective(self_score=self_score)([f, g], mask([(0, 0), (0, 1), (1, 0), (1, 1)]))
+    assert metrics["accuracy"].item() == 1
+
+
+@both_self_scores
 @pytest.mark.parametrize("n_views", [2, 3])
 def test_the_order_of_views_and_of_sentences_does_not_matter(n_views, self_score):
     batch = BATCHES["gaps"]

@@ -217,6 +217,12 @@ def test_two_directions_want_an_even_dimension():
     assert views.create("seq-uni", WORDS_DIM, 7).dim == 7
 
 
+@every_view
+def test_only_dep_attends(name):
+    view, table = make(name)
+    assert (encode(view, table, SENTENCES, states=True).attention is not None) == (name == "dep")
+
+
 def test_a_word_alone():
     """Without children there is no recurrence: both trees and their root are the same leaf equation."""
     for name in ("dep", "dep-sum", "const"):

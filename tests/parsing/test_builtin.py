@@ -1,0 +1,279 @@
+import hashlib
+import json
+from collections import Counter
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from structviews.errors import InputError
+from structviews.parsing import backends
+from structviews.parsing.backends import Unparsed
+from structviews.parsing.backends.builtin import MODEL_FOLDER, BuiltinParser
+from structviews.parsing.backends.treebank import read_treebank
+from structviews.parsing.neural import ParserConfig, ParserNetwork
+from structviews.sentence import ParsedSentence
+
+SETTINGS = {
+    "version": "1",
+    "words": ["the", "bird", "sat"],
+    "tags": ["NN", "DT", "VB"],
+    "relations": ["det", "root", "nsubj", "obj"],
+    "labels": ["", "NP", "VP", "S", "S+VP"],
+}
+SENTENCES = [
+    ["The", "bird", "sat", "."],
+    ["Go"],
+    ["word"] * 120,
+    ["naïve", "😀", "👩‍👩‍👧", "\u0000", "\ufeff", "عربى", "漢字", "a\u0301", "x\ud800"],
+    ["-LRB-", "``", "friend-LRB-s-RRB-", "''", "1\\/2"],
+    ["(", "[", "_", "%", "<s>", "|", "+", "#"],
+    ["w" * 10_000, "x"],
+    *([f"w{i}" for i in range(n)] for n in range(2, 40)),
+]
+
+
+def random_parser(scale=0.3):
+    torch.manual_seed(3)
+    config = ParserConfig(
+        *(len(SETTINGS[key]) for key in ("words", "tags", "relations", "labels")), buckets=50, word_dim=8,
+        affix_dim=4, dim=24, blocks=2, heads=2, arc_dim=8, relation_dim=6, span_dim=10,
+    )  # fmt: skip
+    network = ParserNetwork(config)
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=scale)
+    return BuiltinParser.from_network(network, SETTINGS | {"config": config.to_dict()})
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return BuiltinParser()
+
+
+@pytest.fixture(params=["random", "shipped"])
+def parser(request):
+    return random_parser() if request.param == "random" else request.getfixturevalue("shipped")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    random_parser().save(tmp_path / "parser")
+    return tmp_path / "parser"
+
+
+def test_every_result_is_a_parse_of_the_very_tokens_in_order(parser):
+    results = parser.parse(SENTENCES)
+    assert [result.tokens for result in results] == [tuple(tokens) for tokens in SENTENCES]
+    for result in results:
+        assert isinstance(result, ParsedSentence)
+        assert len(result.tags) == len(result.tokens)
+        assert result.has_dependencies
+        assert result.has_constituents
+
+
+def test_root_is_the_relation_of_the_root_only(parser):
+    for result in parser.parse(SENTENCES):
+        assert [r == "root" for r in result.relations] == [head == 0 for head in result.heads]
+
+
+def test_unlabelled_nodes_are_left_children(parser):
+    for result in parser.parse(SENTENCES):
+        n = len(result.tokens)
+        assert all(result.labels[node] for node in (*result.right, 2 * n - 2) if node >= n)
+
+
+def test_same_list_same_trees(parser):
+    assert parser.parse(SENTENCES) == parser.parse(SENTENCES)
+
+
+def test_no_sentences(parser):
+    assert parser.parse([]) == []
+
+
+def test_one_word(parser):
+    (result,) = parser.parse([["Go"]])
+    assert (result.heads, result.relations, result.left, len(result.labels)) == ((0,), ("root",), (), 1)
+
+
+def test_tokens_that_are_no_sentence_are_said_and_passed_over(parser):
+    results = parser.parse([["a", "b"], [], ["a", ""], ["a b", "c"], ["d"]])
+    assert [isinstance(result, Unparsed) for result in results] == [False, True, True, True, False]
+    assert [result.reason for result in results[1:4]] == [
+        "a sentence needs at least one token",
+        "token 2 is '': a token is not empty and has no white space",
+        "token 1 is 'a b': a token is not empty and has no white space",
+    ]
+
+
+def test_batches_hold_every_sentence_once_and_no_more_than_they_may():
+    lengths = torch.randint(0, 60, (500,), generator=torch.Generator().manual_seed(1)).numpy()
+    lengths[7] = 5000
+    parser = random_parser()
+    batches = list(parser._batches(lengths))
+    seen = [int(i) for batch in batches for i in batch]
+    assert sorted(seen) == [i for i, n in enumerate(lengths) if n]
+    for batch in batches:
+        assert len(batch) * lengths[batch].max() <= parser.batch_words or len(batch) == 1
+    assert len(batches) < 15
+
+
+def test_a_batch_of_one_gives_the_trees_of_a_batch_of_many():
+    parser = random_parser(scale=1.0)
+    together = parser.parse(SENTENCES)
+    assert [parser.parse([tokens])[0] for tokens in SENTENCES] == together
+
+
+def test_save_and_load(folder):
+    before = random_parser()
+    after = BuiltinParser(folder)
+    assert after.settings == before.settings
+    written = load_file(folder / "model.safetensors")
+    for name, weight in before.network.state_dict().items():
+        assert torch.equal(written[name], weight.half()), name
+    for name, weight in after.network.state_dict().items():
+        torch.testing.assert_close(weight.float(), written[name].float(), rtol=2**-8, atol=0)
+    assert BuiltinParser(folder).parse(SENTENCES) == after.parse(SENTENCES)
+    assert sorted(path.name for path in folder.iterdir()) == ["model.json", "model.safetensors"]
+
+
+def test_saving_twice_is_the_same_to_the_byte(folder):
+    before = [path.read_bytes() for path in sorted(folder.iterdir())]
+    random_parser().save(folder)
+    assert [path.read_bytes() for path in sorted(folder.iterdir())] == before
+
+
+def test_describe_names_the_model(folder):
+    parser = BuiltinParser(folder)
+    content = (folder / "model.safetensors").read_bytes() + (folder / "model.json").read_bytes()
+    model = hashlib.sha256(content).hexdigest()
+    assert parser.describe() == {"name": "builtin", "version": "1", "settings": {}, "model": model}
+
+
+def fails(folder, *parts):
+    with pytest.raises(InputError) as caught:
+        BuiltinParser(folder)
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in (str(folder), *parts):
+        assert part in message
+
+
+def test_a_missing_folder(tmp_path):
+    fails(tmp_path / "none", "model.safetensors: No such file", "a built-in parser's folder holds this file")
+
+
+def test_a_missing_file(folder):
+    (folder / "model.json").unlink()
+    fails(folder, "model.json: No such file")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.json"])
+@pytest.mark.parametrize("kept", [0, 5, 200])
+def test_a_truncated_file(folder, name, kept):
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[:kept])
+    fails(folder, "not a built-in parser of this version")
+
+
+@pytest.mark.parametrize("key", ["config", "words", "tags", "relations", "labels"])
+def test_settings_without_a_part(folder, key):
+    settings = json.loads((folder / "model.json").read_text("utf-8"))
+    del settings[key]
+    (folder / "model.json").write_text(json.dumps(settings))
+    fails(folder, "not a built-in parser of this version", key)
+
+
+@pytest.mark.parametrize("text", ["[]", "null", '{"config": {"hidden": 3}}', '{"config": 4}'])
+def test_foreign_settings(folder, text):
+    (folder / "model.json").write_text(text)
+    fails(folder, "not a built-in parser of this version")
+
+
+def test_foreign_weights(folder):
+    weights = load_file(folder / "model.safetensors")
+    weights["encoder.weight"] = weights.pop("norm.weight")
+    save_file(weights, folder / "model.safetensors")
+    fails(folder, "not a built-in parser of this version", "norm.weight")
+
+
+def test_the_registry_knows_it(shipped):
+    assert "builtin" in backends.known()
+    assert backends.load("builtin").describe() == shipped.describe()
+
+
+def test_shipped_files_are_small():
+    assert sum(path.stat().st_size for path in MODEL_FOLDER.iterdir()) <= 25 * 2**20
+    assert sorted(path.suffix for path in MODEL_FOLDER.iterdir() if path.name.startswith("model")) == [
+        ".json",
+        ".safetensors",
+    ]
+
+
+def arcs(parser, text):
+    """``word -> (head, relation)`` of a sentence without repeated words."""
+    (result,) = parser.parse([text.split()])
+    words = ("ROOT", *result.tokens)
+    return {w: (words[h], r) for w, h, r in zip(result.tokens, result.heads, result.relations, strict=True)}
+
+
+def test_a_bird_on_a_tree(shipped):
+    tokens = ["The", "black", "bird", "sat", "on", "a", "dead", "tree", "."]
+    (result,) = shipped.parse([tokens])
+    assert result.tags == ("DT", "JJ", "NN", "VBD", "IN", "DT", "JJ", "NN", ".")
+    assert result.heads == (3, 3, 4, 0, 8, 8, 8, 4, 4)
+    assert [r.split(":")[0] for r in result.relations] == [
+        "det",
+        "amod",
+        "nsubj",
+        "root",
+        "case",
+        "det",
+        "amod",
+        "obl",
+        "punct",
+    ]
+    spans = result.spans()
+    assert spans[-1] == (0, 9, "S")
+    assert {(0, 3, "NP"), (3, 8, "VP"), (4, 8, "PP"), (5, 8, "NP")} <= set(spans)
+
+
+def test_an_object_and_a_clause(shipped):
+    found = arcs(shipped, "She said that her brother had bought three old books .")
+    assert found["said"] == ("ROOT", "root")
+    assert found["She"] == ("said", "nsubj")
+    assert found["bought"] == ("said", "ccomp")
+    assert found["brother"] == ("bought", "nsubj")
+    assert found["books"] == ("bought", "obj")
+    assert found["three"] == ("books", "nummod")
+
+
+def test_lower_case_and_penn_quotes(shipped):
+    found = arcs(shipped, "`` the old man is very happy , '' his wife said .")
+    assert found["man"] == ("happy", "nsubj")
+    assert found["wife"] == ("said", "nsubj")
+
+
+def brackets(sentence):
+    return Counter((a, b, label) for a, b, chain in sentence.spans() for label in chain.split("+"))
+
+
+def test_accuracy_on_real_sentences(shipped, treebanks):
+    items = read_treebank([treebanks / "gum/dev.conllu", treebanks / "gum/dev.ptb"])
+    gold = [item.sentence for item, _ in zip(items, range(200), strict=False)]
+    parsed = shipped.parse([sentence.tokens for sentence in gold])
+    tags, attached, words = 0, 0, 0
+    guessed, true, common = 0, 0, 0
+    for guess, truth in zip(parsed, gold, strict=True):
+        for i in range(len(truth.tokens)):
+            words += 1
+            tags += guess.tags[i] == truth.tags[i]
+            relations = {guess.relations[i].split(":")[0], truth.relations[i].split(":")[0]}
+            attached += guess.heads[i] == truth.heads[i] and len(relations) == 1
+        ours, theirs = brackets(guess), brackets(truth)
+        guessed += ours.total()
+        true += theirs.total()
+        common += (ours & theirs).total()
+    assert words > 3000
+    assert tags / words >= 0.94
+    assert attached / words >= 0.80
+    assert 2 * common / (guessed + true) >= 0.80

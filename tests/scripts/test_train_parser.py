@@ -1,0 +1,185 @@
+import importlib.util
+import pickle
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from structviews.parsing.backends.builtin import BuiltinParser
+from structviews.parsing.features import Featuriser
+from structviews.parsing.neural import ParserConfig
+from structviews.sentence import ParsedSentence
+
+SCRIPT = Path(__file__).parents[2] / "scripts/train_parser.py"
+# Words as form/tag/head/relation, and the bracketed tree.
+SENTENCES = [
+    (
+        "I/PRP/2/nsubj go/VBP/0/root home/RB/2/advmod",
+        "(ROOT (S (NP-SBJ (PRP I)) (VP (VBP go) (ADVP (RB home)))))",
+    ),
+    (
+        "The/DT/2/det bird/NN/3/nsubj sat/VBD/0/root ././3/punct",
+        "(ROOT (S (NP (DT The) (NN bird)) (VP (VBD sat)) (. .)))",
+    ),
+    ("Go/VB/0/root", "(ROOT (S (VP (VB Go))))"),
+]
+
+
+def conllu(sentence):
+    rows = [word.rsplit("/", 3) for word in sentence.split()]
+    lines = [f"{i}\t{w}\t_\t_\t{t}\t_\t{h}\t{r}\t_\t_\n" for i, (w, t, h, r) in enumerate(rows, 1)]
+    return "".join(lines) + "\n"
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """The script as a module, with a network small enough to train in a moment."""
+    spec = importlib.util.spec_from_file_location("train_parser", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "train_parser", module)  # where dataclasses look for it
+    spec.loader.exec_module(module)
+    small = {"buckets": 50, "word_dim": 16, "affix_dim": 8, "dim": 24, "blocks": 2, "heads": 2}
+    small |= {"arc_dim": 16, "relation_dim": 16, "span_dim": 16}
+    monkeypatch.setattr(module, "ParserConfig", lambda *sizes: ParserConfig(*sizes, **small))
+    return module
+
+
+@pytest.fixture
+def treebank(tmp_path):
+    for name in ("gum/train", "gum/dev", "ewt/train", "ewt/dev"):
+        file = tmp_path / "treebanks" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.with_suffix(".conllu").write_text("".join(conllu(words) for words, _ in SENTENCES * 4))
+        if "gum" in name:
+            file.with_suffix(".ptb").write_text("".join(f"{tree}\n" for _, tree in SENTENCES * 4))
+    return tmp_path / "treebanks"
+
+
+@pytest.fixture
+def train(script, treebank, monkeypatch):
+    def train(out, *flags):
+        command = ["train_parser.py", "--treebanks", treebank, "--out", out, "--min-words", 1, "--min-labels", 1]
+        monkeypatch.setattr(sys, "argv", [*map(str, command), *map(str, flags)])
+        script.main()
+
+    return train
+
+
+def test_one_epoch_end_to_end(train, tmp_path, capsys):
+    train(tmp_path / "parser", "--epochs", 1, "--gum-epochs", 0)
+    printed = capsys.readouterr().out
+    assert printed.startswith("12 + 12 sentences, ")
+    assert "epoch 1/1: loss " in printed
+    for title in ("GUM dev", "GUM dev, lower case", "EWT dev", "EWT dev, lower case"):
+        assert f"\n{title:<22}tags " in printed
+    assert sorted(file.name for file in (tmp_path / "parser").iterdir()) == ["model.json", "model.safetensors"]
+    (result,) = BuiltinParser(tmp_path / "parser").parse([["Go", "home"]])
+    assert isinstance(result, ParsedSentence)
+
+
+def test_training_learns(train, tmp_path, capsys):
+    flags = ("--epochs", 40, "--gum-epochs", 35, "--warm-up", 5, "--lr", 1e-2, "--batch-words", 20)
+    train(tmp_path / "parser", *flags, "--lower-case", 0.3)
+    capsys.readouterr()
+    train(tmp_path / "parser", "--score-only")
+    scores = capsys.readouterr().out.splitlines()
+    assert len(scores) == 4
+    for line in scores[:2]:
+        assert "tags 100.00  UAS 100.00  LAS 100.00  F1 100.00" in line
+
+
+def test_goes_on_from_its_state(script, train, tmp_path, monkeypatch, capsys):
+    flags = ("--epochs", 3, "--gum-epochs", 1, "--batch-words", 12)
+    train(tmp_path / "whole", *flags)
+
+    def stop_in_second_epoch(title, _scores, epochs=[]):  # noqa: B006 - counts its calls
+        epochs.append(title)
+        if len(epochs) == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(script, "show", stop_in_second_epoch)
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path / "parts", *flags)
+    state = torch.load(tmp_path / "parts/training-state.pt", weights_only=True)
+    assert set(state) == {"network", "optimiser", "scheduler", "epoch"}
+    assert state["epoch"] == 1
+    capsys.readouterr()
+    train(tmp_path / "parts", *flags)
+    printed = capsys.readouterr().out
+    assert "epoch 1/3" not in printed
+    assert "epoch 2/3" in printed
+    for name in ("model.safetensors", "model.json"):
+        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert not (tmp_path / "parts/training-state.pt").exists()
+
+
+def test_a_state_that_holds_code_is_refused(train, tmp_path):
+    (tmp_path / "parser").mkdir()
+    torch.save({"epoch": Path("x")}, tmp_path / "parser/training-state.pt")
+    with pytest.raises(pickle.UnpicklingError):
+        train(tmp_path / "parser", "--epochs", 1, "--gum-epochs", 0)
+
+
+def test_rare_labels_fall_back_to_their_top(script, treebank):
+    gum = script.load(treebank / "gum/train.conllu", treebank / "gum/train.ptb")
+    vocabulary = script.vocabularies(gum, 1, 5)
+    assert "S+VP" not in vocabulary["labels"]
+    assert {"", "S", "NP", "VP"} >= set(vocabulary["labels"])
+    example = script.encode(gum[2:3], vocabulary, Featuriser(vocabulary["words"], 50))[0]
+    start, end, label = example.spans[0]
+    assert (start, end, vocabulary["labels"][label]) == (0, 1, "S")
+
+
+def test_rows_of_underscores_are_left_out(script, tmp_path):
+    file = tmp_path / "t.conllu"
+    file.write_text(conllu("_/NN/0/root __/NN/1/dep") + conllu("_/NN/0/root a/NN/1/dep"))
+    assert [sentence.tokens for sentence in script.load(file)] == [("_", "a")]
+
+
+def test_batches_hold_everything_once(script, treebank):
+    gum = script.load(treebank / "gum/train.conllu", treebank / "gum/train.ptb")
+    vocabulary = script.vocabularies(gum, 1, 1)
+    examples = script.encode(gum, vocabulary, Featuriser(vocabulary["words"], 50))
+    made = list(script.batches(examples, 9, random.Random(1)))
+    assert Counter(id(e) for batch in made for e in batch) == Counter(map(id, examples))
+    assert all(len(batch) * max(len(e.tags) for e in batch) <= 9 for batch in made)
+
+
+def test_span_index(script):
+    index = script.span_index(np.array([1, 3]))
+    spans = set(zip(*(part.tolist() for part in index), strict=True))
+    assert spans == {(0, 0, 1), (1, 0, 1), (1, 1, 2), (1, 2, 3), (1, 0, 2), (1, 1, 3), (1, 0, 3)}
+    assert len(index[0]) == len(spans)
+
+
+def test_scores_of_known_errors(script):
+    tree = {"tokens": ("a", "b", "c"), "left": (1, 0), "right": (2, 3)}
+    truth = ParsedSentence(
+        **tree,
+        tags=("A", "B", "C"),
+        heads=(2, 0, 2),
+        relations=("nsubj", "root", "obl:tmod"),
+        labels=("NP", "", "", "VP", "S"),
+    )
+    guess = ParsedSentence(
+        **tree,
+        tags=("A", "B", "X"),
+        heads=(2, 0, 2),
+        relations=("det", "root", "obl"),
+        labels=("NP", "", "", "S+VP", "S"),
+    )
+
+    class Guesser:
+        def parse(self, _):
+            return [guess]
+
+    scores = script.score(Guesser(), [truth], lowered=False)
+    assert scores["tags"] == pytest.approx(100 * 2 / 3)
+    assert scores["UAS"] == 100
+    assert scores["LAS"] == pytest.approx(100 * 2 / 3)
+    assert scores["F1"] == pytest.approx(100 * 2 * 3 / (4 + 3))

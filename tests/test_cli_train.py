@@ -1,0 +1,286 @@
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from corpora import TINY, small_config, tiny_corpus, topic_corpus
+
+from structviews import cli, views
+from structviews.embedder import Embedder
+from structviews.training import train
+
+FLAGS = [
+    *("--hidden", "8", "--words-dim", "6", "--batch-size", "8", "--epochs", "1"),
+    *("--held-out", "0.3", "--precision", "fp32", "--seed", "3"),
+]
+SENTENCES = "A black bird sits .\nIt\nThe oven is hot , Ann .\n"
+
+
+class Ended:
+    """How a command ended, with what it said on each stream."""
+
+    def __init__(self, code, output, errors):
+        self.code = code
+        self.output = output
+        self.errors = errors.decode().splitlines()
+
+
+@pytest.fixture
+def command(monkeypatch, capsysbinary, tmp_path):
+    """``structviews`` as the shell would run it, in this process and in a folder of its own."""
+
+    def run(*arguments, stdin=b""):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["structviews", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+            sys.exit(0)
+        output, errors = capsysbinary.readouterr()
+        return Ended(stop.value.code, output, errors)
+
+    return run
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return tiny_corpus(tmp_path / "x.parsed")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    return train(small_config(tiny_corpus(folder / "x.parsed"), folder / "run", ("bow", "seq"), epochs=1))
+
+
+@pytest.fixture
+def run_folder(tmp_path, trained):
+    """A copy of a trained run, to be damaged."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for path in trained.iterdir():
+        if path.is_file():
+            (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def contents(folder):
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+def fails(command, folder, *arguments, stdin=b""):
+    """The one line of a command that must fail and leave nothing behind."""
+    before = contents(folder)
+    ended = command(*arguments, stdin=stdin)
+    assert ended.code == 2
+    assert ended.output == b""
+    assert len(ended.errors) == 1, ended.errors
+    assert ended.errors[0].startswith("error: ")
+    assert contents(folder) == before
+    return ended.errors[0]
+
+
+def test_views_are_trained_and_sentences_encoded(command, corpus, tmp_path):
+    ended = command("train", "--views", "dep, const", *FLAGS)
+    assert (ended.code, ended.output) == (0, b"runs/dep-const\n")
+    assert ended.errors[0].startswith("step 1: held-out loss ")
+    run = tmp_path / "runs" / "dep-const"
+    assert sorted(path.name for path in run.iterdir()) == [
+        "config.toml", "log.jsonl", "model.safetensors", "state", "vocabulary.trained.txt",
+    ]  # fmt: skip
+    assert Embedder.load(run).config == small_config(
+        "x.parsed", run, batch_size=8, epochs=1, held_out=0.3, precision="fp32", seed=3, log_every=10, lr=5e-4
+    )
+    again = command("train", "--views", "dep,const", *FLAGS)
+    assert (again.code, again.output) == (0, b"runs/dep-const\n")
+    assert again.errors == ["runs/dep-const: trained already"]
+    longer = command("train", "--resume", run, "--epochs", "3")
+    assert longer.code == 0
+    assert [json.loads(line)["step"] for line in (run / "log.jsonl").read_text().splitlines()] == [1, 3]
+    by_file = command("train", "--config", run / "config.toml", "--views", "bow,seq", "--seed", "4")
+    assert (by_file.code, by_file.output) == (0, b"runs/bow-seq\n")
+    assert Embedder.load(tmp_path / "runs" / "bow-seq").config.seed == 4
+
+
+def test_vectors_go_to_a_file_or_to_standard_output(command, trained, tmp_path):
+    (tmp_path / "s.txt").write_text(SENTENCES)
+    expected = Embedder.load(trained).encode([line.split() for line in SENTENCES.splitlines()])
+    to_file = command("encode", trained, "s.txt", "-o", "v.npy", "--tokenised", "--batch-size", "2")
+    assert (to_file.code, to_file.output) == (0, b"")
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
+    piped = command("encode", trained, "--tokenised", stdin=SENTENCES.encode())
+    assert piped.code == 0
+    np.testing.assert_allclose(np.load(io.BytesIO(piped.output)), expected, atol=1e-5)
+    raw = command("encode", trained, stdin=SENTENCES.replace(" .", ".").replace(" ,", ",").encode())
+    np.testing.assert_allclose(np.load(io.BytesIO(raw.output)), expected, atol=1e-5)
+
+
+def test_a_dry_run_writes_nothing(command, corpus, tmp_path):
+    before = contents(tmp_path)
+    ended = command("train", "--views", "dep,const", *FLAGS, "--dry-run")
+    assert ended.code == 0
+    assert b"steps; " in ended.output
+    assert b"hours" in ended.output
+    assert contents(tmp_path) == before
+    assert command("train", "--views", "dep,const", *FLAGS).code == 0
+    before = contents(tmp_path)
+    ended = command("train", "--resume", "runs/dep-const", "--epochs", "4", "--dry-run")
+    assert ended.code == 0
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--views", "dep,deep"], f"unknown view 'deep': the views are {', '.join(views.names())}"),
+        (["--views", "dep"], "1 view for the objective 'pairwise', which takes at least 2: name them"),
+        (["--views", " , "], "no views: name two or more with --views"),
+        ([], "no views: name two or more with --views"),
+        (["--views", "dep,const", "--corpus", "none.parsed"], "none.parsed does not exist: make a parsed corpus"),
+        (["--views", "dep,const", "--corpus", "mine"], "mine is not a parsed corpus"),
+        (["--views", "seq,seq", "--hidden", "7"], "dimension 7 of the view 'seq' is odd"),
+        (["--views", "bow,bow", "--hidden", "0"], "hidden = 0: give at least 1"),
+        (["--views", "bow,bow", "--lr", "nan"], "lr = nan: give a number above 0"),
+        (["--views", "bow,bow", "--objective", "best"], "unknown objective 'best': one of pairwise"),
+        (["--views", "bow,bow", "--precision", "fp8"], "unknown precision 'fp8'"),
+        (["--views", "bow,bow", "--out", "mine"], "mine: is there already and is not a run: give another folder"),
+        (["--views", "bow,bow", "--out", "mine/thesis.txt"], "mine/thesis.txt: is there already and is not a run"),
+        (["--views", "bow,bow", "--out", "mine/thesis.txt/run"], "mine/thesis.txt/run: "),
+        (["--resume", "mine"], "mine: not a run"),
+        (["--resume", "mine", "--lr", "1"], "--resume takes the run's own settings: leave out --lr"),
+        (["--resume", "mine", "--config", "c.toml"], "--resume takes the run's own settings: leave out --config"),
+        (["--config", "none.toml"], "none.toml: No such file"),
+        (["--config", "c.toml"], "c.toml: unknown setting 'hiden': the settings are corpus, views"),
+    ],
+)
+def test_what_cannot_be_trained(command, corpus, tmp_path, arguments, message):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    (tmp_path / "c.toml").write_text('corpus = "x.parsed"\nviews = ["dep", "const"]\nhiden = 3\n')
+    assert fails(command, tmp_path, "train", *arguments).startswith(f"error: {message}")
+
+
+def test_the_corpus_is_found_or_asked_for(command, tmp_path):
+    assert "no *.parsed folder in" in fails(command, tmp_path, "train", "--views", "dep,const")
+    tiny_corpus(tmp_path / "a.parsed")
+    topic_corpus(tmp_path / "b.parsed")
+    said = fails(command, tmp_path, "train", "--views", "dep,const")
+    assert said == "error: several parsed corpora (a.parsed, b.parsed): name one with --corpus"
+    assert command("train", "--views", "dep,const", "--corpus", "b.parsed", *FLAGS).code == 0
+
+
+@pytest.mark.parametrize(("file", "has", "lacks"), [(0, "dep-sum,dep", "const"), (1, "const,seq", "dep")])
+def test_trees_that_a_view_needs(command, tmp_path, file, has, lacks):
+    tiny_corpus(tmp_path / "x.parsed", [TINY[file]])
+    kind = {"dep": "dependency", "const": "constituency"}[lacks]
+    assert f"x.parsed has no {kind} trees" in fails(command, tmp_path, "train", "--views", f"bow,{lacks}")
+    assert command("train", "--views", has, *FLAGS).code == 0
+
+
+def cut_short(corpus):
+    path = corpus / "shard-00001.arrow"
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def flip_a_byte(corpus):
+    path = corpus / "shard-00001.arrow"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def make_another_version(corpus):
+    path = corpus / "manifest.json"
+    path.write_text(path.read_text().replace('"format_version": 1', '"format_version": 9'))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (cut_short, "shard-00001.arrow is damaged: "),
+        (flip_a_byte, "shard-00001.arrow is damaged: its checksum"),
+        (make_another_version, "manifest.json has format version 9, this structviews reads 1"),
+        (lambda corpus: (corpus / "shard-00002.arrow").unlink(), "shard-00002.arrow is damaged: the file is missing"),
+    ],
+)
+def test_damaged_corpora(command, corpus, tmp_path, damage, message):
+    damage(corpus)
+    assert message in fails(command, tmp_path, "train", "--views", "bow,seq")
+
+
+def test_a_finished_run_with_other_settings(command, corpus, tmp_path):
+    assert command("train", "--views", "bow,seq", *FLAGS).code == 0
+    said = fails(command, tmp_path, "train", "--views", "bow,seq", *FLAGS, "--seed", "9")
+    assert said == "error: runs/bow-seq: holds a run with seed = 3, not 9: give another folder with --out"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "s.txt: No such file"),
+        (b"", "s.txt: empty"),
+        (b"a bird\n\nanother\n", "s.txt:2: a blank line"),
+        (b"a bird\n\xff\n", "s.txt: not UTF-8 at byte 7"),
+    ],
+)
+def test_what_cannot_be_encoded(command, trained, tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "s.txt").write_bytes(content)
+        said = fails(command, tmp_path, "encode", trained, stdin=content)
+        assert said.startswith(f"error: {message.replace('s.txt', 'standard input')}")
+    assert fails(command, tmp_path, "encode", trained, "s.txt", "-o", "v.npy").startswith(f"error: {message}")
+
+
+def test_vectors_that_cannot_be_written(command, trained, tmp_path):
+    for out in ("none/v.npy", "folder"):
+        (tmp_path / "folder").mkdir(exist_ok=True)
+        said = fails(command, tmp_path, "encode", trained, "-o", out, stdin=b"a bird\n")
+        assert out in said
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda run: (run / "config.toml").unlink(), "run: not a run"),
+        (lambda run: (run / "config.toml").write_text("x ="), "config.toml: not TOML"),
+        (lambda run: (run / "model.safetensors").unlink(), "model.safetensors: no such file"),
+        (lambda run: (run / "model.safetensors").write_bytes(b"\0" * 99), "model.safetensors: not the weights of"),
+        (lambda run: (run / "vocabulary.trained.txt").write_text("<unk>\n"), "model.safetensors: not the weights of"),
+        (lambda run: (run / "vocabulary.trained.txt").unlink(), "vocabulary.trained.txt: No such file"),
+    ],
+)
+def test_damaged_runs(command, run_folder, tmp_path, damage, message):
+    damage(run_folder)
+    assert message in fails(command, tmp_path, "encode", "run", stdin=b"a bird\n")
+
+
+def test_the_shell_sees_the_same(trained, tmp_path):
+    """One real process for each command: exit code, one line, no traceback."""
+    for arguments, message in (
+        (["train", "--views", "dep,deep"], "error: unknown view 'deep'"),
+        (["encode", "nothing"], "error: nothing: not a run"),
+    ):
+        ended = subprocess.run(
+            [sys.executable, "-m", "structviews", *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            input="a bird\n",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 2
+        assert ended.stdout == ""
+        assert len(ended.stderr.splitlines()) == 1
+        assert ended.stderr.startswith(message)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", sorted(command.name for command in cli.app.registered_commands))
+def test_help_has_an_example(command, name):
+    ended = command(name, "--help")
+    assert ended.code == 0
+    assert "Example: structviews " + name in ended.output.decode()
