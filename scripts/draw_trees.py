@@ -1,7 +1,7 @@
 """Draw the two trees of a sentence as SVG files, as the README shows them.
 
-    pip install svgling
-    python scripts/draw_trees.py "A black bird is sitting on a dead tree." docs/images
+pip install svgling
+python scripts/draw_trees.py "A black bird is sitting on a dead tree." docs/images
 """
 
 import sys
@@ -19,12 +19,17 @@ from structviews.sentence import ParsedSentence
 def dependency_svg(sentence: ParsedSentence) -> str:
     """Arcs from heads to dependents, drawn by displaCy."""
     arcs = [
-        {"start": min(i, head - 1), "end": max(i, head - 1), "label": relation, "dir": "left" if i < head - 1 else "right"}
+        {
+            "start": min(i, head - 1),
+            "end": max(i, head - 1),
+            "label": relation,
+            "dir": "left" if i < head - 1 else "right",
+        }
         for i, (head, relation) in enumerate(zip(sentence.heads, sentence.relations, strict=True))
         if head
     ]
     words = [{"text": w, "tag": t} for w, t in zip(sentence.tokens, sentence.tags, strict=True)]
-    options = {"compact": True, "distance": 95, "bg": "#ffffff"}
+    options = {"distance": 110, "word_spacing": 30, "arrow_stroke": 1.5, "bg": "#ffffff"}
     return displacy.render({"words": words, "arcs": arcs}, style="dep", manual=True, jupyter=False, options=options)
 
 

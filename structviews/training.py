@@ -196,7 +196,7 @@ def train(config: TrainConfig, console: Console | None = None) -> Path:
     last_saved = last_logged = time.monotonic()
     sentences, total = 0, training.n_steps
     with stop_signals() as stopped, progress_bar(console, total, start.step, run.name) as show:
-        place, validated = start, False
+        place = start
         for place, batch in prefetch(training.batches(start)):
             metrics, vectors = training.step(batch)
             sentences += len(batch)
@@ -207,9 +207,7 @@ def train(config: TrainConfig, console: Console | None = None) -> Path:
                 check_finite(line["loss"], place.step, run)
                 append_log(run, "train", place, line | {"sentences_per_second": rate})
                 show(place.step, line, rate)
-            # The place after an epoch's last batch is the next epoch's first.
-            validated = place.batch == 0 or place.step % config.validate_every == 0
-            if validated:
+            if is_validated(place, config):
                 report_validation(training, place, console)
             if stopped() or time.monotonic() - last_saved > 60 * config.checkpoint_minutes:
                 check_finite(flat(metrics)["loss"], place.step, run)
@@ -217,17 +215,22 @@ def train(config: TrainConfig, console: Console | None = None) -> Path:
                 last_saved = time.monotonic()
             if stopped():
                 raise Interrupted(stopped(), place.step)
-        if not validated:
+        if not is_validated(place, config):
             report_validation(training, place, console)
     checkpoint(training, replace(place, finished=True))
     return run
+
+
+def is_validated(place: Place, config: TrainConfig) -> bool:
+    """Whether there is a validation before this place; the place after an epoch is the next one's first."""
+    return place.batch == 0 or place.step % config.validate_every == 0
 
 
 def is_finished(config: TrainConfig) -> bool:
     """Whether the run's folder holds this very run, trained to its end."""
     run = Path(config.out)
     progress = read_progress(run) if (run / CONFIG).is_file() else None
-    return progress is not None and progress.finished and _same(load_run(run)[0], config)
+    return progress is not None and progress.finished and load_run(run)[0] == config
 
 
 def open_run(training: Training) -> Place:
@@ -236,7 +239,7 @@ def open_run(training: Training) -> Place:
     parsed = Parsed.of(training.corpus)
     if (run / CONFIG).is_file():
         there, there_parsed = load_run(run)
-        if not _same(there, config):
+        if there != config:
             name = next(n for n in vars(config) if n != "out" and getattr(config, n) != getattr(there, n))
             raise InputError(
                 f"{run}: holds a run with {name} = {getattr(there, name)!r}, not {getattr(config, name)!r}: "
@@ -270,11 +273,6 @@ def extended(run: Path, epochs: int | None, steps: int | None) -> TrainConfig:
         epochs=config.epochs if epochs is None else epochs,
         steps=config.steps if steps is None else steps,
     )
-
-
-def _same(there: TrainConfig, config: TrainConfig) -> bool:
-    """Whether two configurations train the same; a folder may have been moved."""
-    return replace(there, out=config.out) == config
 
 
 def extend(config: TrainConfig) -> None:

@@ -2,6 +2,10 @@
 
 import pytest
 import torch
+from hypothesis import settings
+
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.load_profile("same")
 
 
 @pytest.fixture(autouse=True)

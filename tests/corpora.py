@@ -3,12 +3,12 @@
 import random
 from pathlib import Path
 
-from structviews.parsing.backends import Unparsed
-from structviews.parsing.backends.treebank import read_treebank
 from trees_for_tests import with_trees
 
 from structviews.cache import ParsedCorpus, Row, new_job, write_manifest, write_shard
 from structviews.config import TrainConfig
+from structviews.parsing.backends import Unparsed
+from structviews.parsing.backends.treebank import read_treebank
 
 DATA = Path(__file__).parent / "data"
 TINY = (DATA / "tiny.conllu", DATA / "tiny.ptb")

@@ -141,6 +141,8 @@ def test_epochs_differ_and_repeat_by_seed_and_number():
     assert epoch(1, 0) == epoch(1, 0)
     assert epoch(1, 0) != epoch(1, 1)
     assert epoch(1, 0) != epoch(2, 0)
+    firsts = [batch[0] for batch in epoch(1, 0) if batch[-1] - batch[0] == 9]
+    assert firsts != sorted(firsts)
     boundaries = {min(batch[0] % 10 for batch in epoch(1, e) if batch[0] >= 10) for e in range(20)}
     assert len(boundaries) > 5
 
@@ -182,11 +184,10 @@ def test_prefetch_raises_the_error_after_the_items_before_it():
         yield 2
         raise InputError("bad row")
 
-    seen = []
+    reading = prefetch(items())
+    assert [next(reading), next(reading)] == [1, 2]
     with pytest.raises(InputError, match="bad row"):
-        for item in prefetch(items()):
-            seen.append(item)
-    assert seen == [1, 2]
+        next(reading)
 
 
 def test_prefetch_stops_its_thread_when_the_reader_leaves():

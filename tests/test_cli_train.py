@@ -38,7 +38,6 @@ def command(monkeypatch, capsysbinary, tmp_path):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         with pytest.raises(SystemExit) as stop:
             cli.main()
-            sys.exit(0)
         output, errors = capsysbinary.readouterr()
         return Ended(stop.value.code, output, errors)
 
@@ -99,7 +98,7 @@ def test_views_are_trained_and_sentences_encoded(command, corpus, tmp_path):
     assert again.errors == ["runs/dep-const: trained already"]
     longer = command("train", "--resume", run, "--epochs", "3")
     assert longer.code == 0
-    assert [json.loads(line)["step"] for line in (run / "log.jsonl").read_text().splitlines()] == [1, 3]
+    assert [json.loads(line)["step"] for line in (run / "log.jsonl").read_text().splitlines()] == [1, 2, 3]
     by_file = command("train", "--config", run / "config.toml", "--views", "bow,seq", "--seed", "4")
     assert (by_file.code, by_file.output) == (0, b"runs/bow-seq\n")
     assert Embedder.load(tmp_path / "runs" / "bow-seq").config.seed == 4

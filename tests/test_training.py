@@ -80,9 +80,9 @@ def test_parts_make_the_whole_bit_for_bit(config, tmp_path, step):
     files, log, settings = result(split_training(config, step, tmp_path))
     assert files == whole_files
     assert settings == whole_settings
-    # The end of the first part has a validation of its own.
-    own = [entry for entry in log if entry["kind"] == "validation" and entry["step"] == step and step % 4]
-    assert len(own) == bool(step % 4)
+    # The end of the first part has a validation, where the whole has none.
+    own = [entry for entry in log if entry["kind"] == "validation" and entry not in whole_log]
+    assert [entry["step"] for entry in own] == ([step] if step in (1, 7) else [])
     assert [entry for entry in log if entry not in own] == whole_log
     assert whole_log[-1]["step"] == Training(config).n_steps == STEPS
 
@@ -155,6 +155,27 @@ def test_a_stop_is_between_checkpoints_too(config, monkeypatch):
     assert result(train(config)) == expected
 
 
+@pytest.mark.parametrize("settings", [{"epochs": 1}, {"steps": 4}, {"steps": 6}, {"steps": 2}])
+def test_a_stop_at_the_last_step(config, settings, monkeypatch):
+    expected = result(train(small_config(config.corpus, config.out + "-whole", validate_every=4, **settings)))
+    config = small_config(config.corpus, config.out, validate_every=4, **settings)
+    last, step = Training(config).n_steps, Training.step
+    taken = []
+
+    def interrupted(self, batch):
+        taken.append(batch)
+        if len(taken) == last:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, batch)
+
+    monkeypatch.setattr(Training, "step", interrupted)
+    with pytest.raises(training.Interrupted):
+        train(config)
+    assert not read_progress(Path(config.out)).finished
+    assert result(train(config)) == expected
+    assert len(taken) == last
+
+
 def test_a_finished_run_is_left_alone(config):
     run = train(config)
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
@@ -199,7 +220,7 @@ def test_a_folder_that_is_something_else_is_left_alone(config, tmp_path):
     (folder / "thesis.txt").write_text("precious")
     file.write_text("precious")
     for out in (folder, file):
-        with pytest.raises(InputError, match="is there already and is not a run: .*--out"):
+        with pytest.raises(InputError, match=r"is there already and is not a run: .*--out"):
             train(small_config(config.corpus, out))
     assert [path.read_text() for path in (folder / "thesis.txt", file)] == ["precious"] * 2
     assert len(list(folder.iterdir())) == 1
@@ -262,15 +283,16 @@ def test_a_validation_is_the_mean_over_its_anchors(config):
 
 
 @pytest.mark.parametrize("log_every", [1, 1000])
-def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(config, log_every, monkeypatch):
-    """There is a checkpoint after each step; the learning rate explodes at the sixth."""
+@pytest.mark.parametrize("rate", [1e30, 1e39])
+def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(config, log_every, rate, monkeypatch):
+    """There is a checkpoint after each step; the weights explode at the sixth, within or beyond a float's range."""
     config = small_config(config.corpus, config.out, epochs=4, log_every=log_every, checkpoint_minutes=1e-9)
     run, step, taken = Path(config.out), Training.step, []
 
     def explosive(self, batch):
         taken.append(batch)
         if len(taken) == 6:
-            self.optimiser.param_groups[0]["lr"] = 1e30
+            self.optimiser.param_groups[0]["lr"] = rate
         return step(self, batch)
 
     monkeypatch.setattr(Training, "step", explosive)
@@ -305,7 +327,7 @@ def test_a_line_of_the_log_has_everything(config):
         assert all(-1 <= entry[name] <= 1 for name in entry if name.startswith("cos"))
     assert all(entry.keys() == places | names for entry in log_of(run, "validation"))
     assert [(e["kind"][0], e["step"], e["epoch"]) for e in log_of(run)] == [
-        ("t", 3, 0), ("v", 5, 0), ("t", 6, 0), ("t", 9, 1), ("v", 10, 1), ("t", 12, 1), ("v", 12, 1),
+        ("t", 3, 0), ("v", 5, 0), ("t", 6, 1), ("v", 6, 1), ("t", 9, 1), ("v", 10, 1), ("t", 12, 2), ("v", 12, 2),
     ]  # fmt: skip
 
 

@@ -72,7 +72,7 @@ def check(sentences, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(st.lists(sentences(), min_size=1, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_random_trees(kind, some):
     check(some, kind)
 

@@ -65,7 +65,7 @@ def test_level_is_naive(name, shape):
 
 @cells
 @given(st.lists(sentences(max_words=8), min_size=1, max_size=4))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_level_is_naive_on_random_trees(name, some):
     check_level_is_naive(name, some)
 

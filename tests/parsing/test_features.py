@@ -82,5 +82,12 @@ def test_remembered_rows_are_the_computed_ones(words):
         assert tuple(row) == Featuriser(WORDS, 50).row(word)
 
 
+def test_case_is_kept_apart_in_memory():
+    featuriser = Featuriser(WORDS, 4000)
+    words = ["Bird", "bird", "BIRD"]
+    assert [len({row[-1] for row in map(featuriser.row, order)}) for order in (words, words[::-1])] == [3, 3]
+    assert featuriser.row("bird") == Featuriser(WORDS, 4000).row("bird")
+
+
 def test_a_lone_surrogate_has_a_row():
     assert Featuriser(WORDS, 50).row("a\ud800")[0] == UNKNOWN

@@ -93,7 +93,7 @@ def test_training_learns(train, tmp_path, capsys):
 
 
 def test_goes_on_from_its_state(script, train, tmp_path, monkeypatch, capsys):
-    flags = ("--epochs", 3, "--gum-epochs", 1, "--batch-words", 12)
+    flags = ("--epochs", 3, "--gum-epochs", 1, "--batch-words", 12, "--warm-up", 2, "--lr", 1e-2)
     train(tmp_path / "whole", *flags)
 
     def stop_in_second_epoch(title, _scores, epochs=[]):  # noqa: B006 - counts its calls
