@@ -151,6 +151,10 @@ def train_views(
     ] = None,
     hidden: Annotated[int | None, typer.Option(help="Length of each view's vector.", show_default="600")] = None,
     words_dim: Annotated[int | None, typer.Option(help="Length of a word vector.", show_default="300")] = None,
+    words_spread: Annotated[
+        float | None,
+        typer.Option(help="Word vectors start uniformly within so much of 0; 0: Xavier's.", show_default="0.5"),
+    ] = None,
     vocabulary: Annotated[
         int | None, typer.Option(help="Words learnt, the most frequent ones.", show_default="50000")
     ] = None,
@@ -184,6 +188,7 @@ def train_views(
         "self_score": self_score,
         "hidden": hidden,
         "words_dim": words_dim,
+        "words_spread": words_spread,
         "vocabulary": vocabulary,
         "batch_size": batch_size,
         "lr": lr,

@@ -32,6 +32,8 @@ class TrainConfig:
         self_score: what an anchor's score with itself is (``masked`` or ``zero``).
         hidden: length of each view's vector.
         words_dim: length of a word vector.
+        words_spread: word vectors start uniformly between its negative and it; 0 for Xavier's, which
+            those of ``bow`` have in any case.
         vocabulary: how many words are learnt, the most frequent ones.
         batch_size: consecutive sentences in a batch.
         epochs: passes over the corpus.
@@ -54,6 +56,7 @@ class TrainConfig:
     self_score: str = "masked"
     hidden: int = 600
     words_dim: int = 300
+    words_spread: float = 0.5
     vocabulary: int = 50_000
     batch_size: int = 400
     epochs: int = 5
@@ -86,6 +89,8 @@ class TrainConfig:
         for name in ("lr", "clip", "checkpoint_minutes"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise InputError(f"{name} = {getattr(self, name)}: give a number above 0")
+        if not 0 <= self.words_spread < float("inf"):
+            raise InputError(f"words_spread = {self.words_spread}: give 0 for Xavier's, or a number above")
         if not 0 <= self.held_out < 1:
             raise InputError(f"held_out = {self.held_out}: give a share of the documents, from 0 to below 1")
 

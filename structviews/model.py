@@ -25,15 +25,29 @@ class Channel(nn.Module):
         words_dim: length of a word vector.
         dim: length of each view's vector.
         objective: name of the objective.
+        words_spread: how word vectors start, see WordTable; those of a view that only adds them
+            start by Xavier, since their sum is what is scored.
         **options: for the objective.
     """
 
-    def __init__(self, names: Sequence[str], n_words: int, words_dim: int, dim: int, objective: str, **options: str):
+    def __init__(
+        self,
+        names: Sequence[str],
+        n_words: int,
+        words_dim: int,
+        dim: int,
+        objective: str,
+        words_spread: float = 0.0,
+        **options: str,
+    ):
         super().__init__()
         made = [views.create(name, words_dim, dim) for name in names]
         self.objective = objectives.create(objective, [view.dim for view in made], **options)
         self.views = nn.ModuleList(made)
-        self.words = nn.ModuleList(WordTable(n_words, view.words_dim) for view in made)
+        spreads = [0.0 if view.adds_words else words_spread for view in made]
+        self.words = nn.ModuleList(
+            WordTable(n_words, view.words_dim, spread) for view, spread in zip(made, spreads, strict=True)
+        )
 
     def encode(self, batch: Batch, ids: Tensor, states: bool = False) -> list[Encoded]:
         """What each view makes of a batch; ``ids (n,)`` are its words in this channel's vocabulary."""

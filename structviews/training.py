@@ -31,6 +31,7 @@ LOG = "log.jsonl"
 CHANNEL = "trained"
 VOCABULARY = f"vocabulary.{CHANNEL}.txt"
 DRY_RUN_STEPS = 3
+VALIDATION_BATCHES = 25
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
@@ -127,11 +128,15 @@ class Training:
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
-        """Metrics on the held-out documents; means over their anchors."""
+        """Metrics on the held-out documents; means over their anchors.
+
+        Of a large corpus' held-out sentences, batches evenly spread over them are taken.
+        """
         totals: dict[str, float] = {}
         anchors = 0
         size = self.config.batch_size
-        for start in range(0, len(self.held_out_rows), size):
+        starts = range(0, len(self.held_out_rows), size)
+        for start in starts[:: max(1, len(starts) // VALIDATION_BATCHES)]:
             batch = self.reader.batch(self.held_out_rows[start : start + size])
             _, metrics, _ = self._losses(batch)
             count = int(self._contexts(batch).any(dim=1).sum())
@@ -167,6 +172,7 @@ def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary]) -> Mod
                 config.words_dim,
                 config.hidden,
                 config.objective,
+                config.words_spread,
                 **config.objective_options,
             )
             for name, vocabulary in vocabularies.items()

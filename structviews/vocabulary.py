@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
 
@@ -78,11 +79,17 @@ class WordTable(nn.Module):
     Args:
         n_words: rows, that of unknown words among them.
         dim: length of a vector.
+        spread: vectors start uniformly between ``-spread`` and ``spread``; 0 for Xavier's spread
+            (structured views 4.1), which is small where words are many.
     """
 
-    def __init__(self, n_words: int, dim: int):
+    def __init__(self, n_words: int, dim: int, spread: float = 0.0):
         super().__init__()
-        self.weight = nn.Parameter(nn.init.xavier_uniform_(Tensor(n_words, dim)))
+        self.weight = nn.Parameter(torch.empty(n_words, dim))
+        if spread:
+            nn.init.uniform_(self.weight, -spread, spread)
+        else:
+            nn.init.xavier_uniform_(self.weight)
 
     @property
     def dim(self) -> int:

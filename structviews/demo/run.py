@@ -19,7 +19,9 @@ from structviews.training import train
 PAIRS = (("bow", "seq"), ("seq", "seq"), ("dep", "seq"), ("dep", "const"))
 HIDDEN = 128
 WORDS_DIM = 100
-EPOCHS = 6
+EPOCHS = 5
+# A small corpus gives few steps.
+LEARNING_RATE = 2e-3
 HELD_OUT = 0.15
 SEED = 0
 WORKERS = 2
@@ -89,6 +91,7 @@ def train_config(parsed: Path, views: tuple[str, ...], run: Path) -> TrainConfig
         hidden=HIDDEN,
         words_dim=WORDS_DIM,
         epochs=EPOCHS,
+        lr=LEARNING_RATE,
         seed=SEED,
         held_out=HELD_OUT,
     )

@@ -1,5 +1,7 @@
 """The views without structure: a sum of word vectors, and a projected mean."""
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from structviews.batching import Batch
@@ -14,6 +16,8 @@ class BagOfWords(View):
 
     It has no parameters of its own: its word table is as wide as its vector.
     """
+
+    adds_words: ClassVar[bool] = True
 
     def __init__(self, words_dim: int, dim: int):
         super().__init__()

@@ -37,11 +37,13 @@ class View(nn.Module):
 
     Attributes:
         needs: the structure that it reads: ``tokens``, ``dependency`` or ``constituency``.
+        adds_words: its vector is nothing but a sum of word vectors.
         dim: length of its vector.
         words_dim: length of the word vectors that it wants.
     """
 
     needs: ClassVar[str] = "tokens"
+    adds_words: ClassVar[bool] = False
     dim: int
     words_dim: int
 
