@@ -20,6 +20,7 @@ OTHERS = {
     "self_score": "zero",
     "hidden": 7,
     "words_dim": 9,
+    "words_spread": 0.25,
     "vocabulary": 11,
     "batch_size": 13,
     "epochs": 17,

@@ -4,10 +4,9 @@ import os
 import time
 from pathlib import Path
 
+from structviews.cli import main
 from structviews.parsing import backends
 from structviews.parsing.backends import Unparsed
-
-from structviews.cli import main
 from structviews.sentence import ParsedSentence
 
 
