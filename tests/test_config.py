@@ -79,6 +79,8 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"batch_size": 1}, "batch_size = 1: give at least 2"),
         ({"steps": -1}, "steps = -1: give at least 0"),
         ({"seed": -1}, "seed = -1: give at least 0"),
+        ({"words_spread": -0.1}, "words_spread = -0.1: give 0 for Xavier"),
+        ({"words_spread": float("nan")}, "words_spread = nan: give 0 for Xavier"),
         ({"held_out": 1.0}, "held_out = 1.0: give a share"),
         ({"held_out": -0.1}, "held_out = -0.1: give a share"),
         ({"held_out": float("nan")}, "held_out = nan: give a share"),
