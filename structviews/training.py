@@ -216,7 +216,6 @@ def train(config: TrainConfig, console: Console | None = None) -> Path:
             if is_validated(place, config):
                 report_validation(training, place, console)
             if stopped() or time.monotonic() - last_saved > 60 * config.checkpoint_minutes:
-                check_finite(flat(metrics)["loss"], place.step, run)
                 checkpoint(training, place)
                 last_saved = time.monotonic()
             if stopped():
@@ -233,10 +232,13 @@ def is_validated(place: Place, config: TrainConfig) -> bool:
 
 
 def is_finished(config: TrainConfig) -> bool:
-    """Whether the run's folder holds this very run, trained to its end."""
+    """Whether the run's folder holds this very run on this very corpus, trained to its end."""
     run = Path(config.out)
     progress = read_progress(run) if (run / CONFIG).is_file() else None
-    return progress is not None and progress.finished and load_run(run)[0] == config
+    if progress is None or not progress.finished:
+        return False
+    there, parsed = load_run(run)
+    return there == config and parsed.fingerprint == ParsedCorpus.open(config.corpus).fingerprint
 
 
 def open_run(training: Training) -> Place:

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from structviews.evaluation.intervals import Proportion
 from structviews.evaluation.probing import Probe, length_classes, probe, top_constituent_classes
-from structviews.evaluation.retrieval import CANDIDATES, cosine_scores, neighbour_trials, pairwise_scores, recall
+from structviews.evaluation.retrieval import CANDIDATES, cosine_scores, neighbour_trials, recall
 from structviews.sentence import ParsedSentence
 
 UNTRAINED = "untrained bag of words"
@@ -53,26 +53,21 @@ class Yardstick:
         self.length_classes = length_classes(sentences)
         self.constituent_classes = top_constituent_classes(sentences)
 
-    def measure_views(self, name: str, views: Sequence[NDArray[np.floating]]) -> Row:
-        """Measure a trained model: neighbours by its objective's score, probes on its views side by side.
+    def measure_untrained(self, dim: int, seed: int = 0) -> Row:
+        """Measure the mean of random word vectors."""
+        return self.measure(UNTRAINED, random_bag([sentence.tokens for sentence in self.sentences], dim, seed))
+
+    def measure(self, name: str, vectors: NDArray[np.floating]) -> Row:
+        """Measure the vectors of the held-out sentences.
 
         Args:
             name: of the row.
-            views: two or more (n, d) arrays, the vectors of the held-out sentences.
+            vectors: (n, d) array; neighbours are ranked by cosine, whatever made the vectors.
         """
-        return self.row(name, np.concatenate(views, axis=1), pairwise_scores(views, self.trials))
-
-    def measure_untrained(self, dim: int, seed: int = 0) -> Row:
-        """Measure the mean of random word vectors; neighbours by cosine."""
-        vectors = random_bag([sentence.tokens for sentence in self.sentences], dim, seed)
-        return self.row(UNTRAINED, vectors, cosine_scores(vectors, self.trials))
-
-    def row(self, name: str, vectors: NDArray[np.floating], scores: NDArray[np.floating]) -> Row:
-        """Put the measures of (n, d) vectors and (trials, candidates) scores together."""
         return Row(
             name,
             vectors.shape[1],
-            recall(scores, self.trials.documents),
+            recall(cosine_scores(vectors, self.trials), self.trials.documents),
             probe(vectors, self.length_classes, self.documents),
             probe(vectors, self.constituent_classes, self.documents),
         )

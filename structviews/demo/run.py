@@ -60,7 +60,7 @@ def run_demo(folder: Path, console: Console) -> Table:
     yardstick = held_out_yardstick(corpus)
     rows = [yardstick.measure_untrained(2 * HIDDEN)]
     for name, run in track(runs.items(), "measuring", console=console):
-        rows.append(yardstick.measure_views(name, Embedder.load(run).encode_views(yardstick.sentences)))
+        rows.append(yardstick.measure(name, Embedder.load(run).encode(yardstick.sentences)))
     table = result_table(rows)
     console.print(table)
     console.print(next_steps(runs["dep,const"]), highlight=False, soft_wrap=True)

@@ -6,7 +6,6 @@ and 99 others drawn at random, from any document. Chance is 1 in 100.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,21 +87,6 @@ def repeated(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     marks = np.zeros(rows.shape, dtype=bool)
     np.put_along_axis(marks, order[:, 1:], ordered[:, 1:] == ordered[:, :-1], axis=1)
     return marks
-
-
-def pairwise_scores(views: Sequence[NDArray[np.floating]], trials: Trials) -> NDArray[np.float64]:
-    """Score candidates as the pairwise objective does: by inner products of different views.
-
-    Args:
-        views: two or more (m, d) arrays, one a view.
-        trials: ``n`` anchors with their candidates.
-
-    Returns:
-        (n, size) means over the pairs of views of ``(f_i . g_j + g_i . f_j) / 2``.
-    """
-    pairs = list(combinations(views, 2))
-    total = sum(inner_products(f, g, trials) + inner_products(g, f, trials) for f, g in pairs)
-    return np.asarray(total) / (2 * len(pairs))
 
 
 def cosine_scores(vectors: NDArray[np.floating], trials: Trials) -> NDArray[np.float64]:

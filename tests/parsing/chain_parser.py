@@ -1,6 +1,7 @@
 """A parser without a model, and the command line with it: ``python chain_parser.py parse ...``."""
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -55,4 +56,6 @@ for parser in (ChainParser, SlowChainParser, DyingParser):
         backends.register(name, f"chain_parser:{parser.__name__}")
 
 if __name__ == "__main__":
+    # A shell's background job ignores SIGINT and hands that down.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     main()
