@@ -178,3 +178,11 @@ def test_folders_that_are_no_run(tmp_path, run):
     (tmp_path / "vocabulary.trained.txt").unlink()
     with pytest.raises(InputError, match=r"vocabulary\.trained\.txt: No such file"):
         Embedder.load(tmp_path)
+
+
+def test_the_package_hands_out_the_embedder_when_asked():
+    import structviews
+
+    assert structviews.Embedder is Embedder
+    with pytest.raises(AttributeError, match="no attribute 'Embeder'"):
+        structviews.Embeder  # noqa: B018
