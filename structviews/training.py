@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -399,18 +400,16 @@ def cut_log(run: Path, step: int) -> None:
 def stop_signals() -> Iterator[Callable[[], int]]:
     """Turn SIGINT and SIGTERM into a question: the number of the one that came, or 0."""
     came = [0]
-    old = {}
+    old: dict[int, Any] = {}
 
     def note(number: int, _frame: object) -> None:
         if came[0]:  # asked twice: at once, then
             os._exit(128 + number)
         came[0] = number
 
-    try:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            old[number] = signal.signal(number, note)
-    except ValueError:
-        pass  # not in the main thread: signals are its owner's business
+    # In another thread signals are not ours to take.
+    if threading.current_thread() is threading.main_thread():
+        old = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: came[0]
     finally:
