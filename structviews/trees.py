@@ -1,15 +1,16 @@
 """Trees of many sentences as one level schedule.
 
-Nodes are sorted by height, and within a height by the height of their parent. So a level is one
-slice of the sorted order, and the children of a level are a few slices too, one for each lower
-level: running a Tree-LSTM moves no state twice.
+Nodes are sorted by height, so a level is one slice, and within a level by falling number of
+children. The edges to a level's children are one slice too: of a binary tree each parent's left and
+right child in turn, otherwise all first children, then all second ones, and so on. So the k-th
+children of a level belong to its first few nodes, and sums over children are sums of slices.
 
-Shapes: B sentences, N nodes of all of them, E = N - B edges.
+Shapes: B sentences of n words, N nodes of all of them, E = N - B edges.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -18,55 +19,72 @@ from torch import Tensor
 Array = np.ndarray
 
 
-@dataclass(frozen=True)
-class TreeBatch:
-    """Structure of the trees of a batch; indices are into the sorted order unless said otherwise.
+class Level(NamedTuple):
+    """A level above the leaves.
 
     Attributes:
-        order: ``(N,)`` the node, in the sentences' own order, that stands at each sorted place.
-        rank: ``(N,)`` the sorted place of each node of the sentences' own order.
-        levels: where each level starts in the sorted order, and the end; level 0 are the leaves.
+        nodes: its nodes, a slice of the sorted order.
+        edges: the edges to its children.
+        siblings: how many of its nodes have a first child, a second one, ...; falling. Of binary
+            trees empty, since their edges are in pairs.
+    """
+
+    nodes: slice
+    edges: slice
+    siblings: list[int]
+
+
+@dataclass(frozen=True)
+class TreeBatch:
+    """Structure of the trees of a batch; a node is a place in the sorted order unless said otherwise.
+
+    Attributes:
+        order: ``(N,)`` the node, in the sentences' own order, that stands at each place.
+        rank: ``(N,)`` the place of each node of the sentences' own order.
+        words: ``(n,)`` the word, in text order, of each place that has one: of every node of
+            dependency trees, of the leaves of constituency trees.
+        places: ``(n,)`` the place of each word.
+        levels: where each level starts, and the end; level 0 are the leaves.
         roots: ``(B,)`` the root of each sentence.
         parent: ``(N,)`` the parent of each node, -1 for a root.
-        slices: for each level the slices of nodes whose parents are on it, lower levels first.
-            The children of a level are numbered in this order.
-        parent_row: ``(E,)`` for the children of level 1, then of level 2, ...: the parent's place
-            within its level.
-        edges: where the children of each level start in ``parent_row``, and the end.
-        left, right: binary trees only, ``(N - leaves,)``: the number of each internal node's left
-            and right child among the children of its level.
+        children: ``(E,)`` the node at the lower end of each edge.
+        slot: ``(N,)`` the edge to each node; E + b for the root of sentence b.
+        edges: where the edges below each level start, and the end.
+        siblings: for each level, see ``Level``.
+        binary: whether every inner node has a left and a right child.
     """
 
     order: Tensor
     rank: Tensor
+    words: Tensor
+    places: Tensor
     levels: list[int]
     roots: Tensor
     parent: Tensor
-    slices: list[list[tuple[int, int]]]
-    parent_row: Tensor
+    children: Tensor
+    slot: Tensor
     edges: list[int]
-    left: Tensor | None = None
-    right: Tensor | None = None
+    siblings: list[list[int]]
+    binary: bool = False
+
+    def __len__(self) -> int:
+        """The number N of nodes."""
+        return self.levels[-1]
 
     @property
     def n_leaves(self) -> int:
         return self.levels[1]
 
-    def sides(self) -> tuple[Tensor, Tensor]:
-        """``left`` and ``right`` of binary trees.
+    @property
+    def n_edges(self) -> int:
+        return self.edges[-1]
 
-        Raises:
-            ValueError: if these are not binary.
-        """
-        if self.left is None or self.right is None:
-            raise ValueError("these trees are not binary: constituency_trees makes such")
-        return self.left, self.right
-
-    def upper_levels(self) -> Iterator[tuple[int, int, list[tuple[int, int]], slice]]:
-        """Start, end, children's slices and edges of each level above the leaves, bottom up."""
+    def upper_levels(self) -> Iterator[Level]:
+        """The levels above the leaves, bottom up."""
         for level in range(1, len(self.levels) - 1):
+            nodes = slice(self.levels[level], self.levels[level + 1])
             edges = slice(self.edges[level], self.edges[level + 1])
-            yield self.levels[level], self.levels[level + 1], self.slices[level], edges
+            yield Level(nodes, edges, self.siblings[level])
 
     def to(self, device: torch.device | str) -> Self:
         """The batch with its tensors on ``device``; the Python lists stay."""
@@ -84,10 +102,31 @@ def dependency_trees(heads: Array, heights: Array, lengths: Array) -> TreeBatch:
         heights: ``(N,)`` height of each word, leaf 0.
         lengths: ``(B,)`` words of each sentence.
     """
-    starts = _starts(lengths)
     heads = heads.astype(np.int64)
-    parent = np.where(heads > 0, np.repeat(starts, lengths) + heads - 1, -1)
-    return _schedule(parent, heights.astype(np.int64))[0]
+    is_root = heads == 0
+    parent = np.repeat(_starts(lengths), lengths) + heads - 1
+    n_children = np.bincount(parent[~is_root], minlength=len(parent))
+    most = int(n_children.max(initial=0))
+    order = _stable_argsort(heights.astype(np.int64) * (most + 1) + most - n_children)
+    nodes = _sort(order, heights)
+    child = np.flatnonzero(~is_root)
+    child_parent = nodes.rank[parent[child]]
+    by_parent = _stable_argsort(child_parent)
+    child_parent = child_parent[by_parent]
+    # Siblings are neighbours now: how far each is behind the first is its ordinal.
+    first = np.flatnonzero(np.diff(child_parent, prepend=-1))
+    ordinal = np.arange(len(child)) - np.repeat(first, np.diff(first, append=len(child)))
+    level = nodes.height[child_parent]
+    by_ordinal = _stable_argsort(level * (most + 1) + ordinal)
+    counts = np.bincount(level * (most + 1) + ordinal, minlength=nodes.n_levels * (most + 1))
+    counts = counts.reshape(nodes.n_levels, most + 1)
+    return TreeBatch(
+        **nodes.fields(is_root, nodes.rank[child[by_parent][by_ordinal]], child_parent[by_ordinal]),
+        words=_tensor(order),
+        places=_tensor(nodes.rank),
+        edges=[0, *counts.sum(axis=1).cumsum().tolist()],
+        siblings=[[size for size in row if size] for row in counts.tolist()],
+    )
 
 
 def constituency_trees(left: Array, right: Array, heights: Array, lengths: Array) -> TreeBatch:
@@ -99,20 +138,25 @@ def constituency_trees(left: Array, right: Array, heights: Array, lengths: Array
         heights: ``(N,)`` height of each node, leaf 0.
         lengths: ``(B,)`` words of each sentence; a sentence has ``n - 1`` internal nodes.
     """
-    starts = _starts(2 * lengths - 1)
-    inner = lengths - 1
-    of_sentence = np.repeat(np.arange(len(lengths)), inner)
-    node = starts[of_sentence] + lengths[of_sentence] + np.arange(inner.sum()) - _starts(inner)[of_sentence]
-    left = starts[of_sentence] + left
-    right = starts[of_sentence] + right
-    parent = np.full(len(heights), -1, dtype=np.int64)
-    parent[left] = node
-    parent[right] = node
-    batch, number = _schedule(parent, heights.astype(np.int64))
-    sorted_inner = np.empty(len(heights), dtype=np.int64)
-    sorted_inner[node] = np.arange(len(node))
-    by_level = sorted_inner[batch.order.numpy()[batch.n_leaves :]]
-    return replace(batch, left=_tensor(number[left[by_level]]), right=_tensor(number[right[by_level]]))
+    nodes = _sort(_stable_argsort(heights.astype(np.int64)), heights)
+    starts, inner = _starts(2 * lengths - 1), lengths - 1
+    pairs = np.repeat(starts, inner)[:, None] + np.stack([left, right], axis=1)
+    # Internal nodes in the sentences' own order are the rows of `pairs`; in sorted order they follow the leaves.
+    row = np.cumsum(heights > 0) - 1
+    by_place = row[nodes.order[nodes.levels[1] :]]
+    is_root = np.zeros(len(heights), dtype=bool)
+    is_root[starts + 2 * lengths - 2] = True
+    children = nodes.rank[pairs[by_place]].reshape(-1)
+    parent = np.repeat(np.arange(nodes.levels[1], len(heights)), 2)
+    leaf_words = np.cumsum(heights == 0) - 1
+    return TreeBatch(
+        **nodes.fields(is_root, children, parent),
+        words=_tensor(leaf_words[nodes.order[: nodes.levels[1]]]),
+        places=_tensor(nodes.rank[heights == 0]),
+        edges=[0, *(2 * (end - nodes.levels[1]) for end in nodes.levels[1:])],
+        siblings=[[] for _ in range(nodes.n_levels)],
+        binary=True,
+    )
 
 
 def words_of_leaves(lengths: Array) -> Array:
@@ -120,45 +164,42 @@ def words_of_leaves(lengths: Array) -> Array:
     return np.repeat(_starts(2 * lengths - 1) - _starts(lengths), lengths) + np.arange(lengths.sum())
 
 
-def _schedule(parent: Array, heights: Array) -> tuple[TreeBatch, Array]:
-    """The batch, and each node's number among the children of its parent's level.
+class _Sorted(NamedTuple):
+    """Nodes sorted by height: ``order``, ``rank``, ``height`` of each place, and where levels start."""
 
-    ``parent`` and the numbers are in the sentences' own order.
-    """
-    n_levels = int(heights.max()) + 1
-    is_root = parent < 0
-    # A root goes behind all others of its level: it is nobody's child.
-    parent_height = np.where(is_root, n_levels, heights[parent])
-    order = np.lexsort((parent_height, heights))
+    order: Array
+    rank: Array
+    height: Array
+    levels: list[int]
+
+    @property
+    def n_levels(self) -> int:
+        return len(self.levels) - 1
+
+    def fields(self, is_root: Array, children: Array, child_parent: Array) -> dict[str, Any]:
+        """What a TreeBatch holds, given each edge's ends as places, and the roots in own order."""
+        roots = self.rank[is_root]
+        parent = np.full(len(self.order), -1, dtype=np.int64)
+        parent[children] = child_parent
+        slot = np.empty_like(parent)
+        slot[children] = np.arange(len(children))
+        slot[roots] = len(children) + np.arange(len(roots))
+        tensors = {"order": self.order, "rank": self.rank, "roots": roots, "parent": parent}
+        tensors |= {"children": children, "slot": slot}
+        return {name: _tensor(array) for name, array in tensors.items()} | {"levels": self.levels}
+
+
+def _sort(order: Array, heights: Array) -> _Sorted:
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    levels = np.searchsorted(heights[order], np.arange(n_levels + 1))
-    sorted_parent = np.where(is_root, -1, rank[parent])[order]
-    # counts[h, p]: nodes of height h whose parent has height p; their slices follow one another.
-    counts = np.zeros((n_levels, n_levels + 1), dtype=np.int64)
-    np.add.at(counts, (heights, parent_height), 1)
-    ends = levels[:n_levels, None] + counts.cumsum(axis=1)
-    slices = [
-        [(int(ends[h, p] - counts[h, p]), int(ends[h, p])) for h in range(p) if counts[h, p]] for p in range(n_levels)
-    ]
-    # Children in the order of their parents' levels, and below that in sorted order.
-    sorted_parent_height = parent_height[order]
-    by_parent = np.argsort(sorted_parent_height, kind="stable")[: len(order) - int(is_root.sum())]
-    parent_row = sorted_parent[by_parent] - levels[sorted_parent_height[by_parent]]
-    edges = np.searchsorted(sorted_parent_height[by_parent], np.arange(n_levels + 1))
-    number = np.zeros(len(order), dtype=np.int64)
-    number[order[by_parent]] = np.arange(len(by_parent)) - edges[sorted_parent_height[by_parent]]
-    batch = TreeBatch(
-        order=_tensor(order),
-        rank=_tensor(rank),
-        levels=levels.tolist(),
-        roots=_tensor(rank[is_root]),
-        parent=_tensor(sorted_parent),
-        slices=slices,
-        parent_row=_tensor(parent_row),
-        edges=edges.tolist(),
-    )
-    return batch, number
+    height = heights[order].astype(np.int64)
+    levels = np.searchsorted(height, np.arange(int(height[-1]) + 2))
+    return _Sorted(order, rank, height, levels.tolist())
+
+
+def _stable_argsort(keys: Array) -> Array:
+    # Keys below 2 ** 16 are sorted by radix, several times faster.
+    return keys.astype(np.uint16 if keys.max(initial=0) < 2**16 else np.int64).argsort(kind="stable")
 
 
 def _tensor(array: Array) -> Tensor:

@@ -1,6 +1,7 @@
 """The schedule against trees walked node by node."""
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trees_for_tests import SHAPES, chain, gum, sentences, star
@@ -49,25 +50,31 @@ def check(sentences, kind):
     assert trees.levels == [sum(h < level for h in heights) for level in range(max(heights) + 2)]
     assert trees.n_leaves == heights.count(0)
 
-    # Below each level the slices hold its children, each once, and nothing else.
-    assert trees.slices[0] == []
-    assert trees.edges[:2] == [0, 0]
-    assert trees.edges[-1] == len(trees.parent_row) == n_nodes - len(sentences)
-    for level, (start, end, slices, edges) in enumerate(trees.upper_levels(), 1):
-        below = [place for a, b in slices for place in range(a, b)]
-        assert slices == sorted(slices)
-        assert all(a < b and heights[order[a]] == heights[order[b - 1]] < level for a, b in slices)
-        assert set(below) == {rank[child] for place in range(start, end) for child in children[order[place]]}
-        assert len(below) == edges.stop - edges.start
-        rows = trees.parent_row[edges].tolist()
-        assert [start + row for row in rows] == [rank[parents[order[place]]] for place in below]
+    # Every place that has a word knows it, and every word its place.
+    with_word = [node for node in range(n_nodes) if kind == "dependency" or not children[node]]
+    assert sorted(order[: len(trees.words)]) == with_word
+    assert trees.words.tolist() == [with_word.index(node) for node in order[: len(trees.words)]]
+    assert trees.words[trees.places].tolist() == list(range(len(trees.words)))
+
+    # Every node is in one slot: an edge, or behind them the sentence whose root it is.
+    assert len(trees) == n_nodes == trees.n_edges + len(sentences)
+    assert trees.slot[torch.cat([trees.children, trees.roots])].tolist() == list(range(n_nodes))
+
+    # The edges of a level lead to its children: by ordinal, or of a binary tree in pairs.
+    assert (trees.levels[1], trees.edges[:2], trees.siblings[0]) == (trees.n_leaves, [0, 0], [])
+    for nodes, edges, siblings in trees.upper_levels():
+        below = [[rank[child] for child in children[order[place]]] for place in range(nodes.start, nodes.stop)]
         if kind == "constituency":
-            left, right = (side[start - trees.n_leaves : end - trees.n_leaves].tolist() for side in trees.sides())
-            pairs = zip(left, right, strict=True)
-            assert [[order[below[a]], order[below[b]]] for a, b in pairs] == [
-                children[order[place]] for place in range(start, end)
-            ]
+            assert siblings == []
+            assert trees.children[edges].tolist() == [child for pair in below for child in pair]
+            continue
+        assert siblings == [sum(len(some) > k for some in below) for k in range(max(map(len, below)))]
+        by_ordinal = trees.children[edges].split(siblings)
+        assert [sorted(some[k].item() for some in by_ordinal if k < len(some)) for k in range(len(below))] == [
+            sorted(some) for some in below
+        ]
     assert len(list(trees.upper_levels())) == max(heights)
+    assert trees.binary == (kind == "constituency")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,13 +98,9 @@ def test_real_trees(kind):
 def test_the_levels_of_a_star_and_of_a_chain():
     trees = collate([star(5), chain(3)], {}, ["dependency"]).dependency_trees
     assert trees.levels == [0, 5, 7, 8]
-    # The leaves below level 1 are the star's four and the chain's last; its middle is below level 2.
-    assert trees.slices == [[], [(0, 5)], [(5, 6)]]
-
-
-def test_dependency_trees_have_no_sides():
-    with pytest.raises(ValueError, match="not binary"):
-        collate([chain(3)], {}, ["dependency"]).dependency_trees.sides()
+    # The star's middle has four children; the chain's next to last has one, and is the first one's.
+    assert trees.siblings == [[], [2, 1, 1, 1], [1]]
+    assert trees.edges == [0, 0, 5, 6]
 
 
 def test_the_nodes_of_words():
@@ -113,8 +116,9 @@ def test_the_nodes_of_words():
 def test_moving_keeps_all_fields(kind):
     trees = getattr(collate(SHAPES["mixed"], {}, [kind]), f"{kind}_trees")
     moved = trees.to("meta")
-    tensors = ["order", "rank", "roots", "parent", "parent_row"] + ["left", "right"] * (kind == "constituency")
+    tensors = ["order", "rank", "words", "places", "roots", "parent", "children", "slot"]
     assert all(
         getattr(moved, name).is_meta and getattr(moved, name).shape == getattr(trees, name).shape for name in tensors
     )
-    assert (moved.levels, moved.slices, moved.edges) == (trees.levels, trees.slices, trees.edges)
+    for name in ("levels", "edges", "siblings", "binary"):
+        assert getattr(moved, name) == getattr(trees, name)

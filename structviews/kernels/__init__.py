@@ -1,11 +1,11 @@
 """Tree-LSTM cells and the ways to run them over a batch of trees."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from torch import Tensor
 
-from structviews.kernels import child_sum, naive, nary
+from structviews.kernels import child_sum, message_passing, naive, nary
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
 from structviews.trees import TreeBatch
@@ -13,29 +13,40 @@ from structviews.trees import TreeBatch
 Cell = ChildSumCell | BinaryCell
 
 
-class TreeStates(NamedTuple):
+# States of all nodes (N, H) in sorted order, those of the roots (B, H), and attention (E,) or None.
+Results = tuple[Tensor, Tensor, Tensor | None]
+
+
+@dataclass(frozen=True)
+class TreeStates:
     """What running a cell gives.
 
     Attributes:
-        states: ``(N, H)`` hidden state of every node, in the sentences' own order.
-        roots: ``(B, H)`` those of the roots.
+        roots: ``(B, H)`` hidden state of each sentence's root.
         attention: ``(E,)`` weight of each child under its parent, in the order of
-            ``TreeBatch.parent_row``; None for a cell without attention.
+            ``TreeBatch.children``; None for a cell without attention.
     """
 
-    states: Tensor
     roots: Tensor
     attention: Tensor | None
+    _sorted: Tensor
+    _rank: Tensor
+
+    @property
+    def states(self) -> Tensor:
+        """``(N, H)`` hidden state of every node, in the sentences' own order."""
+        return self._sorted.index_select(0, self._rank).to(self.roots.dtype)
 
 
-def _level(cell: Cell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor | None]:
+def _level(cell: Cell, inputs: Tensor, trees: TreeBatch) -> Results:
     if isinstance(cell, ChildSumCell):
         return child_sum.run(cell, inputs, trees)
-    return nary.run(cell, inputs, trees), None
+    return *nary.run(cell, inputs, trees), None
 
 
-BACKENDS: dict[str, Callable[[Cell, Tensor, TreeBatch], tuple[Tensor, Tensor | None]]] = {
+BACKENDS: dict[str, Callable[[Cell, Tensor, TreeBatch], Results]] = {
     "level": _level,
+    "dgl": message_passing.run,
     "naive": naive.run,
 }
 
@@ -48,12 +59,14 @@ def run(cell: Cell, inputs: Tensor, trees: TreeBatch, backend: str = "level") ->
         inputs: ``(n, input_dim)`` word vectors in text order: of every node of dependency trees,
             of the leaves of constituency trees.
         trees: the structure; binary for a BinaryCell.
-        backend: ``level`` (whole levels at once) or ``naive`` (plain recursion, the oracle).
+        backend: ``level`` (whole levels at once), ``dgl`` (message passing in DGL, an extra) or
+            ``naive`` (plain recursion, the oracle).
 
     Raises:
         ValueError: for an unknown backend, or a binary cell over trees that are not binary.
+        InputError: for ``dgl`` where DGL is missing.
     """
     if backend not in BACKENDS:
         raise ValueError(f"unknown tree backend {backend!r}: one of {', '.join(BACKENDS)}")
-    states, attention = BACKENDS[backend](cell, inputs, trees)
-    return TreeStates(states[trees.rank], states[trees.roots], attention)
+    states, roots, attention = BACKENDS[backend](cell, inputs, trees)
+    return TreeStates(roots, attention, states, trees.rank)

@@ -1,18 +1,20 @@
 """Child-Sum Tree-LSTM, plain or attentive, level by level.
 
-Shapes: N nodes, H hidden size, X input size; on one level M nodes with K children in all.
-Letters as in Tai et al. 2015 (eqs. 2-8), and for the attention structured views 3.2.
+Leaves take part in no recurrent product; products of weights by gradients are made once, over all levels.
+
+Shapes: N nodes, I of them inner ones, E edges, H hidden size, X input size. Letters as in Tai et al.
+2015 (eqs. 2-8), and for the attention structured views 3.2.
 """
+
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from structviews.initialisation import xavier
-from structviews.kernels.pieces import Pieces
-from structviews.trees import TreeBatch
-
-# Under the roots of the cosine: the query of an unknown word may be the zero vector.
-EPSILON = 1e-8
+from structviews.kernels import steps
+from structviews.trees import Level, TreeBatch
 
 
 class ChildSumCell(nn.Module):
@@ -38,56 +40,181 @@ class ChildSumCell(nn.Module):
         xavier(self, {"input.weight": 3, "recurrent.weight": 3})
 
 
-def run(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor | None]:
-    """States ``(N, H)`` in sorted order, and attention ``(E,)`` or None.
+def run(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+    """States ``(N, H)`` in sorted order, those of the roots ``(B, H)``, and attention ``(E,)`` or None.
 
     ``inputs (N, X)`` are word vectors in text order. Leaves take part in no recurrent product and
     have no forget gate or query.
     """
-    x = inputs[trees.order]
-    iou = cell.input(x).to(inputs.dtype)
-    inner = x[trees.n_leaves :]
-    forget = cell.input_forget(inner).to(inputs.dtype)
-    query = cell.query(inner).to(inputs.dtype) if cell.attention else None
-    h, c = _gates(iou[: trees.n_leaves], None)
-    pieces = Pieces(h, c, trees)
-    weights = []
-    for start, end, slices, edges in trees.upper_levels():
-        rows = slice(start - trees.n_leaves, end - trees.n_leaves)
-        parent = trees.parent_row[edges]
-        h_children, c_children = pieces.children(slices)
-        f = torch.sigmoid(forget[rows][parent] + cell.recurrent_forget(h_children).to(inputs.dtype))
-        weighted = h_children
-        if query is not None:
-            alpha = _attention(query[rows], cell.key(h_children).to(inputs.dtype), parent)
-            weights.append(alpha)
-            weighted = alpha[:, None] * h_children
-        h_sum = _sum_by_parent(weighted, parent, end - start)
-        c_sum = _sum_by_parent(f * c_children, parent, end - start)
-        h, c = _gates(iou[start:end] + cell.recurrent(h_sum).to(inputs.dtype), c_sum)
-        pieces.add(start, h, c)
-    attention = torch.cat([*weights, inputs.new_zeros(0)]) if query is not None else None
-    return pieces.states(), attention
+    of_word, of_child = [cell.input_forget], [cell.recurrent_forget.weight]
+    child_bias = [cell.recurrent_forget.weight.new_zeros(cell.hidden)]
+    if cell.attention:
+        of_word.append(cell.query)
+        of_child.append(cell.key.weight)
+        child_bias.append(cell.key.bias)
+    weights = (
+        torch.cat([steps.folded(cell.input.weight, cell.hidden), *(part.weight for part in of_word)]),
+        torch.cat([steps.folded(cell.input.bias, cell.hidden), *(part.bias for part in of_word)]),
+        steps.folded(cell.recurrent.weight, cell.hidden),
+        torch.cat(of_child),
+        torch.cat(child_bias),
+    )
+    dtype = steps.product_dtype(inputs)
+    with torch.autocast(inputs.device.type, enabled=False):
+        states, roots, attention = _ChildSum.apply(trees, inputs.to(dtype), *(weight.to(dtype) for weight in weights))
+    return states, roots.to(inputs.dtype), attention
 
 
-def _gates(iou: Tensor, c_sum: Tensor | None) -> tuple[Tensor, Tensor]:
-    i, o, u = iou.chunk(3, dim=1)
-    c = torch.sigmoid(i) * torch.tanh(u)
-    if c_sum is not None:
-        c = c + c_sum
-    return torch.sigmoid(o) * torch.tanh(c), c
+class _Room(NamedTuple):
+    """What the forward pass leaves behind, of all nodes and edges, or of a level's.
+
+    Attributes:
+        gates: ``(N, 3H)`` activations of i, o and u (folded).
+        c: ``(N, H)`` cells.
+        own: ``(I, (1 or 2) H)`` what inner nodes add to their children's forget gates; queries.
+        h_sum: ``(I, H)`` (weighted) sum of the children's states.
+        h_child, c_child: ``(E, H)`` the children's states and cells.
+        child: ``(E, (1 or 2) H)`` activations of the forget gates; keys.
+    """
+
+    gates: Tensor
+    c: Tensor
+    own: Tensor
+    h_sum: Tensor
+    h_child: Tensor
+    c_child: Tensor
+    child: Tensor
+
+    def at(self, level: Level, n_leaves: int) -> "_Room":
+        """The rows of a level and of its children."""
+        inner = slice(level.nodes.start - n_leaves, level.nodes.stop - n_leaves)
+        return _Room(
+            *(of_nodes[level.nodes] for of_nodes in self[:2]),
+            *(of_inner[inner] for of_inner in self[2:4]),
+            *(of_edges[level.edges] for of_edges in self[4:]),
+        )
 
 
-def _sum_by_parent(values: Tensor, parent: Tensor, size: int) -> Tensor:
-    """Sum ``(K, ...)`` over equal parents into ``(size, ...)``."""
-    return values.new_zeros(size, *values.shape[1:]).index_add(0, parent, values)
+class _ChildSum(torch.autograd.Function):
+    """The cell over a batch of trees; all tensors are of the one type in which products are made.
+
+    ``w_word ((4 or 5) H, X)`` makes i, o, u (folded), f and with attention the query of a word;
+    ``w_sum (3H, H)`` what the sum of the children's states adds to i, o, u (folded);
+    ``w_child ((1 or 2) H, H)`` what a child's state adds to its forget gate, and its key.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        trees: TreeBatch,
+        inputs: Tensor,
+        w_word: Tensor,
+        b_word: Tensor,
+        w_sum: Tensor,
+        w_child: Tensor,
+        b_child: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        size, n_leaves = w_sum.shape[1], trees.n_leaves
+        x = inputs.index_select(0, trees.words)
+        h, c = x.new_empty(len(trees), size), x.new_zeros(len(trees), size, dtype=steps.working_dtype(x.dtype))
+        room = _Room(
+            gates=torch.addmm(b_word[: 3 * size], x, w_word[: 3 * size].T),
+            c=c,
+            own=torch.addmm(b_word[3 * size :], x[n_leaves:], w_word[3 * size :].T),
+            h_sum=torch.zeros_like(c[n_leaves:]),
+            h_child=h.new_empty(trees.n_edges, size),
+            c_child=c.new_empty(trees.n_edges, size),
+            child=x.new_empty(trees.n_edges, len(w_child)),
+        )
+        attention = []
+        steps.open_gates(room.gates[:n_leaves], c[:n_leaves], h[:n_leaves])
+        for level in trees.upper_levels():
+            at, weight = room.at(level, n_leaves), None
+            torch.index_select(h, 0, trees.children[level.edges], out=at.h_child)
+            torch.index_select(c, 0, trees.children[level.edges], out=at.c_child)
+            torch.addmm(b_child, at.h_child, w_child.T, out=at.child)
+            forget, key = at.child[:, :size], at.child[:, size:]
+            own_forget, query = at.own[:, :size], at.own[:, size:]
+            if len(w_child) > size:
+                attention.append(steps.attend(level.siblings, query, key, _parents(trees, level)))
+                weight = attention[-1].weight
+            steps.sum_children(level.siblings, forget, own_forget, at.h_child, at.c_child, weight, at.h_sum, at.c)
+            at.gates.addmm_(at.h_sum.to(x.dtype), w_sum.T)
+            steps.open_gates(at.gates, at.c, h[level.nodes])
+        ctx.trees, ctx.attention = trees, attention
+        ctx.save_for_backward(x, w_word, w_sum, w_child, *room)
+        ctx.set_materialize_grads(False)
+        weights = None
+        if len(w_child) > size:
+            weights = torch.cat([level.weight for level in attention] or [c.new_empty(0)])
+        return h, h.index_select(0, trees.roots), weights
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_h: Tensor | None, d_roots: Tensor | None, d_weights: Tensor | None) -> Any:
+        x, w_word, w_sum, w_child, *saved = ctx.saved_tensors
+        trees, room, size, n_leaves = ctx.trees, _Room(*saved), w_sum.shape[1], ctx.trees.n_leaves
+        above = steps.Gradients.of_results(trees, x, room.c, d_h, d_roots)
+        d_gates, d_own, d_child = _gradients(ctx, room, above, w_sum, w_child, d_h, d_weights)
+        d_own = d_own.to(x.dtype)
+        d_x = torch.mm(d_gates, w_word[: 3 * size])
+        d_x[n_leaves:].addmm_(d_own, w_word[3 * size :])
+        return (
+            None,
+            d_x.index_select(0, trees.places),
+            torch.cat([d_gates.T @ x, d_own.T @ x[n_leaves:]]),
+            torch.cat([d_gates.sum(0), d_own.sum(0)]),
+            d_gates[n_leaves:].T @ room.h_sum.to(x.dtype),
+            d_child.T @ room.h_child,
+            d_child.sum(0),
+        )
 
 
-def _attention(query: Tensor, key: Tensor, parent: Tensor) -> Tensor:
-    """Softmax over siblings ``(K,)`` of the cosine between a parent's query and a child's key."""
-    q_norm = (query.square().sum(dim=1) + EPSILON).sqrt()
-    k_norm = (key.square().sum(dim=1) + EPSILON).sqrt()
-    cosine = (query[parent] * key).sum(dim=1) / (q_norm[parent] * k_norm)
-    # A cosine is at most 1, so its exponential needs no shift.
-    weight = cosine.exp()
-    return weight / _sum_by_parent(weight, parent, len(query))[parent]
+def _gradients(
+    ctx: Any,
+    room: _Room,
+    above: steps.Gradients,
+    w_sum: Tensor,
+    w_child: Tensor,
+    d_h: Tensor | None,
+    d_weights: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """From the roots to the leaves: gradients by the sums before the gates, by ``own`` and by ``child``."""
+    trees, size, n_leaves = ctx.trees, w_sum.shape[1], ctx.trees.n_leaves
+    d_gates, d_c = torch.empty_like(room.gates), torch.empty_like(room.c)
+    d_own, d_child = torch.zeros_like(room.own, dtype=d_c.dtype), torch.empty_like(room.child)
+    gradients = room._replace(gates=d_gates, c=d_c, own=d_own, child=d_child)
+    for number, level in reversed(list(enumerate(trees.upper_levels()))):
+        at, d, weight = room.at(level, n_leaves), gradients.at(level, n_leaves), None
+        steps.close_gates(at.gates, at.c, above, trees.slot[level.nodes], d.gates, d.c)
+        d_h_sum = torch.mm(d.gates, w_sum)
+        if ctx.attention:
+            attention = ctx.attention[number]
+            weight = attention.weight
+            d_weight = torch.zeros_like(weight) if d_weights is None else d_weights[level.edges]
+            steps.attend_backward(
+                level.siblings,
+                at.own[:, size:],
+                at.child[:, size:],
+                _parents(trees, level),
+                attention,
+                at.h_child,
+                d_h_sum,
+                d_weight,
+                d.child[:, size:],
+                d.own[:, size:],
+            )
+        below = steps.Gradients(above.h[level.edges], above.c[level.edges])
+        d_forget = d.child[:, :size], d.own[:, :size]
+        steps.spread_to_children(level.siblings, at.child[:, :size], at.c_child, weight, d_h_sum, d.c, below, *d_forget)
+        below.h.addmm_(d.child, w_child)
+        if d_h is not None:
+            below.h.add_(d_h.index_select(0, trees.children[level.edges]))
+    leaves = slice(0, n_leaves)
+    steps.close_gates(room.gates[leaves], room.c[leaves], above, trees.slot[leaves], d_gates[leaves], d_c[leaves])
+    return d_gates, d_own, d_child
+
+
+def _parents(trees: TreeBatch, level: Level) -> Tensor:
+    """``(K,)`` parent of each child of a level, numbered within the level."""
+    return trees.parent[trees.children[level.edges]] - level.nodes.start

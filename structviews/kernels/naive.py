@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from structviews.kernels.child_sum import EPSILON, ChildSumCell
+from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
+from structviews.kernels.steps import EPSILON
 from structviews.trees import TreeBatch
 
 if TYPE_CHECKING:
@@ -18,21 +19,22 @@ if TYPE_CHECKING:
 State = tuple[Tensor, Tensor]
 
 
-def run(cell: "Cell", inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor | None]:
-    """States ``(N, H)`` in sorted order, and attention ``(E,)`` in the order of the edges, or None."""
-    own_order = trees.order.tolist()
+def run(cell: "Cell", inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+    """States ``(N, H)`` in sorted order, those of the roots ``(B, H)``, and attention ``(E,)`` or None.
+
+    Attention is in the order of ``TreeBatch.children``.
+    """
+    words = trees.words.tolist()
     children = _children(trees)
-    leaves = sorted((node for node in range(len(children)) if not children[node]), key=own_order.__getitem__)
-    word_of_leaf = {leaf: word for word, leaf in enumerate(leaves)}
     states: dict[int, State] = {}
     weights: dict[int, Tensor] = {}
 
     def visit(node: int) -> State:
         below = [visit(child) for child in children[node]]
         if isinstance(cell, BinaryCell):
-            states[node] = binary_node(cell, below) if below else binary_leaf(cell, inputs[word_of_leaf[node]])
+            states[node] = binary_node(cell, below) if below else binary_leaf(cell, inputs[words[node]])
         else:
-            states[node], alpha = child_sum_node(cell, inputs[own_order[node]], below)
+            states[node], alpha = child_sum_node(cell, inputs[words[node]], below)
             weights.update(zip(children[node], alpha, strict=True))
         return states[node]
 
@@ -40,23 +42,16 @@ def run(cell: "Cell", inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor 
         visit(root)
     hidden = torch.stack([states[node][0] for node in range(len(children))])
     if not (isinstance(cell, ChildSumCell) and cell.attention):
-        return hidden, None
-    edges = [node for level in trees.slices for start, end in level for node in range(start, end)]
-    return hidden, torch.stack([weights[node] for node in edges]) if edges else inputs.new_zeros(0)
+        return hidden, hidden[trees.roots], None
+    attention = [weights[node] for node in trees.children.tolist()]
+    return hidden, hidden[trees.roots], torch.stack(attention) if attention else inputs.new_zeros(0)
 
 
 def _children(trees: TreeBatch) -> list[list[int]]:
     """The children of each node; of a binary one, the left child first."""
     children: list[list[int]] = [[] for _ in trees.parent]
-    for node, parent in enumerate(trees.parent.tolist()):
-        if parent >= 0:
-            children[parent].append(node)
-    if trees.left is not None and trees.right is not None:
-        for level, (start, end) in enumerate(zip(trees.levels[1:], trees.levels[2:], strict=False), 1):
-            below = [node for a, b in trees.slices[level] for node in range(a, b)]
-            for node in range(start, end):
-                row = node - trees.n_leaves
-                children[node] = [below[trees.left[row]], below[trees.right[row]]]
+    for child in trees.children.tolist():
+        children[trees.parent[child]].append(child)
     return children
 
 

@@ -4,11 +4,14 @@ Shapes: N nodes, n leaves, H hidden size, X input size. Letters as in Tai et al.
 with separate forget matrices for each pair of children.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from structviews.initialisation import xavier
-from structviews.kernels.pieces import Pieces
+from structviews.kernels import steps
 from structviews.trees import TreeBatch
 
 
@@ -30,29 +33,81 @@ class BinaryCell(nn.Module):
         xavier(self, {"input.weight": 3, "recurrent.weight": 5})
 
 
-def run(cell: BinaryCell, inputs: Tensor, trees: TreeBatch) -> Tensor:
-    """States ``(N, H)`` in sorted order; ``inputs (n, X)`` are word vectors in text order."""
-    iou = cell.input(inputs).to(inputs.dtype) + cell.bias
-    i, o, u = iou[_leaf_words(trees)].chunk(3, dim=1)
-    c = torch.sigmoid(i) * torch.tanh(u)
-    pieces = Pieces(torch.sigmoid(o) * torch.tanh(c), c, trees)
-    all_left, all_right = trees.sides()
-    bias = torch.cat([cell.bias, cell.bias_forget, cell.bias_forget])
-    for start, end, slices, _ in trees.upper_levels():
-        rows = slice(start - trees.n_leaves, end - trees.n_leaves)
-        left, right = all_left[rows], all_right[rows]
-        h, c = pieces.children(slices)
-        gates = cell.recurrent(torch.cat([h[left], h[right]], dim=1)).to(inputs.dtype) + bias
-        i, o, u, f_left, f_right = gates.chunk(5, dim=1)
-        c = torch.sigmoid(i) * torch.tanh(u) + torch.sigmoid(f_left) * c[left] + torch.sigmoid(f_right) * c[right]
-        pieces.add(start, torch.sigmoid(o) * torch.tanh(c), c)
-    return pieces.states()
+def run(cell: BinaryCell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor]:
+    """States ``(N, H)`` in sorted order, and those of the roots ``(B, H)``.
+
+    ``inputs (n, X)`` are word vectors in text order.
+
+    Raises:
+        ValueError: if the trees are not binary.
+    """
+    if not trees.binary:
+        raise ValueError("these trees are not binary: constituency_trees makes such")
+    weights = (
+        steps.folded(cell.input.weight, cell.hidden),
+        steps.folded(cell.bias, cell.hidden),
+        steps.folded(cell.recurrent.weight, cell.hidden),
+        torch.cat([steps.folded(cell.bias, cell.hidden), cell.bias_forget, cell.bias_forget]),
+    )
+    dtype = steps.product_dtype(inputs)
+    with torch.autocast(inputs.device.type, enabled=False):
+        states, roots = _Binary.apply(trees, inputs.to(dtype), *(weight.to(dtype) for weight in weights))
+    return states, roots.to(inputs.dtype)
 
 
-def _leaf_words(trees: TreeBatch) -> Tensor:
-    """Word number, in text order, of each leaf of the sorted order."""
-    leaves = trees.order[: trees.n_leaves]
-    words = torch.empty_like(leaves)
-    # Leaves are numbered in text order, with internal nodes in between.
-    words[leaves.argsort()] = torch.arange(len(leaves), device=leaves.device)
-    return words
+class _Binary(torch.autograd.Function):
+    """The cell over a batch of trees; all tensors are of the one type in which products are made.
+
+    ``w_word (3H, X)`` makes i, o, u of a leaf, ``w_pair (5H, 2H)`` i, o, u, f_l and f_r of the states
+    of both children, side by side; u is folded in both.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, trees: TreeBatch, inputs: Tensor, w_word: Tensor, b_word: Tensor, w_pair: Tensor, b_pair: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        size, n_leaves, dtype = w_pair.shape[1] // 2, trees.n_leaves, steps.working_dtype(inputs.dtype)
+        x = inputs.index_select(0, trees.words)
+        leaf_gates = torch.addmm(b_word, x, w_word.T)
+        h, c = x.new_empty(len(trees), size), x.new_zeros(len(trees), size, dtype=dtype)
+        h_pair, c_pair = x.new_empty(len(trees) - n_leaves, 2, size), c.new_empty(len(trees) - n_leaves, 2, size)
+        gates = x.new_empty(len(trees) - n_leaves, 5 * size)
+        steps.open_gates(leaf_gates, c[:n_leaves], h[:n_leaves])
+        for nodes, edges, _ in trees.upper_levels():
+            inner = slice(nodes.start - n_leaves, nodes.stop - n_leaves)
+            torch.index_select(h, 0, trees.children[edges], out=h_pair[inner].view(-1, size))
+            torch.index_select(c, 0, trees.children[edges], out=c_pair[inner].view(-1, size))
+            torch.addmm(b_pair, h_pair[inner].flatten(1), w_pair.T, out=gates[inner])
+            steps.open_gates(gates[inner], c[nodes], h[nodes], c_pair[inner])
+        ctx.trees = trees
+        ctx.save_for_backward(x, w_word, w_pair, leaf_gates, gates, c, h_pair, c_pair)
+        ctx.set_materialize_grads(False)
+        return h, h.index_select(0, trees.roots)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_h: Tensor | None, d_roots: Tensor | None) -> Any:
+        x, w_word, w_pair, leaf_gates, gates, c, h_pair, c_pair = ctx.saved_tensors
+        trees, size, n_leaves = ctx.trees, w_pair.shape[1] // 2, ctx.trees.n_leaves
+        above = steps.Gradients.of_results(trees, x, c, d_h, d_roots)
+        d_gates, d_leaf_gates = torch.empty_like(gates), torch.empty_like(leaf_gates)
+        for nodes, edges, _ in reversed(list(trees.upper_levels())):
+            inner = slice(nodes.start - n_leaves, nodes.stop - n_leaves)
+            d_pair = above.c[edges].view(-1, 2, size)
+            d_c = torch.empty_like(c[nodes])
+            steps.close_gates(
+                gates[inner], c[nodes], above, trees.slot[nodes], d_gates[inner], d_c, c_pair[inner], d_pair
+            )
+            torch.mm(d_gates[inner], w_pair, out=above.h[edges].view(-1, 2 * size))
+            if d_h is not None:
+                above.h[edges].add_(d_h.index_select(0, trees.children[edges]))
+        leaves = slice(0, n_leaves)
+        steps.close_gates(leaf_gates, c[leaves], above, trees.slot[leaves], d_leaf_gates, torch.empty_like(c[leaves]))
+        return (
+            None,
+            torch.mm(d_leaf_gates, w_word).index_select(0, trees.places),
+            d_leaf_gates.T @ x,
+            d_leaf_gates.sum(0),
+            d_gates.T @ h_pair.flatten(1),
+            d_gates.sum(0),
+        )

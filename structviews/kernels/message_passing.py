@@ -1,0 +1,158 @@
+"""The cells by message passing in DGL, for those who build on it, and as the peer of our benchmarks.
+
+A batch of trees is one graph with an edge from each child to its parent. Input products are made
+for all nodes at once, and DGL passes messages level by level, as ``dgl.prop_nodes_topo`` does;
+leaves, which hear from nobody, are left out of that.
+
+Letters as in Tai et al. 2015, shapes: N nodes, E edges, H hidden size; on one level K children.
+"""
+
+import os
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
+from torch import Tensor
+
+from structviews.errors import InputError
+from structviews.kernels.child_sum import ChildSumCell
+from structviews.kernels.nary import BinaryCell
+from structviews.kernels.steps import EPSILON
+from structviews.trees import TreeBatch
+
+if TYPE_CHECKING:
+    from structviews.kernels import Cell
+
+
+def load() -> Any:
+    """The package ``dgl``.
+
+    Raises:
+        InputError: if it is missing, or does not work with this PyTorch.
+    """
+    # DGL asks which framework it is for and, left without an answer, writes one into the user's home.
+    os.environ.setdefault("DGLBACKEND", "pytorch")
+    try:
+        import dgl  # noqa: PLC0415 - an extra, loaded when it is used
+    except (ImportError, OSError) as error:
+        raise InputError(f"tree backend 'dgl': DGL cannot be loaded ({error}): pip install structviews[dgl]") from None
+    return dgl
+
+
+def require(device: torch.device) -> None:
+    """Refuse a machine without DGL, or whose DGL cannot use the device.
+
+    Raises:
+        InputError: with the remedy.
+    """
+    dgl = load()
+    try:
+        dgl.graph(([], []), num_nodes=1, device=device)
+    except dgl.DGLError as error:
+        reason = str(error).splitlines()[-1]
+        raise InputError(
+            f"tree backend 'dgl': DGL cannot use {device} ({reason}): install its build for {device.type}, "
+            "or take the backend 'level'"
+        ) from None
+
+
+def run(cell: "Cell", inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+    """States ``(N, H)`` in sorted order, those of the roots ``(B, H)``, and attention ``(E,)`` or None.
+
+    Attention is in the order of ``TreeBatch.children``.
+
+    Raises:
+        InputError: if DGL is missing.
+    """
+    attention = None
+    graph = load().graph((trees.children, trees.parent[trees.children]), num_nodes=len(trees))
+    if isinstance(cell, BinaryCell):
+        _binary(cell, inputs, trees, graph)
+    else:
+        attention = _child_sum(cell, inputs, trees, graph)
+    states = graph.ndata["h"]
+    return states, states[trees.roots], attention
+
+
+def _child_sum(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch, graph: Any) -> Tensor | None:
+    """Give the graph its states; return the attention."""
+    # Forget gates open in the messages, and sums over children are left to DGL's own kernel: faster
+    # than mailboxes, which DGL makes anew for every number of children on every level.
+    dgl = load()
+    x = inputs[trees.words]
+    inner = x[trees.n_leaves :]
+    graph.ndata["iou"] = cell.input(x).to(x.dtype)
+    graph.ndata["forget"] = _below_leaves(cell.input_forget(inner).to(x.dtype), trees)
+    graph.ndata["h"], graph.ndata["c"] = _gates(graph.ndata["iou"])  # which is right for leaves
+    if cell.attention:
+        graph.ndata["query"] = _below_leaves(cell.query(inner).to(x.dtype), trees)
+        graph.edata["number"] = torch.arange(trees.n_edges, device=x.device)
+    cosines, numbers = [x.new_zeros(0)], [trees.order[:0]]
+
+    def message(edges: Any) -> dict[str, Tensor]:
+        h, c = edges.src["h"], edges.src["c"]
+        f = torch.sigmoid(edges.dst["forget"] + cell.recurrent_forget(h))
+        if not cell.attention:
+            return {"sums": torch.cat([h, f * c], dim=1)}
+        cosine = _cosine(edges.dst["query"], cell.key(h).to(x.dtype))
+        cosines.append(cosine)
+        numbers.append(edges.data["number"])
+        # A cosine is at most 1, so its exponential needs no shift.
+        weight = cosine.exp()[:, None]
+        return {"sums": torch.cat([weight * h, f * c, weight], dim=1)}
+
+    def update(nodes: Any) -> dict[str, Tensor]:
+        h, c, total = nodes.data["sums"].tensor_split([cell.hidden, 2 * cell.hidden], dim=1)
+        if cell.attention:
+            h = h / total
+        h, c = _gates(nodes.data["iou"] + cell.recurrent(h), c)
+        return {"h": h, "c": c}
+
+    graph.prop_nodes(_levels(trees), message, dgl.function.sum("sums", "sums"), update)
+    if not cell.attention:
+        return None
+    by_edge = torch.cat(cosines)[torch.cat(numbers).argsort()]
+    return dgl.ops.edge_softmax(graph, by_edge[:, None])[:, 0]
+
+
+def _binary(cell: BinaryCell, inputs: Tensor, trees: TreeBatch, graph: Any) -> None:
+    """Give the graph its states."""
+    h, c = _gates(cell.input(inputs[trees.words]) + cell.bias)
+    graph.ndata["h"], graph.ndata["c"] = (F.pad(leaves, (0, 0, 0, len(trees) - len(leaves))) for leaves in (h, c))
+    bias = torch.cat([cell.bias, cell.bias_forget, cell.bias_forget])
+
+    def message(edges: Any) -> dict[str, Tensor]:
+        return {"h": edges.src["h"], "c": edges.src["c"]}
+
+    def reduce(nodes: Any) -> dict[str, Tensor]:
+        # A mailbox (M, 2, H) is in the order of the edges: the left child first.
+        gates = cell.recurrent(nodes.mailbox["h"].flatten(1)) + bias
+        iou, forget = gates.tensor_split([3 * cell.hidden], dim=1)
+        f = torch.sigmoid(forget).view_as(nodes.mailbox["c"])
+        h, c = _gates(iou, (f * nodes.mailbox["c"]).sum(dim=1))
+        return {"h": h, "c": c}
+
+    graph.prop_nodes(_levels(trees), message, reduce)
+
+
+def _levels(trees: TreeBatch) -> list[Tensor]:
+    """The nodes of each level above the leaves."""
+    return [torch.arange(start, end, device=trees.order.device) for start, end in pairwise(trees.levels[1:])]
+
+
+def _below_leaves(values: Tensor, trees: TreeBatch) -> Tensor:
+    """Rows ``(N - leaves, H)`` of inner nodes, behind zeros for the leaves."""
+    return F.pad(values, (0, 0, trees.n_leaves, 0))
+
+
+def _gates(iou: Tensor, c_sum: Tensor | float = 0.0) -> tuple[Tensor, Tensor]:
+    i, o, u = iou.chunk(3, dim=1)
+    c = torch.sigmoid(i) * torch.tanh(u) + c_sum
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def _cosine(query: Tensor, key: Tensor) -> Tensor:
+    """Cosine ``(K,)`` of the rows of ``(K, H)``."""
+    norms = (query.square().sum(dim=1) + EPSILON).sqrt() * (key.square().sum(dim=1) + EPSILON).sqrt()
+    return (query * key).sum(dim=1) / norms
