@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import chain, pairwise
+from itertools import chain
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -16,10 +16,11 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from structviews.cache import ParsedCorpus
+from structviews.cache import OPEN_SHARDS, ParsedCorpus
+from structviews.device import send
 from structviews.sentence import ParsedSentence
 from structviews.trees import TreeBatch, constituency_trees, dependency_trees
-from structviews.vocabulary import Vocabulary
+from structviews.vocabulary import Vocabulary, WordIds
 
 Array = np.ndarray
 T = TypeVar("T")
@@ -29,7 +30,6 @@ COLUMNS = {
     "dependency": ("heads", "dep_height"),
     "constituency": ("left", "right", "const_height"),
 }
-OPEN_SHARDS = 16
 
 
 class Packing(NamedTuple):
@@ -51,14 +51,14 @@ class Batch:
     """Sentences as integers and structure.
 
     Attributes:
-        ids: ``(n,)`` word ids for each vocabulary, by its channel's name.
+        ids: the words as ids in each vocabulary, by its channel's name.
         lengths: ``(B,)`` words of each sentence, on the CPU.
         document: ``(B,)`` document of each sentence.
         position: ``(B,)`` index of each sentence in its document.
         dependency, constituency: the trees, where a view needs them.
     """
 
-    ids: dict[str, Tensor]
+    ids: dict[str, WordIds]
     lengths: Array
     document: Tensor
     position: Tensor
@@ -72,7 +72,7 @@ class Batch:
     @cached_property
     def offsets(self) -> Tensor:
         """``(B + 1,)`` where each sentence begins among the words, and the end."""
-        return _tensor(np.concatenate([[0], np.cumsum(self.lengths)])).to(self.device, non_blocking=True)
+        return send(_tensor(np.concatenate([[0], np.cumsum(self.lengths)])), self.device)
 
     @cached_property
     def packing(self) -> Packing:
@@ -86,8 +86,7 @@ class Batch:
         order = starts[by_length][row] + step
         place = np.empty_like(by_length)
         place[by_length] = np.arange(len(by_length))
-        on_device = [_tensor(a).to(self.device, non_blocking=True) for a in (order, place)]
-        return Packing(on_device[0], _tensor(sizes), on_device[1])
+        return Packing(send(_tensor(order), self.device), _tensor(sizes), send(_tensor(place), self.device))
 
     @property
     def dependency_trees(self) -> TreeBatch:
@@ -114,9 +113,9 @@ class Batch:
             return self
         return replace(
             self,
-            ids={name: ids.to(device, non_blocking=True) for name, ids in self.ids.items()},
-            document=self.document.to(device, non_blocking=True),
-            position=self.position.to(device, non_blocking=True),
+            ids={name: ids.to(device) for name, ids in self.ids.items()},
+            document=send(self.document, device),
+            position=send(self.position, device),
             dependency=self.dependency.to(device) if self.dependency else None,
             constituency=self.constituency.to(device) if self.constituency else None,
             device=device,
@@ -135,23 +134,43 @@ class Ragged(NamedTuple):
     values: Array
     offsets: Array
 
-    def take(self, rows: Array) -> tuple[Array, Array]:
-        """The values of some rows, end to end, and each row's length."""
-        starts = self.offsets[rows].astype(np.int64)
-        lengths = self.offsets[rows + 1] - starts
-        first = np.cumsum(lengths) - lengths
-        return self.values[np.repeat(starts - first, lengths) + np.arange(lengths.sum())], lengths
+    def rows(self, start: int, stop: int) -> Array:
+        """The values of consecutive rows; no copy."""
+        return self.values[self.offsets[start] : self.offsets[stop]]
+
+    def lengths(self, start: int, stop: int) -> Array:
+        """The lengths of consecutive rows."""
+        return np.diff(self.offsets[start : stop + 1])
 
 
 class Shard(NamedTuple):
-    """One shard's columns as numpy arrays on the memory map, and ids for its words."""
+    """One shard's columns as numpy arrays on the memory map, and ids for its words.
 
+    Attributes:
+        document, position: ``(rows,)`` each.
+        columns: those that are lists.
+        ids: for each channel the ids of the shard's own dictionary.
+    """
+
+    document: Array
+    position: Array
     columns: dict[str, Ragged]
     ids: dict[str, Array]
 
 
+class Run(NamedTuple):
+    """Consecutive sentences of one shard."""
+
+    shard: Shard
+    start: int
+    stop: int
+
+
 class CorpusReader:
     """Batches from a parsed corpus.
+
+    It keeps the last few shards' memory maps open and nothing for each sentence, so a corpus may
+    be larger than memory.
 
     Args:
         corpus: the corpus.
@@ -170,52 +189,68 @@ class CorpusReader:
             corpus.require("constituency")
         self.corpus = corpus
         self.vocabularies = vocabularies
-        tables = [corpus.shard(i) for i in range(corpus.n_shards)]
-        self.document = np.concatenate([t["document"].to_numpy() for t in tables])
-        self.position = np.concatenate([t["position"].to_numpy() for t in tables])
         self._starts = np.concatenate([[0], np.cumsum(corpus.shard_rows)])
         self._shard = lru_cache(OPEN_SHARDS)(self._load_shard)
 
     def __len__(self) -> int:
-        return len(self.document)
+        return int(self._starts[-1])
+
+    def documents(self) -> Array:
+        """The document ``(sentences,)``, int32, of every sentence of the corpus."""
+        tables = (self.corpus.shard(i) for i in range(self.corpus.n_shards))
+        return np.concatenate([table["document"].to_numpy() for table in tables])
 
     def batch(self, rows: Array) -> Batch:
-        """The batch of some sentences, given by ascending index in the corpus."""
-        bounds = np.searchsorted(rows, self._starts)
-        parts = [(self._shard(i), rows[a:b] - self._starts[i]) for i, (a, b) in enumerate(pairwise(bounds)) if b > a]
+        """The batch of some sentences, given by ascending index in the corpus.
 
-        def gather(column: str) -> tuple[Array, Array]:
-            taken = [shard.columns[column].take(local) for shard, local in parts]
-            return np.concatenate([v for v, _ in taken]), np.concatenate([n for _, n in taken])
+        Consecutive sentences are copied as a block, so a batch of many neighbours is made fast.
+        """
+        runs = list(self._runs(rows))
 
-        words = [shard.columns["tokens"].take(local) for shard, local in parts]
-        lengths = np.concatenate([n for _, n in words])
+        def joined(column: str) -> Array:
+            return np.concatenate([shard.columns[column].rows(start, stop) for shard, start, stop in runs])
+
+        words = [shard.columns["tokens"].rows(start, stop) for shard, start, stop in runs]
         ids = {
-            name: np.concatenate([shard.ids[name][w] for (shard, _), (w, _) in zip(parts, words, strict=True)])
+            name: np.concatenate([run.shard.ids[name][w] for run, w in zip(runs, words, strict=True)])
             for name in self.vocabularies
         }
-        columns = {c: gather(c)[0] for kind in self.needs - {"tokens"} for c in COLUMNS[kind]}
-        return _batch(ids, lengths, self.document[rows], self.position[rows], columns)
+        return _batch(
+            {name: WordIds.of(found, len(self.vocabularies[name])) for name, found in ids.items()},
+            np.concatenate([shard.columns["tokens"].lengths(start, stop) for shard, start, stop in runs]),
+            np.concatenate([shard.document[start:stop] for shard, start, stop in runs]),
+            np.concatenate([shard.position[start:stop] for shard, start, stop in runs]),
+            {column: joined(column) for kind in self.needs - {"tokens"} for column in COLUMNS[kind]},
+        )
+
+    def _runs(self, rows: Array) -> Iterator[Run]:
+        """The rows as runs of neighbours within a shard."""
+        shards = np.searchsorted(self._starts, rows, side="right") - 1
+        firsts = np.flatnonzero((np.diff(rows, prepend=-2) != 1) | (np.diff(shards, prepend=-1) != 0))
+        numbers = shards[firsts]
+        starts = rows[firsts] - self._starts[numbers]
+        stops = starts + np.diff(firsts, append=len(rows))
+        for number, start, stop in zip(numbers.tolist(), starts.tolist(), stops.tolist(), strict=True):
+            yield Run(self._shard(number), start, stop)
 
     def _load_shard(self, number: int) -> Shard:
         table = self.corpus.shard(number)
         columns, ids = {}, {}
         for name in (c for kind in self.needs for c in COLUMNS[kind]):
-            lists = table[name].combine_chunks()
-            lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
+            lists = table[name].chunk(0)  # the only one; combining chunks would copy
             values = lists.values
             if name == "tokens":
                 ids = {channel: v.ids(values.dictionary) for channel, v in self.vocabularies.items()}
                 values = values.indices
             columns[name] = Ragged(values.to_numpy(), lists.offsets.to_numpy())
-        return Shard(columns, ids)
+        return Shard(table["document"].to_numpy(), table["position"].to_numpy(), columns, ids)
 
 
 def collate(sentences: Sequence[ParsedSentence], vocabularies: dict[str, Vocabulary], needs: Iterable[str]) -> Batch:
     """A batch of sentences in memory, each its own document."""
     lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
     words = pa.array(list(chain.from_iterable(s.tokens for s in sentences)), pa.string())
-    ids = {name: vocabulary.ids(words) for name, vocabulary in vocabularies.items()}
+    ids = {name: WordIds.of(vocabulary.ids(words), len(vocabulary)) for name, vocabulary in vocabularies.items()}
     make: dict[str, Callable[[ParsedSentence], Sequence[int]]] = {
         "heads": lambda s: s.heads,
         "dep_height": lambda s: s.dependency_heights,
@@ -231,7 +266,9 @@ def collate(sentences: Sequence[ParsedSentence], vocabularies: dict[str, Vocabul
     return _batch(ids, lengths, np.arange(len(sentences)), np.zeros(len(sentences)), columns)
 
 
-def _batch(ids: dict[str, Array], lengths: Array, document: Array, position: Array, columns: dict[str, Array]) -> Batch:
+def _batch(
+    ids: dict[str, WordIds], lengths: Array, document: Array, position: Array, columns: dict[str, Array]
+) -> Batch:
     lengths = lengths.astype(np.int64)
     dependency = constituency = None
     if "heads" in columns:
@@ -239,7 +276,7 @@ def _batch(ids: dict[str, Array], lengths: Array, document: Array, position: Arr
     if "left" in columns:
         constituency = constituency_trees(columns["left"], columns["right"], columns["const_height"], lengths)
     return Batch(
-        ids={name: _tensor(values) for name, values in ids.items()},
+        ids=ids,
         lengths=lengths,
         document=_tensor(document.astype(np.int64)),
         position=_tensor(position.astype(np.int64)),
@@ -262,12 +299,13 @@ def held_out(documents: Array, seed: int, fraction: float) -> Array:
     Returns:
         ``(n,)`` bool.
     """
-    unique, inverse = np.unique(documents, return_inverse=True)
-    hashes = _mix(unique.astype(np.uint64) + _mix(np.array([seed], dtype=np.uint64)))
+    # A document's sentences stand together, and documents are few where sentences are many.
+    firsts = np.flatnonzero(np.diff(documents, prepend=-1))
+    hashes = _mix(documents[firsts].astype(np.uint64) + _mix(np.array([seed], dtype=np.uint64)))
     chosen = hashes < np.uint64(min(int(fraction * 2**64), 2**64 - 1))
-    if fraction > 0 and len(unique) > 1 and not chosen.any():
-        chosen[hashes.argmin()] = True
-    return chosen[inverse]
+    if fraction > 0 and not chosen.any() and (hashes != hashes[:1]).any():
+        chosen = hashes == hashes.min()
+    return np.repeat(chosen, np.diff(firsts, append=len(documents)))
 
 
 def _mix(x: Array) -> Array:
@@ -279,8 +317,8 @@ def _mix(x: Array) -> Array:
         return x ^ (x >> np.uint64(31))
 
 
-def epoch_batches(rows: Array, size: int, seed: int, epoch: int) -> list[Array]:
-    """An epoch's batches: consecutive sentences, boundaries moved by a random offset, shuffled.
+def epoch_batches(rows: Array, size: int, seed: int, epoch: int) -> Iterator[Array]:
+    """The rows of an epoch's batches: consecutive sentences, boundaries moved by a random offset, shuffled.
 
     The sentences of a batch keep their order, since they are one another's contexts; the first
     sentences, before the offset, are a batch of their own with those left over at the end.
@@ -291,14 +329,13 @@ def epoch_batches(rows: Array, size: int, seed: int, epoch: int) -> list[Array]:
         seed, epoch: decide the offset and the order.
     """
     if len(rows) <= size:
-        return [rows]
+        yield rows
+        return
     rng, offset, n_full = _cut(len(rows), size, seed, epoch)
-    end = offset + n_full * size
-    batches = np.split(rows[offset:end], n_full) if n_full else []
-    rest = np.concatenate([rows[:offset], rows[end:]])
-    if len(rest):
-        batches.append(rest)
-    return [batches[i] for i in rng.permutation(len(batches))]
+    for number in rng.permutation(n_batches(len(rows), size, seed, epoch)):
+        start = offset + number * size
+        whole = number < n_full
+        yield rows[start : start + size] if whole else np.concatenate([rows[:offset], rows[offset + n_full * size :]])
 
 
 def n_batches(n_rows: int, size: int, seed: int, epoch: int) -> int:

@@ -170,6 +170,13 @@ def train_views(
     precision: Annotated[
         str | None, typer.Option(help="auto, fp32 or bf16; auto is bf16 where that is faster.", show_default="auto")
     ] = None,
+    tree_backend: Annotated[
+        str | None,
+        typer.Option(
+            help="What runs the tree encoders: level, dgl (needs structviews\\[dgl]), or naive, which is slow.",
+            show_default="level",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say steps, memory and hours; train nothing.")] = False,
 ) -> None:
     """Train views of a parsed corpus to agree on which sentences are neighbours.
@@ -196,6 +203,7 @@ def train_views(
         "seed": seed,
         "held_out": held_out,
         "precision": precision,
+        "tree_backend": tree_backend,
     }
     if resume:
         given = [name for name, value in flags.items() if value is not None]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
-from structviews import objectives, views
+from structviews import kernels, objectives, views
 from structviews.cache import ParsedCorpus, write_whole
 from structviews.device import PRECISIONS
 from structviews.errors import InputError
@@ -42,6 +42,7 @@ class TrainConfig:
         clip: largest norm of a channel's gradient.
         seed: of everything random.
         precision: ``fp32``, ``bf16``, or ``auto``: bf16 where the machine gains from it.
+        tree_backend: what runs the tree encoders, see ``kernels.run``; their vectors are the same.
         held_out: share of the documents that validation gets.
         validate_every: steps between validations; each epoch's end and the last step have one too.
         log_every: steps between lines of the log.
@@ -65,6 +66,7 @@ class TrainConfig:
     clip: float = 5.0
     seed: int = 1
     precision: str = "auto"
+    tree_backend: str = field(default="level", compare=False)  # how it is computed is not what it is
     held_out: float = 0.05
     validate_every: int = 500
     log_every: int = 10
@@ -81,6 +83,7 @@ class TrainConfig:
             raise InputError(f"unknown objective {self.objective!r}: one of {', '.join(objectives.names())}")
         _one_of("precision", self.precision, PRECISIONS)
         _one_of("self_score", self.self_score, SELF_SCORES)
+        _one_of("tree_backend", self.tree_backend, tuple(kernels.BACKENDS))
         for name in ("context", "hidden", "words_dim", "vocabulary", "epochs", "validate_every", "log_every"):
             _at_least(name, getattr(self, name), 1)
         _at_least("batch_size", self.batch_size, 2)

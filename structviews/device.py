@@ -1,6 +1,7 @@
 """What the machine can do."""
 
 import torch
+from torch import Tensor
 
 from structviews.errors import InputError
 
@@ -10,6 +11,13 @@ PRECISIONS = ("auto", "fp32", "bf16")
 def best_device() -> torch.device:
     """The GPU where there is one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """A CPU tensor on ``device``; to a GPU from pinned memory, so that the copy makes nobody wait."""
+    if device.type == "cuda":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
 
 
 def multiplies_half(device: torch.device) -> bool:

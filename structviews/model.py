@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from structviews import objectives, views
 from structviews.batching import Batch
 from structviews.views import Encoded, View
-from structviews.vocabulary import WordTable
+from structviews.vocabulary import WordIds, WordTable
 
 
 class Channel(nn.Module):
@@ -49,8 +49,8 @@ class Channel(nn.Module):
             WordTable(n_words, view.words_dim, spread) for view, spread in zip(made, spreads, strict=True)
         )
 
-    def encode(self, batch: Batch, ids: Tensor, states: bool = False) -> list[Encoded]:
-        """What each view makes of a batch; ``ids (n,)`` are its words in this channel's vocabulary."""
+    def encode(self, batch: Batch, ids: WordIds, states: bool = False) -> list[Encoded]:
+        """What each view makes of a batch; ``ids`` are its words in this channel's vocabulary."""
         views = cast("list[View]", self.views)
         tables = cast("list[WordTable]", self.words)
         return [view.encode(words, batch, ids, states) for view, words in zip(views, tables, strict=True)]
@@ -68,16 +68,21 @@ class Model(nn.Module):
         return cast("Iterable[tuple[str, Channel]]", self.channels.items())
 
     @property
+    def views(self) -> list[View]:
+        """The views of all channels."""
+        return [view for _, channel in self.each() for view in cast("list[View]", channel.views)]
+
+    @property
     def needs(self) -> frozenset[str]:
         """Structures that some view reads."""
-        return frozenset(view.needs for _, channel in self.each() for view in cast("list[View]", channel.views))
+        return frozenset(view.needs for view in self.views)
 
     def losses(self, batch: Batch, contexts: Tensor) -> tuple[Tensor, dict[str, dict[str, Tensor]], list[list[Tensor]]]:
         """The training loss of a batch.
 
         Args:
             batch: the sentences.
-            contexts: ``(B, B)`` bool, who is whose context.
+            contexts: ``(B, K)`` the sentences that are contexts of each, -1 where there are fewer.
 
         Returns:
             The channels' losses summed, their metrics, and the vectors ``(B, dim)`` of their views.

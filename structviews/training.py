@@ -7,7 +7,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from structviews.checkpoint import load_state, read_progress, save_state, save_w
 from structviews.config import CONFIG, Parsed, TrainConfig, load_run, save_config
 from structviews.device import best_device, half_precision
 from structviews.errors import InputError
+from structviews.kernels import message_passing
 from structviews.model import Channel, Model
-from structviews.objectives import context_mask
+from structviews.objectives import context_indices
+from structviews.optimiser import LazyAdam, clip_gradients
 from structviews.vocabulary import Vocabulary
 
 LOG = "log.jsonl"
@@ -82,18 +85,21 @@ class Training:
         self.config = config
         self.run = Path(config.out)
         self.device = best_device()
+        if config.tree_backend == "dgl":
+            message_passing.require(self.device)
         self.half = half_precision(config.precision, self.device)
         self.corpus = ParsedCorpus.open(config.corpus)
         self.vocabulary = Vocabulary.of_corpus(self.corpus, config.vocabulary)
         torch.manual_seed(config.seed)
         self.model = build_model(config, {CHANNEL: self.vocabulary}).to(self.device)
+        for view in self.model.views:
+            view.tree_backend = config.tree_backend
         self.reader = CorpusReader(self.corpus, {CHANNEL: self.vocabulary}, self.model.needs)
-        chosen = held_out(self.reader.document, config.seed, config.held_out)
-        self.train_rows, self.held_out_rows = np.flatnonzero(~chosen), np.flatnonzero(chosen)
+        chosen = held_out(self.reader.documents(), config.seed, config.held_out)
+        self.train_rows, self.held_out_rows = (np.flatnonzero(rows).astype(np.int32) for rows in (~chosen, chosen))
         if len(self.train_rows) < 2:
             raise InputError(f"{config.corpus}: {len(self.train_rows)} training sentences: parse a larger corpus")
-        # One kernel for all parameters; the same numbers on every run of one machine.
-        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=config.lr, fused=True)
+        self.optimiser = LazyAdam(self.model.parameters(), lr=config.lr)
 
     @property
     def n_steps(self) -> int:
@@ -103,18 +109,17 @@ class Training:
         return min(steps, c.steps) if c.steps else steps
 
     def batches(self, start: Place) -> Iterator[tuple[Place, Batch]]:
-        """The batches from ``start`` on, each with the place of the one after it."""
+        """The batches from ``start`` on, on the device, each with the place of the one after it."""
         c, step = self.config, start.step
         for epoch in range(start.epoch, c.epochs):
-            rows = epoch_batches(self.train_rows, c.batch_size, c.seed, epoch)
-            first = start.batch if epoch == start.epoch else 0
-            for index in range(first, len(rows)):
+            count = n_batches(len(self.train_rows), c.batch_size, c.seed, epoch)
+            batches = enumerate(epoch_batches(self.train_rows, c.batch_size, c.seed, epoch), 1)
+            for done, rows in islice(batches, start.batch if epoch == start.epoch else 0, None):
                 if c.steps and step >= c.steps:
                     return
                 step += 1
-                last = index + 1 == len(rows)
-                place = Place(step, epoch + 1, 0) if last else Place(step, epoch, index + 1)
-                yield place, self.reader.batch(rows[index])
+                place = Place(step, epoch + 1, 0) if done == count else Place(step, epoch, done)
+                yield place, self.reader.batch(rows).to(self.device)
 
     def step(self, batch: Batch) -> tuple[dict[str, dict[str, Tensor]], list[list[Tensor]]]:
         """One step of the optimiser; metrics and vectors of each channel's views."""
@@ -122,7 +127,7 @@ class Training:
         loss, metrics, vectors = self._losses(batch)
         loss.backward()
         for _, channel in self.model.each():
-            torch.nn.utils.clip_grad_norm_(channel.parameters(), self.config.clip, foreach=True)
+            clip_gradients(channel.parameters(), self.config.clip)
         self.optimiser.step()
         self.model.after_step()
         return metrics, vectors
@@ -140,7 +145,7 @@ class Training:
         for start in starts[:: max(1, len(starts) // VALIDATION_BATCHES)]:
             batch = self.reader.batch(self.held_out_rows[start : start + size])
             _, metrics, _ = self._losses(batch)
-            count = int(self._contexts(batch).any(dim=1).sum())
+            count = int((self._contexts(batch) >= 0).any(dim=1).sum())
             anchors += count
             for name, value in flat(metrics).items():
                 totals[name] = totals.get(name, 0.0) + count * float(value)
@@ -152,7 +157,7 @@ class Training:
             return self.model.losses(batch, self._contexts(batch))
 
     def _contexts(self, batch: Batch) -> Tensor:
-        return context_mask(batch.document, batch.position, self.config.context)
+        return context_indices(batch.document, batch.position, self.config.context)
 
 
 def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary]) -> Model:
@@ -249,7 +254,8 @@ def open_run(training: Training) -> Place:
     if (run / CONFIG).is_file():
         there, there_parsed = load_run(run)
         if there != config:
-            name = next(n for n in vars(config) if n != "out" and getattr(config, n) != getattr(there, n))
+            compared = [setting.name for setting in fields(config) if setting.compare]
+            name = next(n for n in compared if getattr(config, n) != getattr(there, n))
             raise InputError(
                 f"{run}: holds a run with {name} = {getattr(there, name)!r}, not {getattr(config, name)!r}: "
                 "give another folder with --out"

@@ -16,6 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from structviews.device import send
+
+from structviews.device import send
+
 Array = np.ndarray
 
 
@@ -27,11 +31,15 @@ class Level(NamedTuple):
         edges: the edges to its children.
         siblings: how many of its nodes have a first child, a second one, ...; falling. Of binary
             trees empty, since their edges are in pairs.
+        counts: the same, as a tensor that ends with 0.
+        parent: ``(K,)`` the parent of each of its K children, numbered within the level.
     """
 
     nodes: slice
     edges: slice
     siblings: list[int]
+    counts: Tensor
+    parent: Tensor
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,9 @@ class TreeBatch:
         slot: ``(N,)`` the edge to each node; E + b for the root of sentence b.
         edges: where the edges below each level start, and the end.
         siblings: for each level, see ``Level``.
+        counts: ``(levels, most children + 1)`` the same, filled up with zeros.
+        parent_row: ``(E,)`` the parent of the node at the lower end of each edge, numbered within
+            its level.
         binary: whether every inner node has a left and a right child.
     """
 
@@ -65,6 +76,8 @@ class TreeBatch:
     slot: Tensor
     edges: list[int]
     siblings: list[list[int]]
+    counts: Tensor
+    parent_row: Tensor
     binary: bool = False
 
     def __len__(self) -> int:
@@ -84,13 +97,13 @@ class TreeBatch:
         for level in range(1, len(self.levels) - 1):
             nodes = slice(self.levels[level], self.levels[level + 1])
             edges = slice(self.edges[level], self.edges[level + 1])
-            yield Level(nodes, edges, self.siblings[level])
+            yield Level(nodes, edges, self.siblings[level], self.counts[level], self.parent_row[edges])
 
     def to(self, device: torch.device | str) -> Self:
         """The batch with its tensors on ``device``; the Python lists stay."""
-        moved: dict[str, Any] = {
-            name: value.to(device, non_blocking=True) for name, value in vars(self).items() if isinstance(value, Tensor)
-        }
+        device = torch.device(device)
+        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        moved: dict[str, Any] = {name: send(value, device) for name, value in tensors.items()}
         return replace(self, **moved)
 
 
@@ -126,6 +139,7 @@ def dependency_trees(heads: Array, heights: Array, lengths: Array) -> TreeBatch:
         places=_tensor(nodes.rank),
         edges=[0, *counts.sum(axis=1).cumsum().tolist()],
         siblings=[[size for size in row if size] for row in counts.tolist()],
+        counts=_tensor(counts),
     )
 
 
@@ -155,6 +169,7 @@ def constituency_trees(left: Array, right: Array, heights: Array, lengths: Array
         places=_tensor(nodes.rank[heights == 0]),
         edges=[0, *(2 * (end - nodes.levels[1]) for end in nodes.levels[1:])],
         siblings=[[] for _ in range(nodes.n_levels)],
+        counts=_tensor(np.zeros((nodes.n_levels, 1), dtype=np.int64)),
         binary=True,
     )
 
@@ -186,6 +201,7 @@ class _Sorted(NamedTuple):
         slot[roots] = len(children) + np.arange(len(roots))
         tensors = {"order": self.order, "rank": self.rank, "roots": roots, "parent": parent}
         tensors |= {"children": children, "slot": slot}
+        tensors["parent_row"] = child_parent - np.array(self.levels)[self.height[child_parent]]
         return {name: _tensor(array) for name, array in tensors.items()} | {"levels": self.levels}
 
 

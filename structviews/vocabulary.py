@@ -1,9 +1,13 @@
-"""Words and their ids, and the tables that turn ids into vectors."""
+"""Words and their ids, and the tables that turn ids into vectors.
+
+Shapes: n words, U different ones among them, B sentences.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +15,10 @@ import pyarrow.compute as pc
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from structviews.cache import ParsedCorpus, write_whole
+from structviews.device import send
 from structviews.errors import InputError
 
 UNKNOWN = "<unk>"
@@ -38,7 +44,13 @@ class Vocabulary:
         """Ids ``(n,)``, int64, of words; 0 for those that are not here."""
         if not isinstance(words, pa.Array):
             words = pa.array(words, pa.string())
-        return pc.fill_null(pc.index_in(words, value_set=self._array), 0).to_numpy().astype(np.int64)
+        encoded = words.dictionary_encode()
+        # The other way round, a hash table of the whole vocabulary would be built each time.
+        found = pc.index_in(self._array, value_set=encoded.dictionary)
+        # One place more, for the words of the vocabulary that are not among these.
+        table = np.zeros(len(encoded.dictionary) + 1, dtype=np.int64)
+        table[pc.fill_null(found, len(encoded.dictionary)).to_numpy()] = np.arange(len(self))
+        return table[encoded.indices.to_numpy()]
 
     @classmethod
     def of_corpus(cls, corpus: ParsedCorpus, size: int) -> Self:
@@ -73,8 +85,68 @@ class Vocabulary:
             raise InputError(f"{path}: {error}") from None
 
 
+@dataclass(frozen=True)
+class WordIds:
+    """The words of a batch in one vocabulary; their ids are ``distinct[inverse]``.
+
+    So a word table reads a row once however often its word occurs, and its gradient has one row for it.
+
+    Attributes:
+        distinct: ``(U,)`` the ids that occur, ascending.
+        inverse: ``(n,)`` for each word the place of its id among them.
+    """
+
+    distinct: Tensor
+    inverse: Tensor
+
+    @classmethod
+    def of(cls, ids: np.ndarray, n_words: int) -> Self:
+        """From ids ``(n,)``, int64, below ``n_words``; linear in both, without a sort."""
+        occurs = np.zeros(n_words, dtype=bool)
+        occurs[ids] = True
+        distinct = np.flatnonzero(occurs)
+        rank = np.empty(n_words, dtype=np.int64)
+        rank[distinct] = np.arange(len(distinct))
+        return cls(torch.from_numpy(distinct), torch.from_numpy(rank[ids]))
+
+    def __len__(self) -> int:
+        """The number n of words."""
+        return len(self.inverse)
+
+    def take(self, places: Tensor) -> "WordIds":
+        """The words at some places ``(m,)``."""
+        return WordIds(self.distinct, self.inverse[places])
+
+    def to(self, device: torch.device) -> "WordIds":
+        """The ids on ``device``."""
+        return WordIds(send(self.distinct, device), send(self.inverse, device))
+
+
+class _Rows(torch.autograd.Function):
+    """Different rows of a table; its gradient is sparse and coalesced."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, rows: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        ctx.shape = weight.shape
+        return weight.index_select(0, rows)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (rows,) = ctx.saved_tensors
+        # Autograd takes a gradient that nobody else holds apart, and with it the mark that it is
+        # coalesced; coalescing again would sort, and wait for the device. So hold it.
+        ctx.gradient = torch.sparse_coo_tensor(
+            rows[None], gradient, ctx.shape, check_invariants=False, is_coalesced=True
+        )
+        return ctx.gradient, None
+
+
 class WordTable(nn.Module):
     """Vectors of a vocabulary's words, learnt from scratch.
+
+    The gradient of its weights is sparse: it has the rows of the words that were read.
 
     Args:
         n_words: rows, that of unknown words among them.
@@ -95,16 +167,19 @@ class WordTable(nn.Module):
     def dim(self) -> int:
         return self.weight.shape[1]
 
-    def lookup(self, ids: Tensor) -> Tensor:
-        """Vectors ``(n, dim)`` of ids ``(n,)``."""
-        return F.embedding(ids, self.weight)
+    def lookup(self, ids: WordIds) -> Tensor:
+        """A vector for each word, ``(n, dim)``."""
+        return F.embedding(ids.inverse, self._rows(ids))
 
-    def bag(self, ids: Tensor, starts: Tensor, mode: str = "sum") -> Tensor:
+    def bag(self, ids: WordIds, starts: Tensor, mode: str = "sum") -> Tensor:
         """Sum or mean ``(B, dim)`` of the words of each sentence, without one vector per word.
 
         Args:
-            ids: ``(n,)`` words of all sentences.
+            ids: words of all sentences.
             starts: ``(B,)`` where each sentence begins in ``ids``.
             mode: ``sum`` or ``mean``.
         """
-        return F.embedding_bag(ids, self.weight, starts, mode=mode)
+        return F.embedding_bag(ids.inverse, self._rows(ids), starts, mode=mode)
+
+    def _rows(self, ids: WordIds) -> Tensor:
+        return _Rows.apply(self.weight, ids.distinct)

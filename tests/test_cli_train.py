@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -254,6 +255,18 @@ def test_vectors_that_cannot_be_written(command, trained, tmp_path):
 def test_damaged_runs(command, run_folder, tmp_path, damage, message):
     damage(run_folder)
     assert message in fails(command, tmp_path, "encode", "run", stdin=b"a bird\n")
+
+
+@pytest.mark.skipif(find_spec("dgl") is None, reason="needs structviews[dgl]")
+def test_trees_in_dgl(command, corpus):
+    assert command("train", "--views", "dep,const", "--tree-backend", "dgl", *FLAGS).code == 0
+
+
+def test_trees_in_dgl_where_it_is_missing(command, corpus, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dgl", None)
+    said = fails(command, tmp_path, "train", "--views", "dep,const", "--tree-backend", "dgl", *FLAGS)
+    assert said.startswith("error: tree backend 'dgl': DGL cannot be loaded (")
+    assert said.endswith("): pip install structviews[dgl]")
 
 
 def test_the_shell_sees_the_same(trained, tmp_path):

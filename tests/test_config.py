@@ -29,6 +29,7 @@ OTHERS = {
     "clip": 2,
     "seed": 0,
     "precision": "fp32",
+    "tree_backend": "naive",
     "held_out": 0.25,
     "validate_every": 3,
     "log_every": 4,
@@ -49,6 +50,8 @@ def test_a_configuration_comes_back_from_toml(tmp_path):
         save_config(tmp_path, written, parsed)
         assert load_run(tmp_path) == (written, parsed)
         assert load_config(tmp_path / "config.toml") == (written, parsed)
+        # What is left out of comparisons is written too.
+        assert vars(load_run(tmp_path)[0]) == vars(written)
 
 
 def test_a_configuration_written_by_hand(tmp_path):
@@ -75,6 +78,7 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"views": ["dep", "deep"]}, "unknown view 'deep': the views are avg, bow, const, dep, "),
         ({"objective": "max"}, "unknown objective 'max': one of pairwise"),
         ({"precision": "fp8"}, "unknown precision 'fp8': one of auto, fp32, bf16"),
+        ({"tree_backend": "fast"}, "unknown tree_backend 'fast': one of level, dgl, naive"),
         ({"self_score": "one"}, "unknown self_score 'one': one of masked, zero"),
         ({"batch_size": 1}, "batch_size = 1: give at least 2"),
         ({"steps": -1}, "steps = -1: give at least 0"),

@@ -6,26 +6,30 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from corpora import opened, small_config, topic_corpus
+from corpora import opened, random_trees, small_config, topic_corpus
 from rich.console import Console
 from safetensors.torch import load_file
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from structviews import training
+from structviews import kernels, training
 from structviews.batching import held_out
 from structviews.checkpoint import Progress, read_progress
 from structviews.config import Parsed, load_run, save_config
 from structviews.embedder import Embedder
 from structviews.errors import InputError
+from structviews.kernels import naive
 from structviews.training import Training, cosines, cut_log, estimate, extend, extended, train
 
 # 88 training sentences and batches of 16: 5 whole ones and a rest, in the third epoch none.
 STEPS_AN_EPOCH = 6
 STEPS = 17
+needs_dgl = pytest.mark.skipif(find_spec("dgl") is None, reason="needs structviews[dgl]")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -54,7 +58,7 @@ def log_of(run, kind=None):
 
 def result(run):
     """All that training leaves, but for rates of progress, which no two runs share."""
-    (state,) = (run / "state").iterdir()
+    (state,) = (run / "state").glob("step-*.safetensors")  # a kill may leave what was being written
     log = [{k: v for k, v in entry.items() if k != "sentences_per_second"} for entry in log_of(run)]
     files = {path.name: path.read_bytes() for path in (run / "model.safetensors", state, run / training.VOCABULARY)}
     return files, log, load_run(run)
@@ -203,6 +207,31 @@ def test_other_settings_need_another_folder(config, finished):
     assert result(Path(config.out)) == before
 
 
+@pytest.mark.parametrize("backend", ["naive", pytest.param("dgl", marks=needs_dgl)])
+def test_the_tree_backend_is_no_setting_of_the_run(corpus, tmp_path, backend, monkeypatch):
+    def settings(out, **others):
+        return small_config(corpus, tmp_path / out, epochs=1, **others)
+
+    run = train(settings("run", tree_backend=backend))
+    _, said = quietly(settings("run"))
+    assert said == f"{run}: trained already\n"
+    with pytest.raises(InputError, match=r"holds a run with held_out = 0\.1, not 0\.2"):
+        train(settings("run", held_out=0.2))
+    weights = load_file(train(settings("level")) / "model.safetensors")
+    for name, weight in load_file(run / "model.safetensors").items():
+        torch.testing.assert_close(weight, weights[name], rtol=0, atol=1e-4)
+    monkeypatch.setitem(sys.modules, "dgl", None)  # encoding does without
+    assert Embedder.load(run).encode([random_trees(["topic1-2", "of"])]).shape == (1, 16)
+
+
+@needs_dgl
+def test_views_run_by_the_tree_backend(config, monkeypatch):
+    calls = []
+    monkeypatch.setitem(kernels.BACKENDS, "dgl", lambda *arguments: calls.append(1) or naive.run(*arguments))
+    train(replace(config, steps=1, held_out=0.0, tree_backend="dgl"))
+    assert len(calls) == 2
+
+
 def test_another_state_of_the_corpus_needs_another_folder(tmp_path):
     corpus = topic_corpus(tmp_path / "x.parsed")
     train(small_config(corpus, tmp_path / "run", steps=2))
@@ -242,13 +271,53 @@ def test_neighbours_are_found_in_a_corpus_of_topics(tmp_path, views):
     assert abs(mean(first, "loss") - mean(first, "chance_loss")) < 0.3
 
 
+class Heard(TorchDispatchMode):
+    """Notes the operations that run."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.add(function.overloadpacket.__name__)
+        return function(*args, **(kwargs or {}))
+
+
+# Not seq: a packed sequence has its sizes on the CPU, where PyTorch reads them.
+@pytest.mark.parametrize("views", [("dep", "const"), ("dep-sum", "avg"), ("bow", "bow")])
+def test_a_step_asks_the_device_for_nothing(config, views):
+    """No value and no size that depends on values; sorting a sparse gradient needs such a size."""
+    made = Training(small_config(config.corpus, config.out, views))
+    batches = [batch for _, (_, batch) in zip(range(3), made.batches(Progress()), strict=False)]
+    with Heard() as heard:
+        for batch in batches:
+            made.step(batch)
+    waiting = {"_local_scalar_dense", "is_nonzero", "equal", "nonzero", "masked_select", "_coalesce"}
+    assert not heard.names & (waiting | {name for name in heard.names if "unique" in name})
+    assert "_fused_adam_" in heard.names
+
+
+def test_a_step_leaves_the_words_that_do_not_occur(config):
+    made = Training(small_config(config.corpus, config.out))
+    _, batch = next(iter(made.batches(Progress())))
+    tables = [table.weight for _, channel in made.model.each() for table in channel.words]
+    before = [weight.detach().clone() for weight in tables]
+    made.step(batch)
+    (ids,) = batch.ids.values()
+    for weight, old in zip(tables, before, strict=True):
+        changed = (weight != old).any(dim=1).nonzero()[:, 0]
+        assert torch.equal(changed, ids.distinct)
+        assert len(changed) < len(weight) / 2
+        assert torch.equal(made.optimiser.state[weight]["exp_avg"].any(dim=1).nonzero()[:, 0], ids.distinct)
+
+
 def test_held_out_documents_are_never_trained_on(config, monkeypatch):
     for seed in range(3):
         made = Training(small_config(config.corpus, config.out, seed=seed, held_out=0.3))
-        reader = made.reader
-        chosen = held_out(reader.document, seed, 0.3)
+        documents = made.reader.documents()
+        chosen = held_out(documents, seed, 0.3)
         batches = [batch for _, batch in made.batches(Progress())]
-        left_out = set(reader.document[chosen].tolist())
+        left_out = set(documents[chosen].tolist())
         assert 0 < len(left_out) < 12
         trained_on = set().union(*(batch.document.tolist() for batch in batches))
         assert trained_on == set(range(12)) - left_out

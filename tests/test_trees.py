@@ -62,8 +62,11 @@ def check(sentences, kind):
 
     # The edges of a level lead to its children: by ordinal, or of a binary tree in pairs.
     assert (trees.levels[1], trees.edges[:2], trees.siblings[0]) == (trees.n_leaves, [0, 0], [])
-    for nodes, edges, siblings in trees.upper_levels():
+    for nodes, edges, siblings, counts, parent in trees.upper_levels():
         below = [[rank[child] for child in children[order[place]]] for place in range(nodes.start, nodes.stop)]
+        assert (parent + nodes.start).tolist() == trees.parent[trees.children[edges]].tolist()
+        assert counts.tolist() == siblings + [0] * (len(counts) - len(siblings))
+        assert len(counts) > len(siblings)
         if kind == "constituency":
             assert siblings == []
             assert trees.children[edges].tolist() == [child for pair in below for child in pair]
@@ -116,7 +119,7 @@ def test_the_nodes_of_words():
 def test_moving_keeps_all_fields(kind):
     trees = getattr(collate(SHAPES["mixed"], {}, [kind]), f"{kind}_trees")
     moved = trees.to("meta")
-    tensors = ["order", "rank", "words", "places", "roots", "parent", "children", "slot"]
+    tensors = ["order", "rank", "words", "places", "roots", "parent", "children", "slot", "counts", "parent_row"]
     assert all(
         getattr(moved, name).is_meta and getattr(moved, name).shape == getattr(trees, name).shape for name in tensors
     )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from structviews.errors import InputError
@@ -25,7 +26,7 @@ class Objective(nn.Module):
 
         Args:
             views: the vectors ``(B, dim)`` of each view.
-            contexts: ``(B, B)`` bool; true where the column is a context of the row.
+            contexts: ``(B, K)`` the sentences that are contexts of each, -1 where there are fewer.
 
         Returns:
             The loss, a scalar, and the metrics to log, scalars too.
@@ -81,16 +82,22 @@ def create(name: str, dims: Sequence[int], **options: Any) -> Objective:
     return cls(**options)
 
 
-def context_mask(document: Tensor, position: Tensor, distance: int) -> Tensor:
-    """Which sentences of a batch are contexts of which: ``(B, B)`` bool.
+def context_indices(document: Tensor, position: Tensor, distance: int) -> Tensor:
+    """Which sentences of a batch are contexts of which: ``(B, K)`` int64, -1 where there are fewer.
 
     ``j`` is a context of ``i`` when both are of one document and their positions in the source
     differ by 1 to ``distance``.
 
     Args:
-        document: ``(B,)`` document of each sentence.
+        document: ``(B,)`` document of each sentence, in reading order.
         position: ``(B,)`` its index in the document.
         distance: c in the papers.
     """
-    gap = (position[:, None] - position[None, :]).abs()
-    return (document[:, None] == document[None, :]) & (gap > 0) & (gap <= distance)
+    # Between two sentences of a document stand only sentences of that document.
+    n = len(document)
+    offsets = torch.arange(-distance, distance + 1, device=document.device)
+    others = torch.arange(n, device=document.device)[:, None] + offsets
+    inside = others.clamp(0, n - 1)
+    gap = (position[inside] - position[:, None]).abs()
+    is_context = (others == inside) & (document[inside] == document[:, None]) & (gap > 0) & (gap <= distance)
+    return others.masked_fill(~is_context, -1)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from structviews.batching import Batch
 from structviews.errors import InputError
-from structviews.vocabulary import WordTable
+from structviews.vocabulary import WordIds, WordTable
 
 _REGISTRY: dict[str, Callable[..., "View"]] = {}
 
@@ -40,20 +40,22 @@ class View(nn.Module):
         adds_words: its vector is nothing but a sum of word vectors.
         dim: length of its vector.
         words_dim: length of the word vectors that it wants.
+        tree_backend: what runs its tree cell, see ``kernels.run``.
     """
 
     needs: ClassVar[str] = "tokens"
     adds_words: ClassVar[bool] = False
     dim: int
     words_dim: int
+    tree_backend: str = "level"
 
-    def encode(self, words: WordTable, batch: Batch, ids: Tensor, states: bool = False) -> Encoded:
+    def encode(self, words: WordTable, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         """Encode the sentences of a batch.
 
         Args:
             words: the view's word table.
             batch: the sentences.
-            ids: ``(n,)`` the batch's words in the table's vocabulary.
+            ids: the batch's words in the table's vocabulary.
             states: also give states and attention.
         """
         raise TypeError(f"{type(self).__name__} does not encode")

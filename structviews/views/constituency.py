@@ -3,13 +3,12 @@
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from structviews import kernels
 from structviews.batching import Batch
 from structviews.kernels.nary import BinaryCell
 from structviews.views.base import Encoded, View, register
-from structviews.vocabulary import WordTable
+from structviews.vocabulary import WordIds, WordTable
 
 
 @register("const")
@@ -24,8 +23,8 @@ class Constituency(View):
         self.words_dim = words_dim
         self.cell = BinaryCell(words_dim, dim)
 
-    def encode(self, words: WordTable, batch: Batch, ids: Tensor, states: bool = False) -> Encoded:
-        trees = kernels.run(self.cell, words.lookup(ids), batch.constituency_trees)
+    def encode(self, words: WordTable, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+        trees = kernels.run(self.cell, words.lookup(ids), batch.constituency_trees, self.tree_backend)
         if not states:
             return Encoded(trees.roots)
         # A sentence of n words has 2n - 1 nodes.

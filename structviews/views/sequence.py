@@ -1,14 +1,14 @@
 """The sequence views: recurrent networks over the words in their order."""
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 
 from structviews.batching import Batch
 from structviews.errors import InputError
 from structviews.initialisation import xavier
 from structviews.views.base import Encoded, View, register
-from structviews.vocabulary import WordTable
+from structviews.vocabulary import WordIds, WordTable
 
 
 @register("seq", bidirectional=True)
@@ -28,9 +28,9 @@ class Sequence(View):
         self.gru = nn.GRU(words_dim, dim // (1 + bidirectional), bidirectional=bidirectional)
         xavier(self, {name: 3 for name, _ in self.named_parameters()})
 
-    def encode(self, words: WordTable, batch: Batch, ids: Tensor, states: bool = False) -> Encoded:
+    def encode(self, words: WordTable, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         packing = batch.packing
-        packed = PackedSequence(words.lookup(ids[packing.order]), packing.sizes)
+        packed = PackedSequence(words.lookup(ids.take(packing.order)), packing.sizes)
         outputs, final = self.gru(packed)
         vector = torch.cat(final.unbind(0), dim=1)[packing.sentence]
         if not states:

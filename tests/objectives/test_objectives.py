@@ -6,12 +6,12 @@ from torch import nn
 
 from structviews import objectives
 from structviews.errors import InputError
-from structviews.objectives import base, context_mask
+from structviews.objectives import base, context_indices
 from structviews.objectives.pairwise import Pairwise
 
 B, DIM = 7, 4
 every_objective = pytest.mark.parametrize("name", objectives.names())
-CONTEXTS = context_mask(torch.tensor([0, 0, 0, 1, 1, 1, 2]), torch.tensor([0, 1, 2, 0, 1, 5, 0]), 1)
+CONTEXTS = context_indices(torch.tensor([0, 0, 0, 1, 1, 1, 2]), torch.tensor([0, 1, 2, 0, 1, 5, 0]), 1)
 
 
 def make(name):
@@ -60,7 +60,7 @@ def test_following_the_gradient_lowers_the_loss(name):
 def test_a_batch_without_contexts_is_harmless(name, n):
     objective, views = make(name)
     views = [view[:n].detach().requires_grad_() for view in views]
-    loss, metrics = objective(views, torch.zeros(n, n, dtype=torch.bool))
+    loss, metrics = objective(views, torch.full((n, 3), -1))
     assert loss.isfinite()
     assert all(value.isfinite() for value in metrics.values())
     loss.backward()
@@ -76,6 +76,17 @@ def test_extreme_vectors_are_harmless(name, scale):
     loss.backward()
     assert loss.isfinite()
     assert all(view.grad.isfinite().all() for view in views)
+
+
+@every_objective
+def test_nothing_waits_for_the_device(name):
+    """Tensors without data: what asks for a value, or for a size that depends on values, is an error."""
+    objective, views = make(name)
+    views = [view.detach().to("meta").requires_grad_() for view in views]
+    document, position = torch.empty(2, B, dtype=torch.int64, device="meta")
+    loss, metrics = objective.to("meta")(views, context_indices(document, position, 1))
+    loss.backward()
+    assert all(tensor.is_meta for tensor in (loss, *metrics.values(), *(view.grad for view in views)))
 
 
 @every_objective

@@ -1,4 +1,4 @@
-"""The pairwise objective against the paper's formula in plain loops."""
+"""The pairwise objective against the paper's formula, in plain loops and on whole matrices."""
 
 import math
 from decimal import Decimal
@@ -6,9 +6,11 @@ from itertools import combinations
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from structviews.objectives import context_mask, create
-from structviews.objectives.pairwise import pairwise_log_probabilities, pairwise_loss
+from structviews.objectives import context_indices, create, pairwise
+from structviews.objectives.pairwise import pairwise_loss
 
 SELF_SCORES = ("masked", "zero")
 # Documents end within the batch, sentences were skipped, some stand alone.
@@ -32,9 +34,9 @@ def contexts_by_loops(batch, distance=1):
     ]
 
 
-def mask(batch, distance=1):
+def contexts_of(batch, distance=1):
     document, position = torch.tensor(batch).T
-    return context_mask(document, position, distance)
+    return context_indices(document, position, distance)
 
 
 def probability(f, g, i, j, self_score, exp):
@@ -64,6 +66,29 @@ def loss_by_loops(views, contexts, self_score, exp=math.exp, log=math.log):
     return sum(losses) / len(losses)
 
 
+def plain_log_p(f, g, self_score="masked"):
+    """``log p_ij`` of all pairs of sentences, ``(M, M)``."""
+    own = torch.eye(len(f), dtype=torch.bool)
+    directions = [
+        scores.masked_fill(own, -torch.inf if self_score == "masked" else 0.0).log_softmax(dim=1).masked_fill(own, 0.0)
+        for scores in (f @ g.T, g @ f.T)
+    ]
+    return torch.logaddexp(*directions) - math.log(2)
+
+
+def plain_loss(f, g, anchors, positives, self_score):
+    log_p = plain_log_p(f, g, self_score)
+    terms = [-log_p[i, some[some >= 0]].mean() for i, some in zip(anchors, positives, strict=True) if (some >= 0).any()]
+    return torch.stack(terms).mean()
+
+
+def draw_positives(anchors, n_candidates, width):
+    """None to ``width`` random contexts of each anchor, in any order, with gaps between them."""
+    others = [torch.randperm(n_candidates) for _ in anchors]
+    positives = torch.stack([some[some != i][:width] for i, some in zip(anchors, others, strict=True)])
+    return torch.where(torch.rand(positives.shape) < 0.5, positives, -1)
+
+
 def draw(n_views, n, scale=1.0):
     return [(scale * torch.randn(n, 3, dtype=torch.float64)).requires_grad_() for _ in range(n_views)]
 
@@ -78,7 +103,7 @@ def objective(n_views=2, **options):
 def test_the_loss_is_the_formula(batch, n_views, self_score):
     batch = BATCHES[batch]
     views = draw(n_views, len(batch))
-    loss, metrics = objective(n_views, self_score=self_score)(views, mask(batch))
+    loss, metrics = objective(n_views, self_score=self_score)(views, contexts_of(batch))
     expected = loss_by_loops([v.tolist() for v in views], contexts_by_loops(batch), self_score)
     assert loss.item() == pytest.approx(expected, abs=1e-12)
     assert metrics["loss"].item() == loss.item()
@@ -91,7 +116,7 @@ def test_the_loss_is_the_formula(batch, n_views, self_score):
 def test_the_gradient_is_that_of_the_formula(batch, n_views, self_score):
     batch = BATCHES[batch]
     views = draw(n_views, len(batch))
-    loss, _ = objective(n_views, self_score=self_score)(views, mask(batch))
+    loss, _ = objective(n_views, self_score=self_score)(views, contexts_of(batch))
     gradients = torch.autograd.grad(loss, views)
     by_loops = loss_by_loops(views, contexts_by_loops(batch), self_score, torch.exp, torch.log)
     expected = torch.autograd.grad(by_loops, views) if any(contexts_by_loops(batch)) else map(torch.zeros_like, views)
@@ -106,7 +131,7 @@ def test_extreme_scores_are_exact_and_have_finite_gradients(self_score, scale):
     batch = BATCHES["gaps"]
     views = draw(2, len(batch), scale)
     assert (views[0] @ views[1].T).abs().max() > scale * scale
-    loss, metrics = objective(self_score=self_score)(views, mask(batch))
+    loss, metrics = objective(self_score=self_score)(views, contexts_of(batch))
     decimals = [[[Decimal(x) for x in row] for row in view.tolist()] for view in views]
     expected = loss_by_loops(decimals, contexts_by_loops(batch), self_score, Decimal.exp, Decimal.ln)
     assert loss.item() == pytest.approx(float(expected), rel=1e-12)
@@ -118,7 +143,7 @@ def test_extreme_scores_are_exact_and_have_finite_gradients(self_score, scale):
 def test_extreme_scores_in_single_precision(self_score):
     batch = BATCHES["gaps"]
     views = [view.detach().float().requires_grad_() for view in draw(2, len(batch), 1e3)]
-    loss, _ = objective(self_score=self_score)(views, mask(batch))
+    loss, _ = objective(self_score=self_score)(views, contexts_of(batch))
     assert loss.isfinite()
     assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(loss, views))
 
@@ -128,7 +153,7 @@ def test_extreme_scores_in_single_precision(self_score):
 def test_a_batch_without_contexts_teaches_nothing(batch, self_score):
     batch = BATCHES[batch]
     views = draw(2, len(batch))
-    loss, metrics = objective(self_score=self_score)(views, mask(batch))
+    loss, metrics = objective(self_score=self_score)(views, contexts_of(batch))
     assert loss.item() == 0
     assert all(not gradient.any() for gradient in torch.autograd.grad(loss, views))
     assert {name: value.item() for name, value in metrics.items()} == dict.fromkeys(metrics, 0.0)
@@ -137,33 +162,84 @@ def test_a_batch_without_contexts_teaches_nothing(batch, self_score):
 def test_an_anchor_without_context_is_a_negative_of_others_only():
     """It is left out of the mean, and stays among the candidates."""
     views = draw(2, 3)
-    contexts = mask([(0, 0), (0, 1), (1, 0)])
-    loss, _ = objective()(views, contexts)
-    log_p = pairwise_log_probabilities(tuple(views), tuple(views), torch.arange(3))
+    loss, _ = objective()(views, contexts_of([(0, 0), (0, 1), (1, 0)]))
+    log_p = plain_log_p(*views)
     assert loss.item() == pytest.approx(-(log_p[0, 1] + log_p[1, 0]).item() / 2)
     assert all(gradient[2].any() for gradient in torch.autograd.grad(loss, views))
 
 
-@both_self_scores
-def test_probabilities_are_a_distribution(self_score):
-    views = draw(2, 6)
-    p = pairwise_log_probabilities(tuple(views), tuple(views), torch.arange(6), self_score).exp()
-    torch.testing.assert_close(p.sum(dim=1), torch.ones(6, dtype=torch.float64))
-    assert bool((p.diagonal() > 0).all()) == (self_score == "zero")
+ANCHORS = {"all": range(11), "some": [4, 9, 1, 0, 10], "one": [3]}
 
 
 @both_self_scores
-def test_some_anchors_among_all_candidates_are_rows_of_the_whole(self_score):
-    """As when the candidates were gathered from other ranks."""
-    f, g = draw(2, 6)
-    whole = pairwise_log_probabilities((f, g), (f, g), torch.arange(6), self_score)
-    some = torch.tensor([4, 1])
-    rows = pairwise_log_probabilities((f[some], g[some]), (f, g), some, self_score)
-    torch.testing.assert_close(rows, whole[some], rtol=0, atol=1e-12)
-    positives = mask(BATCHES["gaps"][:6])
-    assert pairwise_loss(rows, positives[some]).item() == pytest.approx(
-        sum(-whole[i][positives[i]].mean().item() for i in (1, 4) if positives[i].any()) / positives[some].any(1).sum()
-    )
+@pytest.mark.parametrize("anchors", ANCHORS)
+@pytest.mark.parametrize("rows", [1, 2, 5, 64])
+@pytest.mark.parametrize("scale", [1.0, 8.0])
+def test_blocks_of_anchors_make_up_the_plain_formula(monkeypatch, rows, anchors, self_score, scale):
+    """Some anchors among all candidates, as when these were gathered from other ranks."""
+    anchors = torch.tensor(ANCHORS[anchors])
+    monkeypatch.setattr(pairwise, "BLOCK", rows * 11 + 10)
+    f, g = draw(2, 11, scale)
+    positives = draw_positives(anchors, 11, 6)
+    positives[0, 0] = 5
+    loss, best = pairwise_loss((f, g), anchors, positives, self_score)
+    expected = plain_loss(f, g, anchors, positives, self_score)
+    torch.testing.assert_close(loss, expected, rtol=1e-12, atol=0)
+    others = plain_log_p(f, g, self_score).fill_diagonal_(-torch.inf)
+    assert best.tolist() == others[anchors].argmax(dim=1).tolist()
+    gradients, wanted = (torch.autograd.grad(3 * value, (f, g)) for value in (loss, expected))
+    torch.testing.assert_close(gradients, wanted, rtol=1e-12, atol=1e-14)
+
+
+@both_self_scores
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_direction_may_leave_nothing_to_the_others(self_score, swapped):
+    """Beside the zero of the sentence itself; the other direction decides then."""
+    scores = torch.randn(5, 5, dtype=torch.float64)
+    scores[1] -= 2e3
+    views = [scores, torch.eye(5, dtype=torch.float64)]
+    f, g = views[::-1] if swapped else views
+    everyone, positives = torch.arange(5), torch.tensor([[2], [3], [4], [1], [-1]])
+    loss, best = pairwise_loss((f, g), everyone, positives, self_score)
+    torch.testing.assert_close(loss, plain_loss(f, g, everyone, positives, self_score), rtol=1e-12, atol=0)
+    assert best.tolist() == plain_log_p(f, g, self_score).fill_diagonal_(-torch.inf).argmax(dim=1).tolist()
+
+
+@both_self_scores
+def test_the_gradient_is_that_of_finite_differences(monkeypatch, self_score):
+    monkeypatch.setattr(pairwise, "BLOCK", 14)
+    anchors = torch.tensor([6, 0, 2, 3, 5])
+    positives = draw_positives(anchors, 7, 4)
+    assert torch.autograd.gradcheck(lambda *v: pairwise_loss(v, anchors, positives, self_score)[0], draw(2, 7))
+
+
+def test_no_tensor_is_as_large_as_all_scores(monkeypatch):
+    monkeypatch.setattr(pairwise, "BLOCK", 128)
+    n, sizes = 32, []
+
+    class Sizes(TorchDispatchMode):
+        def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+            result = op(*args, **(kwargs or {}))
+            sizes.extend(x.numel() for x in tree_leaves(result) if isinstance(x, torch.Tensor))
+            return result
+
+    with Sizes():
+        objective()(draw(2, n), contexts_of([(0, i) for i in range(n)]))[0].backward()
+    assert max(sizes) == 128
+
+
+@both_self_scores
+def test_single_precision_is_near_double(self_score):
+    views = [v.detach().requires_grad_() for v in torch.randn(2, 400, 50, dtype=torch.float64)]
+    contexts = contexts_of([(i // 30, i) for i in range(400)])
+    loss, metrics = objective(self_score=self_score)(views, contexts)
+    single = [v.detach().float().requires_grad_() for v in views]
+    loss_32, metrics_32 = objective(self_score=self_score)(single, contexts)
+    assert loss_32.item() == pytest.approx(loss.item(), rel=1e-6)
+    assert metrics_32["accuracy"] == metrics["accuracy"]
+    gradients_32, gradients = torch.autograd.grad(loss_32, single), torch.autograd.grad(loss, views)
+    for gradient, wanted in zip(gradients_32, gradients, strict=True):
+        assert (gradient - wanted).norm() < 1e-5 * wanted.norm()
 
 
 @both_self_scores
@@ -171,7 +247,7 @@ def test_some_anchors_among_all_candidates_are_rows_of_the_whole(self_score):
 def test_chance_is_what_equal_vectors_reach(batch, self_score):
     batch = BATCHES[batch]
     n, contexts = len(batch), contexts_by_loops(batch)
-    loss, metrics = objective(self_score=self_score)([torch.zeros(n, 3, dtype=torch.float64)] * 2, mask(batch))
+    loss, metrics = objective(self_score=self_score)([torch.zeros(n, 3, dtype=torch.float64)] * 2, contexts_of(batch))
     assert metrics["chance_loss"].item() == pytest.approx(loss.item(), rel=1e-6)
     shares = [len(some) / (n - 1) for some in contexts if some]
     assert metrics["chance_accuracy"].item() == pytest.approx(sum(shares) / len(shares) if shares else 0)
@@ -198,25 +274,29 @@ def test_accuracy_counts_anchors_whose_best_other_sentence_is_a_context(batch, n
             if some:
                 hits.append(max(p, key=p.get) in some)
         accuracies.append(sum(hits) / len(hits) if hits else 0)
-    _, metrics = objective(n_views, self_score=self_score)(views, mask(batch))
+    _, metrics = objective(n_views, self_score=self_score)(views, contexts_of(batch))
     assert metrics["accuracy"].item() == pytest.approx(sum(accuracies) / len(accuracies))
 
 
 def test_accuracy_of_vectors_that_know_their_neighbours():
     axes = torch.eye(4, dtype=torch.float64)[[0, 0, 1, 1, 2, 2]] * 5
-    contexts = mask([(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)])
+    contexts = contexts_of([(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)])
     loss, metrics = objective()([axes, axes], contexts)
     assert metrics["accuracy"].item() == 1
     assert loss.item() < 1e-8
 
 
 @both_self_scores
-def test_accuracy_never_takes_the_sentence_itself(self_score):
-    """Where all scores are negative, the zero that the sentence itself may have is the best."""
-    f = torch.eye(2, dtype=torch.float64)[[0, 0, 1, 1]]
-    g = f - 3
+@pytest.mark.parametrize("scale", [1, 1e3])
+def test_accuracy_never_takes_the_sentence_itself(self_score, scale):
+    """Where all scores are negative, the zero that the sentence itself may have is the best.
+
+    It may leave nothing to the others, whose probabilities are too small for a float.
+    """
+    f = torch.eye(2, dtype=torch.float64)[[1, 1, 0, 0]]
+    g = scale * (f - 3)
     assert (f @ g.T < 0).all()
-    _, metrics = objective(self_score=self_score)([f, g], mask([(0, 0), (0, 1), (1, 0), (1, 1)]))
+    _, metrics = objective(self_score=self_score)([f, g], contexts_of([(0, 0), (0, 1), (1, 0), (1, 1)]))
     assert metrics["accuracy"].item() == 1
 
 
@@ -227,10 +307,11 @@ def test_the_order_of_views_and_of_sentences_does_not_matter(n_views, self_score
     views = draw(n_views, len(batch))
     run = objective(n_views, self_score=self_score)
     shuffled = torch.randperm(len(batch))
-    contexts = mask(batch)
+    contexts = contexts_of(batch)
+    moved = torch.where(contexts >= 0, shuffled.argsort()[contexts], -1)[shuffled]
     loss = run(views, contexts)[0].item()
     assert run(views[::-1], contexts)[0].item() == pytest.approx(loss)
-    assert run([v[shuffled] for v in views], contexts[shuffled][:, shuffled])[0].item() == pytest.approx(loss)
+    assert run([v[shuffled] for v in views], moved)[0].item() == pytest.approx(loss)
 
 
 @every_batch
@@ -238,7 +319,7 @@ def test_the_order_of_views_and_of_sentences_does_not_matter(n_views, self_score
 def test_contexts_are_neighbours_in_the_same_document(batch, distance):
     batch = BATCHES[batch]
     expected = contexts_by_loops(batch, distance)
-    assert [row.nonzero().flatten().tolist() for row in mask(batch, distance)] == expected
+    assert [row[row >= 0].tolist() for row in contexts_of(batch, distance)] == expected
 
 
 def test_an_unknown_self_score_is_refused():

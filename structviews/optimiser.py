@@ -1,0 +1,118 @@
+"""Adam that touches only those rows of a word table that a step's words have, and clipping to go with it."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.optim.adam import adam
+
+State = tuple[Tensor, Tensor, Tensor]
+
+
+class _Part(NamedTuple):
+    """What takes part in a step: a parameter and its moments, or some rows of them, copied.
+
+    Attributes:
+        whole: the parameter and its two moments.
+        rows: ``(U,)`` the rows that take part; None for all.
+        moving: ``whole``, or its rows.
+        gradient: as large as each of ``moving``.
+        step: how many steps the parameter has taken.
+    """
+
+    whole: State
+    rows: Tensor | None
+    moving: State
+    gradient: Tensor
+    step: Tensor
+
+
+class LazyAdam(torch.optim.Optimizer):
+    """Adam (Kingma and Ba 2015), lazy where a gradient is sparse.
+
+    A parameter with a dense gradient is treated as ``torch.optim.Adam`` does. Of one with a sparse
+    gradient only the rows in it are read or written: the others keep their values and their
+    moments, which do not decay either, as in ``torch.optim.SparseAdam``. The bias correction goes by
+    the steps of the whole parameter, not by how often a row took part. So a row that occurs in
+    every step learns as under Adam, and a rarer one moves only when it occurs, where Adam would let
+    its old moments move it on.
+
+    The state has the names and shapes of ``torch.optim.Adam``. No step waits for the device.
+
+    Args:
+        parameters: what is learnt.
+        lr: learning rate.
+        betas: decay of the first and of the second moment.
+        eps: added to the root of the second moment.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Tensor],
+        lr: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ):
+        # "fused" makes load_state_dict put the step counts where the fused kernel looks for them.
+        super().__init__(parameters, {"lr": lr, "betas": betas, "eps": eps, "fused": True})
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]  # there is no closure to call
+        """Move the parameters that have a gradient."""
+        for group in self.param_groups:
+            parts = [self._part(p, gradient) for p in group["params"] if (gradient := p.grad) is not None]
+            parameters, averages, squares = ([part.moving[i] for part in parts] for i in range(3))
+            adam(
+                parameters,
+                [part.gradient for part in parts],
+                averages,
+                squares,
+                [],
+                [part.step for part in parts],
+                fused=True,
+                amsgrad=False,
+                beta1=group["betas"][0],
+                beta2=group["betas"][1],
+                lr=group["lr"],
+                weight_decay=0.0,
+                eps=group["eps"],
+                maximize=False,
+            )
+            for part in parts:
+                if part.rows is not None:
+                    for tensor, moved in zip(part.whole, part.moving, strict=True):
+                        tensor.index_copy_(0, part.rows, moved)
+
+    def _part(self, parameter: Tensor, gradient: Tensor) -> _Part:
+        state = self.state[parameter]
+        if not state:
+            state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
+            state["exp_avg"] = torch.zeros_like(parameter)
+            state["exp_avg_sq"] = torch.zeros_like(parameter)
+        whole = (parameter, state["exp_avg"], state["exp_avg_sq"])
+        if not gradient.is_sparse:
+            return _Part(whole, None, whole, gradient, state["step"])
+        gradient = gradient.coalesce()
+        rows = gradient.indices()[0]
+        moving = (parameter.index_select(0, rows), whole[1].index_select(0, rows), whole[2].index_select(0, rows))
+        return _Part(whole, rows, moving, gradient.values(), state["step"])
+
+
+def clip_gradients(parameters: Iterable[Tensor], largest: float) -> None:
+    """Scale the gradients of some parameters so that their norm together is at most ``largest``.
+
+    As ``torch.nn.utils.clip_grad_norm_``, but the norm of a sparse gradient is taken of its rows,
+    without a dense copy, and nothing waits for the device.
+    """
+    values = []
+    for parameter in parameters:
+        if parameter.grad is None:
+            continue
+        if parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.coalesce()
+            values.append(parameter.grad.values())
+        else:
+            values.append(parameter.grad)
+    norm = torch.nn.utils.get_total_norm(values, foreach=True)
+    torch._foreach_mul_(values, (largest / (norm + 1e-6)).clamp(max=1.0))
