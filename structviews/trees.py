@@ -18,8 +18,6 @@ from torch import Tensor
 
 from structviews.device import send
 
-from structviews.device import send
-
 Array = np.ndarray
 
 

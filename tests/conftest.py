@@ -1,8 +1,14 @@
 """Makes this folder importable, for ``trees_for_tests``, and the tests the same on every run."""
 
+import os
+
 import pytest
 import torch
 from hypothesis import settings
+
+# Triton reads this when it is imported: where there is no GPU, its interpreter runs the kernels.
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
 
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.load_profile("same")

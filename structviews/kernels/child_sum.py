@@ -126,21 +126,20 @@ class _ChildSum(torch.autograd.Function):
             c_child=c.new_empty(trees.n_edges, size),
             child=x.new_empty(trees.n_edges, len(w_child)),
         )
-        attention = []
-        steps.open_gates(room.gates[:n_leaves], c[:n_leaves], h[:n_leaves])
+        attention, ops = [], steps.on(x.device)
+        ops.open_gates(room.gates[:n_leaves], c[:n_leaves], h[:n_leaves])
         for level in trees.upper_levels():
             at, weight = room.at(level, n_leaves), None
-            torch.index_select(h, 0, trees.children[level.edges], out=at.h_child)
-            torch.index_select(c, 0, trees.children[level.edges], out=at.c_child)
+            ops.gather_children(trees.children[level.edges], h, c, at.h_child, at.c_child)
             torch.addmm(b_child, at.h_child, w_child.T, out=at.child)
             forget, key = at.child[:, :size], at.child[:, size:]
             own_forget, query = at.own[:, :size], at.own[:, size:]
             if len(w_child) > size:
-                attention.append(steps.attend(level.siblings, query, key, _parents(trees, level)))
+                attention.append(ops.attend(level, query, key))
                 weight = attention[-1].weight
-            steps.sum_children(level.siblings, forget, own_forget, at.h_child, at.c_child, weight, at.h_sum, at.c)
+            ops.sum_children(level, forget, own_forget, at.h_child, at.c_child, weight, at.h_sum, at.c)
             at.gates.addmm_(at.h_sum.to(x.dtype), w_sum.T)
-            steps.open_gates(at.gates, at.c, h[level.nodes])
+            ops.open_gates(at.gates, at.c, h[level.nodes])
         ctx.trees, ctx.attention = trees, attention
         ctx.save_for_backward(x, w_word, w_sum, w_child, *room)
         ctx.set_materialize_grads(False)
@@ -184,37 +183,33 @@ def _gradients(
     d_gates, d_c = torch.empty_like(room.gates), torch.empty_like(room.c)
     d_own, d_child = torch.zeros_like(room.own, dtype=d_c.dtype), torch.empty_like(room.child)
     gradients = room._replace(gates=d_gates, c=d_c, own=d_own, child=d_child)
+    ops = steps.on(room.c.device)
+    if d_weights is None:
+        d_weights = d_c.new_zeros(trees.n_edges)
     for number, level in reversed(list(enumerate(trees.upper_levels()))):
         at, d, weight = room.at(level, n_leaves), gradients.at(level, n_leaves), None
-        steps.close_gates(at.gates, at.c, above, trees.slot[level.nodes], d.gates, d.c)
+        ops.close_gates(at.gates, at.c, above, trees.slot[level.nodes], d.gates, d.c)
         d_h_sum = torch.mm(d.gates, w_sum)
         if ctx.attention:
             attention = ctx.attention[number]
             weight = attention.weight
-            d_weight = torch.zeros_like(weight) if d_weights is None else d_weights[level.edges]
-            steps.attend_backward(
-                level.siblings,
+            ops.attend_backward(
+                level,
                 at.own[:, size:],
                 at.child[:, size:],
-                _parents(trees, level),
                 attention,
                 at.h_child,
                 d_h_sum,
-                d_weight,
+                d_weights[level.edges],
                 d.child[:, size:],
                 d.own[:, size:],
             )
         below = steps.Gradients(above.h[level.edges], above.c[level.edges])
         d_forget = d.child[:, :size], d.own[:, :size]
-        steps.spread_to_children(level.siblings, at.child[:, :size], at.c_child, weight, d_h_sum, d.c, below, *d_forget)
+        ops.spread_to_children(level, at.child[:, :size], at.c_child, weight, d_h_sum, d.c, below, *d_forget)
         below.h.addmm_(d.child, w_child)
         if d_h is not None:
             below.h.add_(d_h.index_select(0, trees.children[level.edges]))
     leaves = slice(0, n_leaves)
-    steps.close_gates(room.gates[leaves], room.c[leaves], above, trees.slot[leaves], d_gates[leaves], d_c[leaves])
+    ops.close_gates(room.gates[leaves], room.c[leaves], above, trees.slot[leaves], d_gates[leaves], d_c[leaves])
     return d_gates, d_own, d_child
-
-
-def _parents(trees: TreeBatch, level: Level) -> Tensor:
-    """``(K,)`` parent of each child of a level, numbered within the level."""
-    return trees.parent[trees.children[level.edges]] - level.nodes.start

@@ -72,13 +72,14 @@ class _Binary(torch.autograd.Function):
         h, c = x.new_empty(len(trees), size), x.new_zeros(len(trees), size, dtype=dtype)
         h_pair, c_pair = x.new_empty(len(trees) - n_leaves, 2, size), c.new_empty(len(trees) - n_leaves, 2, size)
         gates = x.new_empty(len(trees) - n_leaves, 5 * size)
-        steps.open_gates(leaf_gates, c[:n_leaves], h[:n_leaves])
-        for nodes, edges, _ in trees.upper_levels():
+        ops = steps.on(x.device)
+        ops.open_gates(leaf_gates, c[:n_leaves], h[:n_leaves])
+        for nodes, edges, *_ in trees.upper_levels():
             inner = slice(nodes.start - n_leaves, nodes.stop - n_leaves)
-            torch.index_select(h, 0, trees.children[edges], out=h_pair[inner].view(-1, size))
-            torch.index_select(c, 0, trees.children[edges], out=c_pair[inner].view(-1, size))
+            into = h_pair[inner].view(-1, size), c_pair[inner].view(-1, size)
+            ops.gather_children(trees.children[edges], h, c, *into)
             torch.addmm(b_pair, h_pair[inner].flatten(1), w_pair.T, out=gates[inner])
-            steps.open_gates(gates[inner], c[nodes], h[nodes], c_pair[inner])
+            ops.open_gates(gates[inner], c[nodes], h[nodes], c_pair[inner])
         ctx.trees = trees
         ctx.save_for_backward(x, w_word, w_pair, leaf_gates, gates, c, h_pair, c_pair)
         ctx.set_materialize_grads(False)
@@ -90,19 +91,19 @@ class _Binary(torch.autograd.Function):
         x, w_word, w_pair, leaf_gates, gates, c, h_pair, c_pair = ctx.saved_tensors
         trees, size, n_leaves = ctx.trees, w_pair.shape[1] // 2, ctx.trees.n_leaves
         above = steps.Gradients.of_results(trees, x, c, d_h, d_roots)
-        d_gates, d_leaf_gates = torch.empty_like(gates), torch.empty_like(leaf_gates)
-        for nodes, edges, _ in reversed(list(trees.upper_levels())):
+        ops, d_gates, d_leaf_gates = steps.on(x.device), torch.empty_like(gates), torch.empty_like(leaf_gates)
+        for nodes, edges, *_ in reversed(list(trees.upper_levels())):
             inner = slice(nodes.start - n_leaves, nodes.stop - n_leaves)
             d_pair = above.c[edges].view(-1, 2, size)
             d_c = torch.empty_like(c[nodes])
-            steps.close_gates(
+            ops.close_gates(
                 gates[inner], c[nodes], above, trees.slot[nodes], d_gates[inner], d_c, c_pair[inner], d_pair
             )
             torch.mm(d_gates[inner], w_pair, out=above.h[edges].view(-1, 2 * size))
             if d_h is not None:
                 above.h[edges].add_(d_h.index_select(0, trees.children[edges]))
         leaves = slice(0, n_leaves)
-        steps.close_gates(leaf_gates, c[leaves], above, trees.slot[leaves], d_leaf_gates, torch.empty_like(c[leaves]))
+        ops.close_gates(leaf_gates, c[leaves], above, trees.slot[leaves], d_leaf_gates, torch.empty_like(c[leaves]))
         return (
             None,
             torch.mm(d_leaf_gates, w_word).index_select(0, trees.places),

@@ -1,5 +1,7 @@
 """What happens between the matrix products of a level, in operations of PyTorch, forward and backward.
 
+These run on any device; ``on`` finds what is fastest on one.
+
 With ``tanh(x) = 1 - 2 sigmoid(-2x)`` every gate is a sigmoid, and one pass over memory makes them
 all. So the weights of ``u`` are scaled by -2 (``FOLD``) before the products, and cells are kept as
 ``C = -2c``:
@@ -17,13 +19,18 @@ Shapes: M nodes of a level, or all leaves; K children of a level; H hidden size;
 node: 2 in a binary cell, else 0. A level's edges are grouped by ordinal: ``structviews.trees``.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
-from structviews.trees import TreeBatch
+from structviews.trees import Level, TreeBatch
 
 FOLD = -2.0
 # Under the roots of the cosine: the query of an unknown word may be the zero vector.
@@ -79,6 +86,14 @@ class Attention(NamedTuple):
     key_scale: Tensor
 
 
+@cache
+def on(device: torch.device) -> ModuleType:
+    """The module whose steps are fastest on a device; they have the names and the arguments of those here."""
+    if device.type == "cuda" and find_spec("triton"):
+        return import_module("structviews.kernels.fused")
+    return sys.modules[__name__]
+
+
 def folded(weight: Tensor, hidden: int) -> Tensor:
     """A weight or bias whose rows are gates, i, o, u first, with those of ``u`` scaled by -2."""
     scale = weight.new_ones(len(weight))
@@ -95,6 +110,18 @@ def product_dtype(inputs: Tensor) -> torch.dtype:
 def working_dtype(dtype: torch.dtype) -> torch.dtype:
     """What to calculate in when storing in ``dtype``."""
     return torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
+
+
+def gather_children(children: Tensor, h: Tensor, c: Tensor, h_child: Tensor, c_child: Tensor) -> None:
+    """Copy the states and cells of a level's children.
+
+    Args:
+        children: ``(K,)`` the children.
+        h, c: ``(N, H)`` states and cells of all nodes.
+        h_child, c_child: ``(K, H)`` are given the children's.
+    """
+    torch.index_select(h, 0, children, out=h_child)
+    torch.index_select(c, 0, children, out=c_child)
 
 
 def open_gates(gates: Tensor, c: Tensor, h: Tensor, below: Tensor | None = None) -> None:
@@ -163,7 +190,7 @@ def close_gates(
 
 
 def sum_children(
-    siblings: Sequence[int],
+    level: Level,
     forget: Tensor,
     own_forget: Tensor,
     h: Tensor,
@@ -175,7 +202,7 @@ def sum_children(
     """What the children of a Child-Sum level add up to.
 
     Args:
-        siblings: nodes of the level with a first, second, ... child.
+        level: the level.
         forget: ``(K, H)`` what the children bring to the forget gates; afterwards their activations.
         own_forget: ``(M, H)`` what the nodes bring.
         h, c: ``(K, H)`` the children's states and cells.
@@ -183,7 +210,7 @@ def sum_children(
         h_sum: ``(M, H)`` zeros; is given the (weighted) sum of the states.
         c_sum: ``(M, H)`` zeros; is given the sum of the cells behind the forget gates.
     """
-    for nodes, edges in _sibling_blocks(siblings, h.shape[1]):
+    for nodes, edges in _sibling_blocks(level.siblings, h.shape[1]):
         stored = forget[edges]
         f = stored.to(c.dtype).add_(own_forget[nodes]).sigmoid_()
         c_sum[nodes].addcmul_(f, c[edges])
@@ -195,7 +222,7 @@ def sum_children(
 
 
 def spread_to_children(
-    siblings: Sequence[int],
+    level: Level,
     forget: Tensor,
     c: Tensor,
     weight: Tensor | None,
@@ -208,7 +235,7 @@ def spread_to_children(
     """The backward pass of ``sum_children``.
 
     Args:
-        siblings: as there.
+        level: as there.
         forget: ``(K, H)`` activations.
         c: ``(K, H)`` the children's cells.
         weight: as there.
@@ -218,7 +245,7 @@ def spread_to_children(
         d_forget: ``(K, H)`` is given the gradient by the sums before the forget gates.
         d_forget_sum: ``(M, H)`` zeros; is given that, summed over siblings.
     """
-    for nodes, edges in _sibling_blocks(siblings, c.shape[1]):
+    for nodes, edges in _sibling_blocks(level.siblings, c.shape[1]):
         if weight is None:
             below.h[edges] = d_h_sum[nodes]
         else:
@@ -230,38 +257,36 @@ def spread_to_children(
         d_forget_sum[nodes].add_(d_f)
 
 
-def attend(siblings: Sequence[int], query: Tensor, key: Tensor, parent: Tensor) -> Attention:
+def attend(level: Level, query: Tensor, key: Tensor) -> Attention:
     """Softmax over siblings of the cosine of the parent's query and the child's key.
 
     Args:
-        siblings: nodes of the level with a first, second, ... child.
+        level: the level.
         query: ``(M, H)`` of the level's nodes.
         key: ``(K, H)`` of the children.
-        parent: ``(K,)`` each child's parent, numbered within the level.
     """
     dtype = working_dtype(query.dtype)
     product, key_square = torch.empty(2, len(key), dtype=dtype, device=key.device)
     query_square = torch.empty(len(query), dtype=dtype, device=key.device)
-    for nodes, edges in _sibling_blocks(siblings, key.shape[1]):
+    for nodes, edges in _sibling_blocks(level.siblings, key.shape[1]):
         q, k = query[nodes].to(dtype), key[edges].to(dtype)
         torch.linalg.vecdot(q, k, out=product[edges])
         torch.linalg.vecdot(k, k, out=key_square[edges])
         if nodes.start == edges.start:  # the first children: every node comes by once
             torch.linalg.vecdot(q, q, out=query_square[nodes])
-    query_scale = (query_square + EPSILON).rsqrt()[parent]
+    query_scale = (query_square + EPSILON).rsqrt()[level.parent]
     key_scale = (key_square + EPSILON).rsqrt()
     cosine = product * query_scale * key_scale
     # A cosine is at most 1, so its exponential needs no shift.
     weight = cosine.exp()
-    weight = weight / _sum_over_siblings(weight, parent, len(query))
+    weight = weight / _sum_over_siblings(weight, level.parent, len(query))
     return Attention(weight, cosine, query_scale, key_scale)
 
 
 def attend_backward(
-    siblings: Sequence[int],
+    level: Level,
     query: Tensor,
     key: Tensor,
-    parent: Tensor,
     attention: Attention,
     h: Tensor,
     d_h_sum: Tensor,
@@ -272,7 +297,7 @@ def attend_backward(
     """The backward pass of ``attend``.
 
     Args:
-        siblings, query, key, parent: as there.
+        level, query, key: as there.
         attention: what ``attend`` returned.
         h: ``(K, H)`` the children's states, which it weighted.
         d_h_sum: ``(M, H)`` gradient by the weighted sum.
@@ -282,15 +307,15 @@ def attend_backward(
     """
     dtype, size = d_weight.dtype, key.shape[1]
     d_weight = d_weight.clone()
-    for nodes, edges in _sibling_blocks(siblings, size):
+    for nodes, edges in _sibling_blocks(level.siblings, size):
         d_weight[edges] += torch.linalg.vecdot(d_h_sum[nodes].to(dtype), h[edges].to(dtype))
     weight, cosine, query_scale, key_scale = attention
     weighted = weight * d_weight
-    d_cosine = weighted - weight * _sum_over_siblings(weighted, parent, len(query))
+    d_cosine = weighted - weight * _sum_over_siblings(weighted, level.parent, len(query))
     d_product = (d_cosine * query_scale * key_scale)[:, None]
     along_key = (d_cosine * cosine * key_scale.square())[:, None]
     along_query = (d_cosine * cosine * query_scale.square())[:, None]
-    for nodes, edges in _sibling_blocks(siblings, size):
+    for nodes, edges in _sibling_blocks(level.siblings, size):
         q, k = query[nodes].to(dtype), key[edges].to(dtype)
         d_key[edges] = (q * d_product[edges]).addcmul_(k, along_key[edges], value=-1)
         d_query[nodes].addcmul_(k, d_product[edges]).addcmul_(q, along_query[edges], value=-1)

@@ -1,0 +1,416 @@
+"""The steps of ``steps`` in Triton: gathers, gates and scatters of a step in one kernel, or two.
+
+A program takes a node, or an edge, and a block of columns. That of a node goes through its children
+one by one, so that sums need no atomic operation and come out the same every time: the next child's
+edge is as far on as there are nodes that have the present one.
+
+Kernels are compiled for a hidden size and for types, not for what pointers and strides happen to be
+multiples of: where rows are no multiple of 16 bytes, that changes from level to level. ``aligned``
+says whether all rows begin at such multiples and can be read in large pieces.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from structviews.kernels.steps import EPSILON, Attention, Gradients, working_dtype
+from structviews.trees import Level
+
+# Columns of a program, and of one that has a whole row: 8 for each thread.
+BLOCK = 256
+ROW_BLOCK = 1024
+COLUMNS_OF_WARP = 256
+# Nodes of a program that has numbers of nodes only.
+NODES = 128
+
+
+def gather_children(children: Tensor, h: Tensor, c: Tensor, h_child: Tensor, c_child: Tensor) -> None:
+    """See ``steps.gather_children``."""
+    _by_columns(_gather, len(children), h.shape[1], (h, c, h_child, c_child), children)
+
+
+def open_gates(gates: Tensor, c: Tensor, h: Tensor, below: Tensor | None = None) -> None:
+    """See ``steps.open_gates``."""
+    n_forget = 0 if below is None else below.shape[1]
+    _by_columns(_open, len(h), h.shape[1], (gates, c, h, below), n_forget=n_forget)
+
+
+def close_gates(
+    gates: Tensor,
+    c: Tensor,
+    above: Gradients,
+    slot: Tensor,
+    d_gates: Tensor,
+    d_c: Tensor,
+    below: Tensor | None = None,
+    d_below: Tensor | None = None,
+) -> None:
+    """See ``steps.close_gates``."""
+    n_forget = 0 if below is None else below.shape[1]
+    rows = gates, c, above.h, above.c, d_gates, d_c, below, d_below
+    _by_columns(_close, len(c), c.shape[1], rows, slot, n_forget=n_forget)
+
+
+def sum_children(
+    level: Level,
+    forget: Tensor,
+    own_forget: Tensor,
+    h: Tensor,
+    c: Tensor,
+    weight: Tensor | None,
+    h_sum: Tensor,
+    c_sum: Tensor,
+) -> None:
+    """See ``steps.sum_children``."""
+    rows = forget, own_forget, h, c, h_sum, c_sum
+    _by_columns(_sum, len(h_sum), h.shape[1], rows, weight, level.counts)
+
+
+def spread_to_children(
+    level: Level,
+    forget: Tensor,
+    c: Tensor,
+    weight: Tensor | None,
+    d_h_sum: Tensor,
+    d_c: Tensor,
+    below: Gradients,
+    d_forget: Tensor,
+    d_forget_sum: Tensor,
+) -> None:
+    """See ``steps.spread_to_children``."""
+    rows = forget, c, d_h_sum, d_c, below.h, below.c, d_forget, d_forget_sum
+    _by_columns(_spread, len(d_h_sum), c.shape[1], rows, weight, level.counts)
+
+
+def attend(level: Level, query: Tensor, key: Tensor) -> Attention:
+    """See ``steps.attend``."""
+    attention = Attention(*torch.empty(4, len(key), dtype=working_dtype(key.dtype), device=key.device).unbind())
+    _by_rows(_compare, len(key), key.shape[1], (query, key), level.parent, *attention, epsilon=EPSILON)
+    _normalise[(triton.cdiv(len(query), NODES),)](attention.weight, level.counts, block=NODES)
+    return attention
+
+
+def attend_backward(
+    level: Level,
+    query: Tensor,
+    key: Tensor,
+    attention: Attention,
+    h: Tensor,
+    d_h_sum: Tensor,
+    d_weight: Tensor,
+    d_key: Tensor,
+    d_query: Tensor,
+) -> None:
+    """See ``steps.attend_backward``."""
+    size, weighted = key.shape[1], torch.empty_like(attention.weight)
+    others = level.parent, attention.weight, d_weight, d_weight.stride(0), weighted
+    _by_rows(_weight_gradient, len(key), size, (d_h_sum, h), *others)
+    _by_columns(_attend_backward, len(query), size, (query, key, d_key, d_query), weighted, *attention, level.counts)
+
+
+def _by_columns(
+    kernel: Any, n: int, size: int, rows: tuple[Tensor | None, ...], *others: Any, **constants: Any
+) -> None:
+    """Run ``n`` programs for each block of columns; see ``_launch``."""
+    block = min(BLOCK, triton.next_power_of_2(size))
+    _launch(kernel, (n, triton.cdiv(size, block)), size, block, rows, *others, **constants)
+
+
+def _by_rows(kernel: Any, n: int, size: int, rows: tuple[Tensor | None, ...], *others: Any, **constants: Any) -> None:
+    """Run ``n`` programs, each of which goes through whole rows; see ``_launch``."""
+    _launch(kernel, (n,), size, min(ROW_BLOCK, triton.next_power_of_2(size)), rows, *others, **constants)
+
+
+def _launch(
+    kernel: Any,
+    grid: tuple[int, ...],
+    size: int,
+    block: int,
+    rows: tuple[Tensor | None, ...],
+    *others: Any,
+    **constants: Any,
+) -> None:
+    """Run a kernel whose arguments are tensors of rows, the distances between their rows, and others."""
+    strides = [0 if tensor is None else tensor.stride(0) for tensor in rows]
+    aligned = all(
+        tensor.data_ptr() % 16 == 0 and stride * tensor.element_size() % 16 == 0
+        for tensor, stride in zip(rows, strides, strict=True)
+        if tensor is not None
+    )
+    warps = max(1, block // COLUMNS_OF_WARP)
+    kernel[grid](
+        *rows,
+        *strides,
+        *others,
+        size=size,
+        block=block,
+        aligned=aligned and size % 16 == 0,
+        **constants,
+        num_warps=warps,
+    )
+
+
+def _kernel(function: Callable) -> Any:
+    """Compile for types and constants only."""
+    parameters = inspect.signature(function).parameters.values()
+    return triton.jit(function, do_not_specialize=[p.name for p in parameters if p.annotation is not tl.constexpr])
+
+
+@triton.jit
+def _row(pointer, row, stride, aligned: tl.constexpr):
+    start = pointer + row * stride
+    if aligned:
+        start = tl.multiple_of(start, 16)
+    return start
+
+
+@triton.jit
+def _sigmoid(x):
+    return 1 / (1 + tl.exp(-x))
+
+
+@_kernel
+def _gather(
+    h, c, h_child, c_child, h_stride, c_stride, h_child_stride, c_child_stride, children,
+    size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
+):  # fmt: skip
+    edge = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * block + tl.arange(0, block)
+    inside = column < size
+    node = tl.load(children + edge)
+    state = tl.load(_row(h, node, h_stride, aligned) + column, inside)
+    cell = tl.load(_row(c, node, c_stride, aligned) + column, inside)
+    tl.store(_row(h_child, edge, h_child_stride, aligned) + column, state, inside)
+    tl.store(_row(c_child, edge, c_child_stride, aligned) + column, cell, inside)
+
+
+@_kernel
+def _open(
+    gates, c, h, below, gates_stride, c_stride, h_stride, below_stride,
+    n_forget: tl.constexpr, size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
+):  # fmt: skip
+    node = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * block + tl.arange(0, block)
+    inside = column < size
+    dtype: tl.constexpr = c.dtype.element_ty
+    at_gates = _row(gates, node, gates_stride, aligned) + column
+    at_c = _row(c, node, c_stride, aligned) + column
+    i = _sigmoid(tl.load(at_gates, inside).to(dtype))
+    o = _sigmoid(tl.load(at_gates + size, inside).to(dtype))
+    s = _sigmoid(tl.load(at_gates + 2 * size, inside).to(dtype))
+    tl.store(at_gates, i, inside)
+    tl.store(at_gates + size, o, inside)
+    tl.store(at_gates + 2 * size, s, inside)
+    cell = tl.load(at_c, inside) + 4 * i * s - 2 * i
+    for k in tl.static_range(n_forget):
+        f = _sigmoid(tl.load(at_gates + (3 + k) * size, inside).to(dtype))
+        tl.store(at_gates + (3 + k) * size, f, inside)
+        cell += f * tl.load(_row(below, node, below_stride, aligned) + k * size + column, inside)
+    tl.store(at_c, cell, inside)
+    tl.store(_row(h, node, h_stride, aligned) + column, o - 2 * o * _sigmoid(cell), inside)
+
+
+@_kernel
+def _close(
+    gates, c, above_h, above_c, d_gates, d_c, below, d_below,
+    gates_stride, c_stride, above_h_stride, above_c_stride, d_gates_stride, d_c_stride, below_stride, d_below_stride,
+    slot, n_forget: tl.constexpr, size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
+):  # fmt: skip
+    node = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * block + tl.arange(0, block)
+    inside = column < size
+    dtype: tl.constexpr = c.dtype.element_ty
+    at_gates = _row(gates, node, gates_stride, aligned) + column
+    at_d_gates = _row(d_gates, node, d_gates_stride, aligned) + column
+    edge = tl.load(slot + node)
+    i = tl.load(at_gates, inside).to(dtype)
+    o = tl.load(at_gates + size, inside).to(dtype)
+    s = tl.load(at_gates + 2 * size, inside).to(dtype)
+    t = _sigmoid(tl.load(_row(c, node, c_stride, aligned) + column, inside))
+    dh = tl.load(_row(above_h, edge, above_h_stride, aligned) + column, inside).to(dtype)
+    dc = tl.load(_row(above_c, edge, above_c_stride, aligned) + column, inside)
+    dc -= 2 * dh * o * t * (1 - t)
+    tl.store(_row(d_c, node, d_c_stride, aligned) + column, dc, inside)
+    tl.store(at_d_gates, dc * (4 * s - 2) * i * (1 - i), inside)
+    tl.store(at_d_gates + size, dh * (1 - 2 * t) * o * (1 - o), inside)
+    tl.store(at_d_gates + 2 * size, 4 * dc * i * s * (1 - s), inside)
+    for k in tl.static_range(n_forget):
+        f = tl.load(at_gates + (3 + k) * size, inside).to(dtype)
+        c_child = tl.load(_row(below, node, below_stride, aligned) + k * size + column, inside)
+        tl.store(at_d_gates + (3 + k) * size, dc * c_child * f * (1 - f), inside)
+        tl.store(_row(d_below, node, d_below_stride, aligned) + k * size + column, dc * f, inside)
+
+
+@_kernel
+def _sum(
+    forget, own_forget, h, c, h_sum, c_sum,
+    forget_stride, own_forget_stride, h_stride, c_stride, h_sum_stride, c_sum_stride,
+    weight, counts, size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
+):  # fmt: skip
+    node = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * block + tl.arange(0, block)
+    inside = column < size
+    dtype: tl.constexpr = c.dtype.element_ty
+    own = tl.load(_row(own_forget, node, own_forget_stride, aligned) + column, inside).to(dtype)
+    states = tl.zeros([block], dtype)
+    cells = tl.zeros([block], dtype)
+    edge = node
+    n_nodes = tl.load(counts)
+    while node < n_nodes:
+        at_forget = _row(forget, edge, forget_stride, aligned) + column
+        f = _sigmoid(tl.load(at_forget, inside).to(dtype) + own)
+        tl.store(at_forget, f, inside)
+        cells += f * tl.load(_row(c, edge, c_stride, aligned) + column, inside)
+        state = tl.load(_row(h, edge, h_stride, aligned) + column, inside).to(dtype)
+        if weight is not None:
+            state *= tl.load(weight + edge)
+        states += state
+        edge += n_nodes
+        counts += 1
+        n_nodes = tl.load(counts)
+    tl.store(_row(h_sum, node, h_sum_stride, aligned) + column, states, inside)
+    tl.store(_row(c_sum, node, c_sum_stride, aligned) + column, cells, inside)
+
+
+@_kernel
+def _spread(
+    forget, c, d_h_sum, d_c, below_h, below_c, d_forget, d_forget_sum,
+    forget_stride, c_stride, d_h_sum_stride, d_c_stride, below_h_stride, below_c_stride, d_forget_stride,
+    d_forget_sum_stride, weight, counts, size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
+):  # fmt: skip
+    node = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * block + tl.arange(0, block)
+    inside = column < size
+    dtype: tl.constexpr = c.dtype.element_ty
+    dh = tl.load(_row(d_h_sum, node, d_h_sum_stride, aligned) + column, inside).to(dtype)
+    dc = tl.load(_row(d_c, node, d_c_stride, aligned) + column, inside)
+    total = tl.zeros([block], dtype)
+    edge = node
+    n_nodes = tl.load(counts)
+    while node < n_nodes:
+        f = tl.load(_row(forget, edge, forget_stride, aligned) + column, inside).to(dtype)
+        d_f = dc * tl.load(_row(c, edge, c_stride, aligned) + column, inside) * f * (1 - f)
+        total += d_f
+        tl.store(_row(d_forget, edge, d_forget_stride, aligned) + column, d_f, inside)
+        tl.store(_row(below_c, edge, below_c_stride, aligned) + column, dc * f, inside)
+        d_state = dh
+        if weight is not None:
+            d_state *= tl.load(weight + edge)
+        tl.store(_row(below_h, edge, below_h_stride, aligned) + column, d_state, inside)
+        edge += n_nodes
+        counts += 1
+        n_nodes = tl.load(counts)
+    tl.store(_row(d_forget_sum, node, d_forget_sum_stride, aligned) + column, total, inside)
+
+
+@_kernel
+def _compare(
+    query, key, query_stride, key_stride, parent, weight, cosine, query_scale, key_scale,
+    epsilon: tl.constexpr, size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
+):  # fmt: skip
+    edge = tl.program_id(0).to(tl.int64)
+    dtype: tl.constexpr = weight.dtype.element_ty
+    at_query = _row(query, tl.load(parent + edge), query_stride, aligned)
+    at_key = _row(key, edge, key_stride, aligned)
+    products = tl.zeros([block], dtype)
+    query_squares = tl.zeros([block], dtype)
+    key_squares = tl.zeros([block], dtype)
+    for start in range(0, size, block):
+        column = start + tl.arange(0, block)
+        q = tl.load(at_query + column, column < size, other=0).to(dtype)
+        k = tl.load(at_key + column, column < size, other=0).to(dtype)
+        products += q * k
+        query_squares += q * q
+        key_squares += k * k
+    of_query = tl.rsqrt(tl.sum(query_squares) + epsilon)
+    of_key = tl.rsqrt(tl.sum(key_squares) + epsilon)
+    value = tl.sum(products) * of_query * of_key
+    tl.store(weight + edge, tl.exp(value))
+    tl.store(cosine + edge, value)
+    tl.store(query_scale + edge, of_query)
+    tl.store(key_scale + edge, of_key)
+
+
+@_kernel
+def _normalise(weight, counts, block: tl.constexpr):
+    first = tl.program_id(0).to(tl.int64) * block
+    node = first + tl.arange(0, block)
+    total = tl.zeros([block], weight.dtype.element_ty)
+    at_count = counts
+    at_weight = weight + node
+    n_nodes = tl.load(at_count)
+    while first < n_nodes:
+        total += tl.load(at_weight, node < n_nodes, other=0)
+        at_weight += n_nodes
+        at_count += 1
+        n_nodes = tl.load(at_count)
+    at_weight = weight + node
+    n_nodes = tl.load(counts)
+    while first < n_nodes:
+        tl.store(at_weight, tl.load(at_weight, node < n_nodes) / total, node < n_nodes)
+        at_weight += n_nodes
+        counts += 1
+        n_nodes = tl.load(counts)
+
+
+@_kernel
+def _weight_gradient(
+    d_h_sum, h, d_h_sum_stride, h_stride, parent, weight, d_weight, d_weight_stride, weighted,
+    size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
+):  # fmt: skip
+    edge = tl.program_id(0).to(tl.int64)
+    dtype: tl.constexpr = weight.dtype.element_ty
+    at_d_h_sum = _row(d_h_sum, tl.load(parent + edge), d_h_sum_stride, aligned)
+    at_h = _row(h, edge, h_stride, aligned)
+    products = tl.zeros([block], dtype)
+    for start in range(0, size, block):
+        column = start + tl.arange(0, block)
+        dh = tl.load(at_d_h_sum + column, column < size, other=0).to(dtype)
+        products += dh * tl.load(at_h + column, column < size, other=0).to(dtype)
+    gradient = tl.load(d_weight + edge * d_weight_stride) + tl.sum(products)
+    tl.store(weighted + edge, tl.load(weight + edge) * gradient)
+
+
+@_kernel
+def _attend_backward(
+    query, key, d_key, d_query, query_stride, key_stride, d_key_stride, d_query_stride,
+    weighted, weight, cosine, query_scale, key_scale, counts,
+    size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
+):  # fmt: skip
+    node = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * block + tl.arange(0, block)
+    inside = column < size
+    dtype: tl.constexpr = weight.dtype.element_ty
+    total = tl.zeros([], dtype)
+    at_count = counts
+    edge = node
+    n_nodes = tl.load(at_count)
+    while node < n_nodes:
+        total += tl.load(weighted + edge)
+        edge += n_nodes
+        at_count += 1
+        n_nodes = tl.load(at_count)
+    q = tl.load(_row(query, node, query_stride, aligned) + column, inside).to(dtype)
+    d_q = tl.zeros([block], dtype)
+    of_query = tl.load(query_scale + node)
+    edge = node
+    n_nodes = tl.load(counts)
+    while node < n_nodes:
+        k = tl.load(_row(key, edge, key_stride, aligned) + column, inside).to(dtype)
+        of_key = tl.load(key_scale + edge)
+        d_cosine = tl.load(weighted + edge) - tl.load(weight + edge) * total
+        d_product = d_cosine * of_query * of_key
+        along = d_cosine * tl.load(cosine + edge)
+        tl.store(
+            _row(d_key, edge, d_key_stride, aligned) + column, q * d_product - k * (along * of_key * of_key), inside
+        )
+        d_q += k * d_product - q * (along * of_query * of_query)
+        edge += n_nodes
+        counts += 1
+        n_nodes = tl.load(counts)
+    tl.store(_row(d_query, node, d_query_stride, aligned) + column, d_q, inside)

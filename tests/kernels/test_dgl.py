@@ -1,0 +1,117 @@
+"""The cells in DGL against recursion; and what happens where DGL is missing."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_cells import CELLS, make, results_and_gradients
+from trees_for_tests import SHAPES, chain, gum, sentences
+
+from structviews import kernels
+from structviews.errors import InputError
+from structviews.kernels import message_passing
+
+needs_dgl = pytest.mark.skipif(find_spec("dgl") is None, reason="needs structviews[dgl]")
+cells = pytest.mark.parametrize("name", CELLS)
+
+
+def check_same(results, expected, tolerance):
+    assert [value is None for value in results.values()] == [value is None for value in expected.values()]
+    for what, value in expected.items():
+        if value is not None:
+            torch.testing.assert_close(results[what], value, rtol=0, atol=tolerance, msg=lambda m, w=what: f"{w}: {m}")
+
+
+def check_dgl_is_naive(name, some):
+    made = make(name, some)
+    check_same(results_and_gradients(*made, "dgl"), results_and_gradients(*made, "naive"), 1e-10)
+
+
+@needs_dgl
+@cells
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.filterwarnings("error")
+def test_dgl_is_naive(name, shape):
+    check_dgl_is_naive(name, SHAPES[shape])
+
+
+@needs_dgl
+@cells
+@given(st.lists(sentences(max_words=8), min_size=1, max_size=4))
+@settings(max_examples=20)
+def test_dgl_is_naive_on_random_trees(name, some):
+    check_dgl_is_naive(name, some)
+
+
+@needs_dgl
+@cells
+def test_dgl_is_naive_on_real_trees(name):
+    check_dgl_is_naive(name, gum(25))
+
+
+def states_and_gradients(cell, inputs, trees, backend):
+    """Results, and gradients of a loss of size one, whatever the number of nodes."""
+    results = kernels.run(cell, inputs, trees, backend)
+    named_results = {"states": results.states, "roots": results.roots, "attention": results.attention}
+    named = {"inputs": inputs} | dict(cell.named_parameters())
+    gradients = torch.autograd.grad(results.roots.square().mean(), list(named.values()))
+    return named_results | dict(zip(named, gradients, strict=True))
+
+
+@needs_dgl
+@cells
+def test_dgl_is_level_in_single_precision(name):
+    cell, inputs, trees = make(name, gum(25), 30, 40)
+    cell, inputs = cell.float(), inputs.detach().float().requires_grad_()
+    level = states_and_gradients(cell, inputs, trees, "level")
+    check_same(states_and_gradients(cell, inputs, trees, "dgl"), level, 1e-5)
+
+
+@needs_dgl
+@cells
+def test_products_in_half_precision(name):
+    cell, inputs, trees = make(name, SHAPES["mixed"], 30, 40)
+    cell, inputs = cell.float(), inputs.detach().float().requires_grad_()
+    exact = states_and_gradients(cell, inputs, trees, "dgl")
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = states_and_gradients(cell, inputs, trees, "dgl")
+    assert rounded["states"].dtype == torch.float32
+    assert not torch.equal(rounded["states"], exact["states"])
+    check_same(rounded, exact, 0.02)
+
+
+@needs_dgl
+def test_nothing_is_written_into_the_home(tmp_path):
+    code = "from structviews.kernels.message_passing import load; print(load().__version__)"
+    environment = {name: value for name, value in os.environ.items() if name != "DGLBACKEND"} | {"HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert (len(done.stdout.split()), done.stderr) == (1, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_is_loaded_when_it_is_used():
+    code = "import sys, structviews.training; sys.exit('dgl' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_where_it_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dgl", None)
+    with pytest.raises(InputError, match=r"'dgl': DGL cannot be loaded .*: pip install structviews\[dgl\]"):
+        kernels.run(*make("dep", [chain(3)]), backend="dgl")
+
+
+def test_a_device_that_it_cannot_use(monkeypatch):
+    class OnlyCPU:
+        DGLError = RuntimeError
+
+        def graph(self, *_, **__):
+            raise RuntimeError("[03:30:00] /opt/dgl/src/runtime/c_runtime_api.cc:82: Check failed\nno CUDA")
+
+    monkeypatch.setattr(message_passing, "load", OnlyCPU)
+    with pytest.raises(InputError, match=r"cannot use cuda \(no CUDA\): install its build for cuda"):
+        message_passing.require(torch.device("cuda"))

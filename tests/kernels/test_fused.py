@@ -1,0 +1,248 @@
+"""The steps in Triton against those in PyTorch: on the GPU, or without one in Triton's interpreter."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from corpora import small_config, topic_corpus
+from test_cells import CELLS, make, results_and_gradients
+from trees_for_tests import SHAPES, WORD, chain, chain_to_the_left, random_sentence, star
+
+from structviews.batching import collate
+from structviews.checkpoint import Progress
+from structviews.kernels import steps
+from structviews.training import Training
+
+pytest.importorskip("triton", reason="needs triton")
+from structviews.kernels import fused
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+needs_gpu = pytest.mark.skipif(DEVICE.type == "cpu", reason="needs a GPU")
+cells = pytest.mark.parametrize("name", CELLS)
+SOME = [star(9), WORD, chain(5), random_sentence(20, random.Random(0)), chain_to_the_left(4), star(3)]
+TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}
+# 300 columns are more than a program takes.
+types_and_sizes = pytest.mark.parametrize(
+    ("dtype", "size"),
+    [(torch.float64, 5), (torch.float64, 33), (torch.float32, 33), (torch.bfloat16, 48), (torch.float64, 300)],
+    ids=str,
+)
+
+
+def levels():
+    """The lowest level of ``SOME``, where the wide ones are, and the highest, which has one node."""
+    trees = collate(SOME, {}, ["dependency"]).dependency_trees.to(DEVICE)
+    first, *_, last = trees.upper_levels()
+    assert len(first.siblings) > 2
+    assert last.siblings[0] == 1
+    return trees, [first, last]
+
+
+def random_tensor(*shape, dtype):
+    return torch.randn(shape, dtype=torch.float64).to(DEVICE, dtype)
+
+
+def unwritten(*shape, dtype):
+    return torch.full(shape, torch.nan, device=DEVICE, dtype=dtype)
+
+
+def check_same(step, make_arguments, dtype):
+    """A step gives the same, and leaves its arguments the same."""
+    outcomes = []
+    for module in (fused, steps):
+        torch.manual_seed(2)
+        arguments = make_arguments()
+        result = getattr(module, step)(*arguments)
+        outcomes.append((result, arguments))
+    check_close(*outcomes, TOLERANCES[dtype])
+
+
+def check_close(actual, expected, tolerance):
+    if isinstance(expected, torch.Tensor):
+        assert expected.isfinite().all()
+        assert actual.dtype == expected.dtype
+        torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+    elif isinstance(expected, tuple):
+        for one, other in zip(actual, expected, strict=True):
+            check_close(one, other, tolerance)
+
+
+@types_and_sizes
+def test_gathering_children(dtype, size):
+    trees, some = levels()
+    wide = steps.working_dtype(dtype)
+    for level in some:
+        children = trees.children[level.edges]
+
+        def arguments(children=children):
+            given = random_tensor(len(trees), size, dtype=dtype), random_tensor(len(trees), size, dtype=wide)
+            return children, *given, *(unwritten(len(children), size, dtype=tensor.dtype) for tensor in given)
+
+        check_same("gather_children", arguments, dtype)
+
+
+@types_and_sizes
+@pytest.mark.parametrize("n_forget", [0, 2])
+@pytest.mark.parametrize("n", [1, 4])
+def test_gates(n, n_forget, dtype, size):
+    wide = steps.working_dtype(dtype)
+
+    def forwards():
+        gates, c = random_tensor(n, (3 + n_forget) * size, dtype=dtype), random_tensor(n, size, dtype=wide)
+        below = random_tensor(n, n_forget, size, dtype=wide) if n_forget else None
+        return gates, c, unwritten(n, size, dtype=dtype), below
+
+    def backwards():
+        gates, c, _, below = forwards()
+        above = steps.Gradients(random_tensor(n + 3, size, dtype=dtype), random_tensor(n + 3, size, dtype=wide))
+        slot = torch.randperm(n + 3)[:n].to(DEVICE)
+        d_gates, d_c = unwritten(*gates.shape, dtype=dtype), unwritten(n, size, dtype=wide)
+        d_below = unwritten(n, n_forget, size, dtype=wide) if n_forget else None
+        return gates.sigmoid(), c, above, slot, d_gates, d_c, below, d_below
+
+    check_same("open_gates", forwards, dtype)
+    check_same("close_gates", backwards, dtype)
+
+
+@types_and_sizes
+@pytest.mark.parametrize("attention", [False, True])
+def test_sums_over_children(attention, dtype, size):
+    wide = steps.working_dtype(dtype)
+    for level in levels()[1]:
+        n_nodes, n_edges = level.siblings[0], len(level.parent)
+
+        def forwards(level=level, n_nodes=n_nodes, n_edges=n_edges):
+            child, own = random_tensor(n_edges, 2 * size, dtype=dtype), random_tensor(n_nodes, 2 * size, dtype=dtype)
+            h, c = random_tensor(n_edges, size, dtype=dtype), random_tensor(n_edges, size, dtype=wide)
+            weight = torch.rand(n_edges).to(DEVICE, wide) if attention else None
+            sums = torch.zeros(2, n_nodes, size, dtype=wide, device=DEVICE)
+            return level, child[:, :size], own[:, :size], h, c, weight, *sums
+
+        def backwards(level=level, n_nodes=n_nodes, n_edges=n_edges):
+            _, forget, _, _, c, weight, *_ = forwards(level, n_nodes, n_edges)
+            d_h_sum, d_c = random_tensor(n_nodes, size, dtype=dtype), random_tensor(n_nodes, size, dtype=wide)
+            below = steps.Gradients(unwritten(n_edges, size, dtype=dtype), unwritten(n_edges, size, dtype=wide))
+            d_forget = unwritten(n_edges, size, dtype=dtype)
+            d_own = torch.zeros(n_nodes, 2 * size, dtype=wide, device=DEVICE)
+            return level, forget.sigmoid(), c, weight, d_h_sum, d_c, below, d_forget, d_own[:, :size]
+
+        check_same("sum_children", forwards, dtype)
+        check_same("spread_to_children", backwards, dtype)
+
+
+@types_and_sizes
+@pytest.mark.filterwarnings("ignore:invalid value")  # the interpreter's, of numbers that nobody keeps
+def test_attention(dtype, size):
+    wide = steps.working_dtype(dtype)
+    for level in levels()[1]:
+        n_nodes, n_edges = level.siblings[0], len(level.parent)
+
+        def forwards(level=level, n_nodes=n_nodes, n_edges=n_edges):
+            key, query = random_tensor(n_edges, 2 * size, dtype=dtype), random_tensor(n_nodes, 2 * size, dtype=dtype)
+            return level, query[:, size:], key[:, size:]
+
+        def backwards(level=level, n_nodes=n_nodes, n_edges=n_edges):
+            _, query, key = forwards(level, n_nodes, n_edges)
+            attention = steps.attend(level, query, key)
+            h, d_h_sum = random_tensor(n_edges, size, dtype=dtype), random_tensor(n_nodes, size, dtype=dtype)
+            # As the gradient of a sum is: one number, as often as needed.
+            d_weight = torch.ones((), dtype=wide, device=DEVICE).expand(n_edges)
+            d_key, d_query = unwritten(n_edges, 2 * size, dtype=dtype), torch.zeros_like(query, dtype=wide)
+            return level, query, key, attention, h, d_h_sum, d_weight, d_key[:, size:], d_query
+
+        check_same("attend", forwards, dtype)
+        check_same("attend_backward", backwards, dtype)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_attention_of_more_nodes_than_a_program_takes():
+    trees = collate([star(4)] * 5 + [chain(2)] * fused.NODES, {}, ["dependency"]).dependency_trees.to(DEVICE)
+    (level,) = trees.upper_levels()
+
+    def arguments():
+        return level, *(random_tensor(n, 2, dtype=torch.float64) for n in (level.siblings[0], len(level.parent)))
+
+    check_same("attend", arguments, torch.float64)
+
+
+def on_device(name, some, **sizes):
+    """A cell, word vectors and trees, see ``make``."""
+    cell, inputs, trees = make(name, some, **sizes)
+    return cell.to(DEVICE), inputs.detach().to(DEVICE).requires_grad_(), trees.to(DEVICE)
+
+
+@cells
+@pytest.mark.parametrize("some", [[WORD, WORD], [chain(2), star(2)], SOME], ids=len)
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_fused_cells_are_naive(name, some, monkeypatch):
+    monkeypatch.setattr(steps, "on", lambda _: fused)
+    made = on_device(name, some)
+    fast, naive = (results_and_gradients(*made, backend) for backend in ("level", "naive"))
+    for what, expected in naive.items():
+        if expected is not None:
+            torch.testing.assert_close(fast[what], expected, rtol=0, atol=1e-10, msg=lambda m, w=what: f"{w}: {m}")
+
+
+@pytest.mark.skipif(DEVICE.type == "cuda", reason="the other tests compile them")
+def test_the_kernels_compile_without_a_gpu(tmp_path):
+    here = Path(__file__).parent
+    environment = os.environ | {
+        "TRITON_INTERPRET": "0",
+        "TRITON_CACHE_DIR": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join(map(str, (here, here.parent))),
+    }
+    command = [sys.executable, here / "compile_fused.py"]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    names = {name for name, value in vars(fused).items() if "block" in getattr(value, "arg_names", ())}
+    assert set(run.stdout.split()) == names
+    assert len(names) == 9
+
+
+def test_a_cpu_has_the_steps_in_pytorch():
+    assert steps.on(torch.device("cpu")) is steps
+
+
+@needs_gpu
+def test_a_gpu_has_the_fused_steps():
+    assert steps.on(DEVICE) is fused
+
+
+@needs_gpu
+@cells
+def test_half_precision_is_within_two_percent_on_a_gpu(name):
+    cell, inputs, trees = on_device(name, SHAPES["random"], input_dim=32, hidden=64)
+    cell, inputs = cell.float(), inputs.detach().float().requires_grad_()
+    exact = results_and_gradients(cell, inputs, trees, "level")
+    with torch.autocast("cuda", torch.bfloat16):
+        half = results_and_gradients(cell, inputs, trees, "level")
+    for what, expected in exact.items():
+        if expected is not None:
+            error = (half[what] - expected).norm() / expected.norm()
+            assert 1e-5 < error < (0.1 if what == "key.bias" else 0.02), (what, error)
+
+
+@needs_gpu
+@cells
+def test_results_are_the_same_every_time_on_a_gpu(name):
+    made = on_device(name, SHAPES["random"])
+    once, again = (results_and_gradients(*made, "level") for _ in range(2))
+    for what, expected in once.items():
+        assert expected is None or torch.equal(again[what], expected), what
+
+
+@needs_gpu
+@pytest.mark.parametrize("views", [("dep", "const"), ("seq", "avg")], ids=",".join)
+def test_no_step_of_training_waits_for_the_gpu(views, tmp_path):
+    training = Training(small_config(topic_corpus(tmp_path / "x.parsed"), tmp_path / "run", views=views))
+    batches = training.batches(Progress())
+    training.step(next(batches)[1])  # compiles, and makes what the optimiser remembers
+    try:
+        torch.cuda.set_sync_debug_mode("error")
+        training.step(next(batches)[1])
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
