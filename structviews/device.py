@@ -30,12 +30,12 @@ def multiplies_half(device: torch.device) -> bool:
 def half_precision(precision: str, device: torch.device) -> bool:
     """Whether to train in bf16.
 
-    ``auto`` does so on a GPU that multiplies it in hardware. On CPUs, converting the many small
-    levels of a tree costs what the faster products gain (docs/performance.md has the measurement).
+    ``auto`` does so where the device multiplies it in hardware, which about doubles the rate of
+    encoders of a few hundred dimensions (docs/performance.md).
 
     Raises:
         InputError: for a precision that is not one of ``PRECISIONS``.
     """
     if precision not in PRECISIONS:
         raise InputError(f"unknown precision {precision!r}: one of {', '.join(PRECISIONS)}")
-    return precision == "bf16" or (precision == "auto" and device.type == "cuda" and multiplies_half(device))
+    return precision == "bf16" or (precision == "auto" and multiplies_half(device))

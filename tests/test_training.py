@@ -210,7 +210,7 @@ def test_other_settings_need_another_folder(config, finished):
 @pytest.mark.parametrize("backend", ["naive", pytest.param("dgl", marks=needs_dgl)])
 def test_the_tree_backend_is_no_setting_of_the_run(corpus, tmp_path, backend, monkeypatch):
     def settings(out, **others):
-        return small_config(corpus, tmp_path / out, epochs=1, **others)
+        return small_config(corpus, tmp_path / out, epochs=1, precision="fp32", **others)
 
     run = train(settings("run", tree_backend=backend))
     _, said = quietly(settings("run"))

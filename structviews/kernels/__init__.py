@@ -68,5 +68,7 @@ def run(cell: Cell, inputs: Tensor, trees: TreeBatch, backend: str = "level") ->
     """
     if backend not in BACKENDS:
         raise ValueError(f"unknown tree backend {backend!r}: one of {', '.join(BACKENDS)}")
+    if isinstance(cell, BinaryCell) and not trees.binary:
+        raise ValueError("these trees are not binary, as the cell wants them: constituency_trees makes such")
     states, roots, attention = BACKENDS[backend](cell, inputs, trees)
     return TreeStates(roots, attention, states, trees.rank)

@@ -37,12 +37,7 @@ def run(cell: BinaryCell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Ten
     """States ``(N, H)`` in sorted order, and those of the roots ``(B, H)``.
 
     ``inputs (n, X)`` are word vectors in text order.
-
-    Raises:
-        ValueError: if the trees are not binary.
     """
-    if not trees.binary:
-        raise ValueError("these trees are not binary: constituency_trees makes such")
     weights = (
         steps.folded(cell.input.weight, cell.hidden),
         steps.folded(cell.bias, cell.hidden),

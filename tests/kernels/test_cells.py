@@ -205,7 +205,8 @@ def test_an_unknown_backend_is_refused_with_those_there_are():
         kernels.run(*make("dep", [WORD]), backend="fast")
 
 
-def test_a_binary_cell_wants_binary_trees():
+@pytest.mark.parametrize("backend", kernels.BACKENDS)
+def test_a_binary_cell_wants_binary_trees(backend):
     cell, inputs, _ = make("const", [chain(3)])
     with pytest.raises(ValueError, match="not binary"):
-        kernels.run(cell, inputs, collate([chain(3)], {}, ["dependency"]).dependency_trees)
+        kernels.run(cell, inputs, collate([chain(3)], {}, ["dependency"]).dependency_trees, backend)

@@ -1,0 +1,216 @@
+"""Who races: the encoders alone and the whole training step, each run in several ways."""
+
+import warnings
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+from torch.nn.utils.rnn import PackedSequence
+
+from benchmarks import flops
+from structviews import views
+from structviews.batching import Batch, CorpusReader
+from structviews.cache import ParsedCorpus
+from structviews.kernels import BinaryCell, ChildSumCell, message_passing
+from structviews.model import Channel, Model
+from structviews.objectives import context_indices
+from structviews.optimiser import LazyAdam, clip_gradients
+from structviews.trees import TreeBatch
+from structviews.vocabulary import Vocabulary
+
+WORDS_DIM = 300
+# Rows of a word table at the paper's size, however few words the corpus has.
+VOCABULARY = 50_001
+LEARNING_RATE, LARGEST_NORM = 5e-4, 5.0
+ENCODERS = ("dep-sum", "dep", "const", "seq")
+
+
+class Way(NamedTuple):
+    """How an encoder is run.
+
+    Attributes:
+        backend: of the trees; or one of the ways that only this benchmark has.
+        half: products in bf16.
+        few: on a few sentences only, because it is slow; rates are scaled by the number of words.
+    """
+
+    backend: str = "level"
+    half: bool = False
+    few: bool = False
+
+
+WAYS = {
+    "naive": Way("naive", few=True),
+    "DGL's example": Way("example"),
+    "DGL": Way("dgl"),
+    "nn.GRU": Way("nn.GRU"),
+    "nn.GRU bf16": Way("nn.GRU", half=True),
+    "fp32": Way(),
+    "bf16": Way(half=True),
+}
+N_FEW = 3
+
+
+def ways(encoder: str) -> dict[str, Way]:
+    """The ways in which an encoder, or the training step, can be run here."""
+    without = {"DGL's example"} if encoder not in ("dep-sum", "const") else set()
+    without |= {"naive", "DGL"} if encoder == "seq" else {"nn.GRU", "nn.GRU bf16"}
+    if find_spec("dgl") is None:
+        without |= {"DGL", "DGL's example"}
+    return {name: way for name, way in WAYS.items() if name not in without}
+
+
+class Contender:
+    """What is measured: forward, backward, and whatever else belongs to it."""
+
+    def run(self, batch: Batch, way: Way) -> Any:
+        """Do it once."""
+        raise NotImplementedError
+
+    def operations(self, batch: Batch) -> int:
+        """What its matrix products cost."""
+        raise NotImplementedError
+
+
+class WordVectors:
+    """Vectors that are there already, in the places of a word table and of its ids."""
+
+    def __init__(self, vectors: Tensor):
+        self.vectors = vectors
+
+    def take(self, places: Tensor) -> "WordVectors":
+        """Some of them."""
+        return WordVectors(self.vectors[places])
+
+    def lookup(self, ids: "WordVectors") -> Tensor:
+        """Those in the place of ids."""
+        return ids.vectors
+
+
+class Encoder(Contender):
+    """One view on word vectors that are there already; gradients by its weights and by them."""
+
+    def __init__(self, name: str, hidden: int, device: torch.device):
+        torch.manual_seed(1)
+        self.view = views.create(name, WORDS_DIM, hidden).to(device)
+        self.words = torch.empty(0, WORDS_DIM, device=device)
+
+    def run(self, batch: Batch, way: Way) -> Any:
+        n_words = int(batch.lengths.sum())
+        if n_words > len(self.words):  # in the first rounds, which do not count
+            self.words = torch.randn(n_words, WORDS_DIM, device=batch.device)
+        inputs = self.words[:n_words].requires_grad_()
+        with torch.autocast(batch.device.type, torch.bfloat16, enabled=way.half):
+            vectors = self._encode(batch, inputs, way)
+        wanted = [inputs, *self.view.parameters()]
+        return torch.autograd.grad(vectors, wanted, torch.ones_like(vectors), allow_unused=True)
+
+    def _encode(self, batch: Batch, inputs: Tensor, way: Way) -> Tensor:
+        if way.backend == "nn.GRU":
+            _, final = self.view.gru(PackedSequence(inputs[batch.packing.order], batch.packing.sizes))
+            return torch.cat(final.unbind(0), dim=1)
+        if way.backend == "example":
+            trees = batch.dependency_trees if self.view.needs == "dependency" else batch.constituency_trees
+            return dgl_example(self.view.cell, inputs, trees)
+        self.view.tree_backend = way.backend
+        return self.view.encode(WordVectors(inputs), batch, WordVectors(inputs)).vector
+
+    def operations(self, batch: Batch) -> int:
+        return flops.of_view(self.view, batch)
+
+
+class Step(Contender):
+    """A whole training step: ``Training.step``, without all that training needs besides."""
+
+    def __init__(self, views: Sequence[str], hidden: int, channels: int, device: torch.device):
+        torch.manual_seed(1)
+        self.hidden = hidden
+        self.model = Model(
+            {
+                name: Channel(views, VOCABULARY, WORDS_DIM, hidden, "pairwise", words_spread=0.5)
+                for name in channel_names(channels)
+            }
+        ).to(device)
+        self.optimiser = LazyAdam(self.model.parameters(), lr=LEARNING_RATE)
+
+    def run(self, batch: Batch, way: Way) -> Any:
+        for view in self.model.views:
+            view.tree_backend = way.backend
+        self.optimiser.zero_grad(set_to_none=True)
+        with torch.autocast(batch.device.type, torch.bfloat16, enabled=way.half):
+            loss, *_ = self.model.losses(batch, context_indices(batch.document, batch.position, 1))
+        loss.backward()
+        for _, channel in self.model.each():
+            clip_gradients(channel.parameters(), LARGEST_NORM)
+        self.optimiser.step()
+        self.model.after_step()
+
+    def operations(self, batch: Batch) -> int:
+        encoders = sum(flops.of_view(view, batch) for view in self.model.views)
+        return encoders + len(self.model.channels) * flops.of_pairwise(len(batch), self.hidden)
+
+
+def channel_names(count: int) -> list[str]:
+    """Names for channels."""
+    return [f"channel{number}" for number in range(1, count + 1)]
+
+
+class Batches:
+    """Batches of a corpus, by size; those of one size are evenly spread over it."""
+
+    def __init__(self, corpus: ParsedCorpus, count: int, device: torch.device):
+        self.count = count
+        self.device = device
+        vocabulary = Vocabulary.of_corpus(corpus, VOCABULARY - 1)
+        # A batch has words for two channels; a model with one reads the first.
+        self.reader = CorpusReader(corpus, dict.fromkeys(channel_names(2), vocabulary), ["dependency", "constituency"])
+
+    def of_size(self, size: int) -> list[Batch]:
+        """Batches of consecutive sentences on the device."""
+        starts = np.linspace(0, max(len(self.reader) - size, 0), self.count).astype(int)
+        rows = (np.arange(start, min(start + size, len(self.reader))) for start in starts)
+        return [self.reader.batch(some).to(self.device) for some in rows]
+
+
+def dgl_example(cell: ChildSumCell | BinaryCell, inputs: Tensor, trees: TreeBatch) -> Tensor:
+    """A cell as DGL's own example of a Tree-LSTM runs it, with mailboxes, and with ``W_f x``.
+
+    It is slower than ``structviews.kernels.message_passing``, but what people measure against.
+    """
+    dgl = message_passing.load()
+    graph = dgl.graph((trees.children, trees.parent[trees.children]), num_nodes=len(trees))
+    x = inputs[trees.words]
+    words = cell.input(x) + (cell.bias if isinstance(cell, BinaryCell) else 0)
+    # Of binary trees only the leaves have words; what inner nodes have is replaced when they are reached.
+    graph.ndata["input"] = graph.ndata["iou"] = pad(words, (0, 0, 0, len(trees) - len(words)))
+    graph.ndata["h"] = graph.ndata["c"] = x.new_zeros(len(trees), cell.hidden)
+    if isinstance(cell, ChildSumCell):
+        graph.ndata["forget"] = cell.input_forget(x)
+
+    def message(edges: Any) -> dict[str, Tensor]:
+        return {"h": edges.src["h"], "c": edges.src["c"]}
+
+    def child_sum(nodes: Any) -> dict[str, Tensor]:
+        h, c = nodes.mailbox["h"], nodes.mailbox["c"]
+        f = torch.sigmoid(nodes.data["forget"][:, None] + cell.recurrent_forget(h))
+        return {"iou": nodes.data["input"] + cell.recurrent(h.sum(dim=1)), "c": (f * c).sum(dim=1)}
+
+    def binary(nodes: Any) -> dict[str, Tensor]:
+        iou, forget = cell.recurrent(nodes.mailbox["h"].flatten(1)).tensor_split([3 * cell.hidden], dim=1)
+        f = torch.sigmoid(forget + cell.bias_forget.repeat(2)).view_as(nodes.mailbox["c"])
+        return {"iou": iou + cell.bias, "c": (f * nodes.mailbox["c"]).sum(dim=1)}
+
+    def update(nodes: Any) -> dict[str, Tensor]:
+        i, o, u = nodes.data["iou"].chunk(3, dim=1)
+        c = torch.sigmoid(i) * torch.tanh(u) + nodes.data["c"]
+        return {"h": torch.sigmoid(o) * torch.tanh(c), "c": c}
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # DGL warns that leaves get no messages
+        reduce = binary if isinstance(cell, BinaryCell) else child_sum
+        dgl.prop_nodes_topo(graph, message, reduce, apply_node_func=update)
+    return graph.ndata["h"][trees.roots]

@@ -1,0 +1,46 @@
+"""Floating-point operations of the matrix products that forward and backward passes cannot do without.
+
+A product of ``(m, k)`` and ``(k, n)`` is ``2 m k n`` operations, and so are the two products of its
+backward pass, which give the gradients of both factors. Leaves take part in no recurrent product;
+gradients of the inputs are wanted. What is not a product counts as nothing.
+"""
+
+from torch import nn
+
+from structviews.batching import Batch
+from structviews.kernels import BinaryCell, ChildSumCell
+from structviews.trees import TreeBatch
+from structviews.views import View
+
+# Forward and backward, for each multiplication of the forward pass.
+OPERATIONS = 6
+
+
+def of_view(view: View, batch: Batch) -> int:
+    """Of an encoder over a batch."""
+    if view.needs == "tokens":
+        return of_gru(view.gru, int(batch.lengths.sum()), len(batch))
+    return of_tree_cell(view.cell, batch.dependency_trees if view.needs == "dependency" else batch.constituency_trees)
+
+
+def of_tree_cell(cell: ChildSumCell | BinaryCell, trees: TreeBatch) -> int:
+    """Of a Tree-LSTM over a batch of trees."""
+    nodes, inner, edges = len(trees), len(trees) - trees.n_leaves, trees.n_edges
+    x, h = cell.input.in_features, cell.hidden
+    if isinstance(cell, BinaryCell):
+        return OPERATIONS * (trees.n_leaves * x * 3 * h + inner * 2 * h * 5 * h)
+    gates = nodes * x * 3 * h + inner * h * 3 * h
+    forget = inner * x * h + edges * h * h
+    return OPERATIONS * (gates + (2 if cell.attention else 1) * forget)  # queries and keys are as large
+
+
+def of_gru(gru: nn.GRU, n_words: int, n_sentences: int) -> int:
+    """Of a GRU; the first step of a sentence has no state to multiply."""
+    directions = 2 if gru.bidirectional else 1
+    x, h = gru.input_size, gru.hidden_size
+    return OPERATIONS * directions * 3 * h * (n_words * x + (n_words - n_sentences) * h)
+
+
+def of_pairwise(n_sentences: int, dim: int) -> int:
+    """Of the pairwise objective: one matrix of scores, whose transpose serves the other direction."""
+    return OPERATIONS * n_sentences * n_sentences * dim
