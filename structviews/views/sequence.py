@@ -7,6 +7,7 @@ from torch.nn.utils.rnn import PackedSequence
 from structviews.batching import Batch
 from structviews.errors import InputError
 from structviews.initialisation import xavier
+from structviews.kernels import gru
 from structviews.views.base import Encoded, View, register
 from structviews.vocabulary import WordIds, WordTable
 
@@ -30,10 +31,13 @@ class Sequence(View):
 
     def encode(self, words: WordTable, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         packing = batch.packing
-        packed = PackedSequence(words.lookup(ids.take(packing.order)), packing.sizes)
-        outputs, final = self.gru(packed)
+        inputs = words.lookup(ids.take(packing.order))
+        if inputs.is_cuda:  # there cuDNN runs the whole sequence; elsewhere nn.GRU goes step by step, and wastefully
+            (outputs, *_), final = self.gru(PackedSequence(inputs, packing.sizes))
+        else:
+            outputs, final = gru.run(self.gru, inputs, packing.sizes)
         vector = torch.cat(final.unbind(0), dim=1)[packing.sentence]
         if not states:
             return Encoded(vector)
-        in_text_order = torch.empty_like(outputs.data).index_copy(0, packing.order, outputs.data)
-        return Encoded(vector, in_text_order, batch.offsets)
+        in_text_order = torch.empty_like(outputs).index_copy(0, packing.order, outputs)
+        return Encoded(vector, in_text_order.to(vector.dtype), batch.offsets)

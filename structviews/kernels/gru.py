@@ -1,0 +1,171 @@
+"""GRU over sentences in packed order, forward and backward, for the CPU.
+
+Parameters are those of ``nn.GRU``, which there spends a third of its time on adding up the gradients
+of the recurrent weights step by step. Here they are one product over all steps; and with
+``tanh(x) = 1 - 2 sigmoid(-2x)`` every gate is a sigmoid.
+
+    r = sigmoid(Wr x + Ur h)       q = Un h + b       n = tanh(Wn x + r q)
+    z = sigmoid(Wz x + Uz h)       h' = (1 - z) n + z h
+
+Gates stand in the order q, r, z, n: the first three read a state, the last three a word. What the
+products read and write may be stored in half precision; the state that goes from step to step and
+all arithmetic have at least single.
+
+Shapes: m words, B sentences, sorted by falling length; H hidden size of a direction, D directions,
+X input size.
+"""
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import pad
+
+from structviews.kernels import steps
+
+# MKL takes up to half as long again over a single precision product of several thousand rows in one go.
+ROWS = 1024
+
+_sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
+_tanh_backward = torch.ops.aten.tanh_backward.grad_input
+
+
+def run(gru: nn.GRU, inputs: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """States ``(m, D H)`` in packed order and the final ones ``(D, B, H)``, as ``nn.GRU`` gives them.
+
+    Under autocast the states have its type, the final ones that of the inputs.
+
+    Args:
+        gru: the parameters.
+        inputs: ``(m, X)`` word vectors in packed order.
+        sizes: sentences at each step, on the CPU, as in ``PackedSequence``.
+
+    Raises:
+        ValueError: if the network has several layers.
+    """
+    if gru.num_layers != 1:
+        raise ValueError(f"a GRU of {gru.num_layers} layers: only one is implemented")
+    dtype, size = steps.product_dtype(inputs), gru.hidden_size
+    with torch.autocast(inputs.device.type, enabled=False):
+        x, results = inputs.to(dtype), []
+        for direction, (w_word, w_state, b_word, b_state) in enumerate(gru.all_weights):
+            bias = pad(b_state.roll(size), (0, size)) + pad(b_word, (size, 0))
+            weights = (weight.to(dtype) for weight in (w_word, w_state.roll(size, 0), bias))
+            results.append(_Direction.apply(sizes.tolist(), bool(direction), x, *weights))
+        states, final = zip(*results, strict=True)
+        return torch.cat(states, dim=1), torch.stack(final).to(inputs.dtype)
+
+
+class _Direction(torch.autograd.Function):
+    """One direction over a packed batch; all tensors are of the one type in which products are made.
+
+    ``w_word (3H, X)`` of r, z, n; ``w_state (3H, H)`` of q, r, z; ``bias (4H,)``. Gives the states
+    ``(m, H)``, and the final ones ``(B, H)`` in the type of the arithmetic.
+
+    A step's sentences are the first ones of the batch. Those of them that the step before had too, in
+    whichever direction, have a state already (``[:old]``); the others start from zeros.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, sizes: list[int], backwards: bool, x: Tensor, w_word: Tensor, w_state: Tensor, bias: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        size, dtype = w_state.shape[1], steps.working_dtype(x.dtype)
+        gates, previous, states = (x.new_empty(len(x), width) for width in (4 * size, size, size))
+        gates[:, :size] = bias[:size]
+        _product(x, steps.folded(w_word, size).T, steps.folded(bias[size:], size), out=gates[:, size:])
+        final = x.new_zeros(sizes[0], size, dtype=dtype)
+        room, old = final.new_empty(sizes[0], 4 * size), 0
+        for stored, of_state, before, result in _by_step(
+            sizes, backwards, gates, gates[:, : 3 * size], previous, states
+        ):
+            h = final[: len(before)]
+            before.copy_(h)
+            of_state[:old].addmm_(before[:old], w_state.T)
+            old = len(before)
+            active = _working(stored, room)
+            _open_gates(active, h)
+            result.copy_(h)
+            stored.copy_(active)  # does nothing where no other dtype made a copy
+        ctx.sizes, ctx.backwards = sizes, backwards
+        ctx.save_for_backward(x, w_word, w_state, gates, previous)
+        ctx.set_materialize_grads(False)
+        return states, final
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_states: Tensor | None, d_final: Tensor | None) -> Any:
+        x, w_word, w_state, gates, previous = ctx.saved_tensors
+        size, dtype = w_state.shape[1], steps.working_dtype(x.dtype)
+        d_gates = torch.empty_like(gates)
+        above = x.new_zeros(ctx.sizes[0], size, dtype=dtype)
+        room, d_room = above.new_empty(2, len(above), 4 * size)
+        if d_final is not None:
+            above.copy_(d_final)
+        parts = _by_step(ctx.sizes, not ctx.backwards, gates, previous, d_gates, d_gates[:, : 3 * size])
+        d_results = repeat((None,)) if d_states is None else _by_step(ctx.sizes, not ctx.backwards, d_states)
+        order = ctx.sizes if ctx.backwards else ctx.sizes[::-1]
+        for (stored, before, d_stored, d_of_state), (d_result,), old in zip(
+            parts, d_results, [*order[1:], 0], strict=False
+        ):
+            dh = above[: len(before)]
+            if d_result is not None:
+                dh += d_result
+            d_sums = d_stored if d_stored.dtype == dtype else d_room[: len(dh)]
+            _close_gates(_working(stored, room), before.to(dtype), dh, d_sums)
+            d_stored.copy_(d_sums)
+            dh[:old].add_(torch.mm(d_of_state[:old], w_state))
+        by_word, by_state = d_gates[:, size:], d_gates[:, : 3 * size]
+        d_x = None
+        if ctx.needs_input_grad[2]:
+            d_x = torch.empty_like(x)
+            _product(by_word, w_word, x.new_zeros(1), out=d_x)
+        return None, None, d_x, by_word.T @ x, by_state.T @ previous, d_gates.sum(0)
+
+
+def _open_gates(gates: Tensor, h: Tensor) -> None:
+    """From the sums before the gates, with those of n folded, to activations; ``h`` is replaced by the next state."""
+    size = h.shape[1]
+    q, r, z, n = gates.chunk(4, dim=1)
+    gates[:, size : 3 * size].sigmoid_()
+    n.addcmul_(r, q, value=steps.FOLD).sigmoid_()
+    torch.add(h.new_ones(()), n, alpha=-2, out=n)
+    torch.lerp(n, h, z, out=h)
+
+
+def _close_gates(gates: Tensor, before: Tensor, dh: Tensor, d_gates: Tensor) -> None:
+    """The backward pass of ``_open_gates``, by sums that are not folded.
+
+    Args:
+        gates: ``(rows, 4H)`` activations.
+        before: ``(rows, H)`` the state that came in.
+        dh: ``(rows, H)`` gradient by the state that went out; is replaced by what passes z.
+        d_gates: ``(rows, 4H)`` is given the gradient by the sums.
+    """
+    q, r, z, n = gates.chunk(4, dim=1)
+    d_q, d_r, d_z, d_n = d_gates.chunk(4, dim=1)
+    _sigmoid_backward(torch.sub(before, n, out=d_z).mul_(dh), z, grad_input=d_z)
+    _tanh_backward(torch.addcmul(dh, dh, z, value=-1, out=d_n), n, grad_input=d_n)
+    _sigmoid_backward(torch.mul(d_n, q, out=d_r), r, grad_input=d_r)
+    torch.mul(d_n, r, out=d_q)
+    dh.mul_(z)
+
+
+def _by_step(sizes: Sequence[int], backwards: bool, *tensors: Tensor) -> list[tuple[Tensor, ...]]:
+    """The rows of each step, of every tensor, from the first step to the last or backwards."""
+    parts = list(zip(*(tensor.split(sizes) for tensor in tensors), strict=True))
+    return parts[::-1] if backwards else parts
+
+
+def _working(stored: Tensor, room: Tensor) -> Tensor:
+    """``stored`` in the type of ``room``: itself if it has that, else copied there."""
+    return stored if stored.dtype == room.dtype else room[: len(stored)].copy_(stored)
+
+
+def _product(rows: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> None:
+    """``out = bias + rows @ weight``."""
+    for block, result in zip(rows.split(ROWS), out.split(ROWS), strict=True):
+        torch.addmm(bias, block, weight, out=result)
