@@ -118,7 +118,7 @@ class _ChildSum(torch.autograd.Function):
         x = inputs.index_select(0, trees.words)
         h, c = x.new_empty(len(trees), size), x.new_zeros(len(trees), size, dtype=steps.working_dtype(x.dtype))
         room = _Room(
-            gates=torch.addmm(b_word[: 3 * size], x, w_word[: 3 * size].T),
+            gates=steps.multiply(x, w_word[: 3 * size].T, x.new_empty(len(x), 3 * size), b_word[: 3 * size]),
             c=c,
             own=torch.addmm(b_word[3 * size :], x[n_leaves:], w_word[3 * size :].T),
             h_sum=torch.zeros_like(c[n_leaves:]),
@@ -156,7 +156,7 @@ class _ChildSum(torch.autograd.Function):
         above = steps.Gradients.of_results(trees, x, room.c, d_h, d_roots)
         d_gates, d_own, d_child = _gradients(ctx, room, above, w_sum, w_child, d_h, d_weights)
         d_own = d_own.to(x.dtype)
-        d_x = torch.mm(d_gates, w_word[: 3 * size])
+        d_x = steps.multiply(d_gates, w_word[: 3 * size], torch.empty_like(x))
         d_x[n_leaves:].addmm_(d_own, w_word[3 * size :])
         return (
             None,

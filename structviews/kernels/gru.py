@@ -26,9 +26,6 @@ from torch.nn.functional import pad
 
 from structviews.kernels import steps
 
-# MKL takes up to half as long again over a single precision product of several thousand rows in one go.
-ROWS = 1024
-
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
@@ -76,7 +73,7 @@ class _Direction(torch.autograd.Function):
         size, dtype = w_state.shape[1], steps.working_dtype(x.dtype)
         gates, previous, states = (x.new_empty(len(x), width) for width in (4 * size, size, size))
         gates[:, :size] = bias[:size]
-        _product(x, steps.folded(w_word, size).T, steps.folded(bias[size:], size), out=gates[:, size:])
+        steps.multiply(x, steps.folded(w_word, size).T, gates[:, size:], steps.folded(bias[size:], size))
         final = x.new_zeros(sizes[0], size, dtype=dtype)
         room, old = final.new_empty(sizes[0], 4 * size), 0
         for stored, of_state, before, result in _by_step(
@@ -119,10 +116,7 @@ class _Direction(torch.autograd.Function):
             d_stored.copy_(d_sums)
             dh[:old].add_(torch.mm(d_of_state[:old], w_state))
         by_word, by_state = d_gates[:, size:], d_gates[:, : 3 * size]
-        d_x = None
-        if ctx.needs_input_grad[2]:
-            d_x = torch.empty_like(x)
-            _product(by_word, w_word, x.new_zeros(1), out=d_x)
+        d_x = steps.multiply(by_word, w_word, torch.empty_like(x)) if ctx.needs_input_grad[2] else None
         return None, None, d_x, by_word.T @ x, by_state.T @ previous, d_gates.sum(0)
 
 
@@ -163,9 +157,3 @@ def _by_step(sizes: Sequence[int], backwards: bool, *tensors: Tensor) -> list[tu
 def _working(stored: Tensor, room: Tensor) -> Tensor:
     """``stored`` in the type of ``room``: itself if it has that, else copied there."""
     return stored if stored.dtype == room.dtype else room[: len(stored)].copy_(stored)
-
-
-def _product(rows: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> None:
-    """``out = bias + rows @ weight``."""
-    for block, result in zip(rows.split(ROWS), out.split(ROWS), strict=True):
-        torch.addmm(bias, block, weight, out=result)

@@ -63,7 +63,7 @@ class _Binary(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         size, n_leaves, dtype = w_pair.shape[1] // 2, trees.n_leaves, steps.working_dtype(inputs.dtype)
         x = inputs.index_select(0, trees.words)
-        leaf_gates = torch.addmm(b_word, x, w_word.T)
+        leaf_gates = steps.multiply(x, w_word.T, x.new_empty(len(x), 3 * size), b_word)
         h, c = x.new_empty(len(trees), size), x.new_zeros(len(trees), size, dtype=dtype)
         h_pair, c_pair = x.new_empty(len(trees) - n_leaves, 2, size), c.new_empty(len(trees) - n_leaves, 2, size)
         gates = x.new_empty(len(trees) - n_leaves, 5 * size)
@@ -101,7 +101,7 @@ class _Binary(torch.autograd.Function):
         ops.close_gates(leaf_gates, c[leaves], above, trees.slot[leaves], d_leaf_gates, torch.empty_like(c[leaves]))
         return (
             None,
-            torch.mm(d_leaf_gates, w_word).index_select(0, trees.places),
+            steps.multiply(d_leaf_gates, w_word, torch.empty_like(x)).index_select(0, trees.places),
             d_leaf_gates.T @ x,
             d_leaf_gates.sum(0),
             d_gates.T @ h_pair.flatten(1),
