@@ -45,7 +45,6 @@ class TreeBatch:
     """Structure of the trees of a batch; a node is a place in the sorted order unless said otherwise.
 
     Attributes:
-        order: ``(N,)`` the node, in the sentences' own order, that stands at each place.
         rank: ``(N,)`` the place of each node of the sentences' own order.
         words: ``(n,)`` the word, in text order, of each place that has one: of every node of
             dependency trees, of the leaves of constituency trees.
@@ -63,7 +62,6 @@ class TreeBatch:
         binary: whether every inner node has a left and a right child.
     """
 
-    order: Tensor
     rank: Tensor
     words: Tensor
     places: Tensor
@@ -197,7 +195,7 @@ class _Sorted(NamedTuple):
         slot = np.empty_like(parent)
         slot[children] = np.arange(len(children))
         slot[roots] = len(children) + np.arange(len(roots))
-        tensors = {"order": self.order, "rank": self.rank, "roots": roots, "parent": parent}
+        tensors = {"rank": self.rank, "roots": roots, "parent": parent}
         tensors |= {"children": children, "slot": slot}
         tensors["parent_row"] = child_parent - np.array(self.levels)[self.height[child_parent]]
         return {name: _tensor(array) for name, array in tensors.items()} | {"levels": self.levels}

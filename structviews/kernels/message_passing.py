@@ -88,7 +88,7 @@ def _child_sum(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch, graph: Any)
     if cell.attention:
         graph.ndata["query"] = _below_leaves(cell.query(inner).to(x.dtype), trees)
         graph.edata["number"] = torch.arange(trees.n_edges, device=x.device)
-    cosines, numbers = [x.new_zeros(0)], [trees.order[:0]]
+    cosines, numbers = [x.new_zeros(0)], [trees.rank[:0]]
 
     def message(edges: Any) -> dict[str, Tensor]:
         h, c = edges.src["h"], edges.src["c"]
@@ -138,7 +138,7 @@ def _binary(cell: BinaryCell, inputs: Tensor, trees: TreeBatch, graph: Any) -> N
 
 def _levels(trees: TreeBatch) -> list[Tensor]:
     """The nodes of each level above the leaves."""
-    return [torch.arange(start, end, device=trees.order.device) for start, end in pairwise(trees.levels[1:])]
+    return [torch.arange(start, end, device=trees.rank.device) for start, end in pairwise(trees.levels[1:])]
 
 
 def _below_leaves(values: Tensor, trees: TreeBatch) -> Tensor:
