@@ -20,6 +20,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+# So that a checkout is enough, with nothing installed but what training needs.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 PARTS = ("memory", "kernels", "step", "shares", "growth", "loader")
 
 
