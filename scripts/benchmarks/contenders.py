@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -64,16 +64,14 @@ def ways(encoder: str) -> dict[str, Way]:
     return {name: way for name, way in WAYS.items() if name not in without}
 
 
-class Contender:
+class Contender(Protocol):
     """What is measured: forward, backward, and whatever else belongs to it."""
 
     def run(self, batch: Batch, way: Way) -> Any:
         """Do it once."""
-        raise NotImplementedError
 
     def operations(self, batch: Batch) -> int:
         """What its matrix products cost."""
-        raise NotImplementedError
 
 
 class WordVectors:
@@ -91,7 +89,7 @@ class WordVectors:
         return ids.vectors
 
 
-class Encoder(Contender):
+class Encoder:
     """One view on word vectors that are there already; gradients by its weights and by them."""
 
     def __init__(self, name: str, hidden: int, device: torch.device):
@@ -123,7 +121,7 @@ class Encoder(Contender):
         return flops.of_view(self.view, batch)
 
 
-class Step(Contender):
+class Step:
     """A whole training step: ``Training.step``, without all that training needs besides."""
 
     def __init__(self, views: Sequence[str], hidden: int, channels: int, device: torch.device):

@@ -65,7 +65,7 @@ def run(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, T
     return states, roots.to(inputs.dtype), attention
 
 
-class _Room(NamedTuple):
+class _Buffers(NamedTuple):
     """What the forward pass leaves behind, of all nodes and edges, or of a level's.
 
     Attributes:
@@ -85,10 +85,10 @@ class _Room(NamedTuple):
     c_child: Tensor
     child: Tensor
 
-    def at(self, level: Level, n_leaves: int) -> "_Room":
+    def at(self, level: Level, n_leaves: int) -> "_Buffers":
         """The rows of a level and of its children."""
         inner = slice(level.nodes.start - n_leaves, level.nodes.stop - n_leaves)
-        return _Room(
+        return _Buffers(
             *(of_nodes[level.nodes] for of_nodes in self[:2]),
             *(of_inner[inner] for of_inner in self[2:4]),
             *(of_edges[level.edges] for of_edges in self[4:]),
@@ -117,7 +117,7 @@ class _ChildSum(torch.autograd.Function):
         size, n_leaves = w_sum.shape[1], trees.n_leaves
         x = inputs.index_select(0, trees.words)
         h, c = x.new_empty(len(trees), size), x.new_zeros(len(trees), size, dtype=steps.working_dtype(x.dtype))
-        room = _Room(
+        buffers = _Buffers(
             gates=steps.multiply(x, w_word[: 3 * size].T, x.new_empty(len(x), 3 * size), b_word[: 3 * size]),
             c=c,
             own=torch.addmm(b_word[3 * size :], x[n_leaves:], w_word[3 * size :].T),
@@ -127,9 +127,9 @@ class _ChildSum(torch.autograd.Function):
             child=x.new_empty(trees.n_edges, len(w_child)),
         )
         attention, ops = [], steps.on(x.device)
-        ops.open_gates(room.gates[:n_leaves], c[:n_leaves], h[:n_leaves])
+        ops.open_gates(buffers.gates[:n_leaves], c[:n_leaves], h[:n_leaves])
         for level in trees.upper_levels():
-            at, weight = room.at(level, n_leaves), None
+            at, weight = buffers.at(level, n_leaves), None
             ops.gather_children(trees.children[level.edges], h, c, at.h_child, at.c_child)
             torch.addmm(b_child, at.h_child, w_child.T, out=at.child)
             forget, key = at.child[:, :size], at.child[:, size:]
@@ -141,7 +141,7 @@ class _ChildSum(torch.autograd.Function):
             at.gates.addmm_(at.h_sum.to(x.dtype), w_sum.T)
             ops.open_gates(at.gates, at.c, h[level.nodes])
         ctx.trees, ctx.attention = trees, attention
-        ctx.save_for_backward(x, w_word, w_sum, w_child, *room)
+        ctx.save_for_backward(x, w_word, w_sum, w_child, *buffers)
         ctx.set_materialize_grads(False)
         weights = None
         if len(w_child) > size:
@@ -152,9 +152,9 @@ class _ChildSum(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, d_h: Tensor | None, d_roots: Tensor | None, d_weights: Tensor | None) -> Any:
         x, w_word, w_sum, w_child, *saved = ctx.saved_tensors
-        trees, room, size, n_leaves = ctx.trees, _Room(*saved), w_sum.shape[1], ctx.trees.n_leaves
-        above = steps.Gradients.of_results(trees, x, room.c, d_h, d_roots)
-        d_gates, d_own, d_child = _gradients(ctx, room, above, w_sum, w_child, d_h, d_weights)
+        trees, buffers, size, n_leaves = ctx.trees, _Buffers(*saved), w_sum.shape[1], ctx.trees.n_leaves
+        above = steps.Gradients.of_results(trees, x, buffers.c, d_h, d_roots)
+        d_gates, d_own, d_child = _gradients(ctx, buffers, above, w_sum, w_child, d_h, d_weights)
         d_own = d_own.to(x.dtype)
         d_x = steps.multiply(d_gates, w_word[: 3 * size], torch.empty_like(x))
         d_x[n_leaves:].addmm_(d_own, w_word[3 * size :])
@@ -163,15 +163,15 @@ class _ChildSum(torch.autograd.Function):
             d_x.index_select(0, trees.places),
             torch.cat([d_gates.T @ x, d_own.T @ x[n_leaves:]]),
             torch.cat([d_gates.sum(0), d_own.sum(0)]),
-            d_gates[n_leaves:].T @ room.h_sum.to(x.dtype),
-            d_child.T @ room.h_child,
+            d_gates[n_leaves:].T @ buffers.h_sum.to(x.dtype),
+            d_child.T @ buffers.h_child,
             d_child.sum(0),
         )
 
 
 def _gradients(
     ctx: Any,
-    room: _Room,
+    buffers: _Buffers,
     above: steps.Gradients,
     w_sum: Tensor,
     w_child: Tensor,
@@ -180,14 +180,14 @@ def _gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """From the roots to the leaves: gradients by the sums before the gates, by ``own`` and by ``child``."""
     trees, size, n_leaves = ctx.trees, w_sum.shape[1], ctx.trees.n_leaves
-    d_gates, d_c = torch.empty_like(room.gates), torch.empty_like(room.c)
-    d_own, d_child = torch.zeros_like(room.own, dtype=d_c.dtype), torch.empty_like(room.child)
-    gradients = room._replace(gates=d_gates, c=d_c, own=d_own, child=d_child)
-    ops = steps.on(room.c.device)
+    d_gates, d_c = torch.empty_like(buffers.gates), torch.empty_like(buffers.c)
+    d_own, d_child = torch.zeros_like(buffers.own, dtype=d_c.dtype), torch.empty_like(buffers.child)
+    gradients = buffers._replace(gates=d_gates, c=d_c, own=d_own, child=d_child)
+    ops = steps.on(buffers.c.device)
     if d_weights is None:
         d_weights = d_c.new_zeros(trees.n_edges)
     for number, level in reversed(list(enumerate(trees.upper_levels()))):
-        at, d, weight = room.at(level, n_leaves), gradients.at(level, n_leaves), None
+        at, d, weight = buffers.at(level, n_leaves), gradients.at(level, n_leaves), None
         ops.close_gates(at.gates, at.c, above, trees.slot[level.nodes], d.gates, d.c)
         d_h_sum = torch.mm(d.gates, w_sum)
         if ctx.attention:
@@ -211,5 +211,5 @@ def _gradients(
         if d_h is not None:
             below.h.add_(d_h.index_select(0, trees.children[level.edges]))
     leaves = slice(0, n_leaves)
-    ops.close_gates(room.gates[leaves], room.c[leaves], above, trees.slot[leaves], d_gates[leaves], d_c[leaves])
+    ops.close_gates(buffers.gates[leaves], buffers.c[leaves], above, trees.slot[leaves], d_gates[leaves], d_c[leaves])
     return d_gates, d_own, d_child
