@@ -1,7 +1,7 @@
 """A run's weights and everything that resuming it needs; no file here can execute code."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def load_weights(run: Path, model: nn.Module) -> None:
         raise InputError(f"{path}: no such file: the run has not been trained to a first checkpoint yet")
     try:
         with safe_open(path, "pt") as file:
-            model.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118 - not a dict
+            model.load_state_dict(_tensors(file))
     except (SafetensorError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{path}: not the weights of this run's model: {reason}; train it again with --out") from None
@@ -60,10 +60,8 @@ def save_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, pr
     tensors["rng.cpu"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors["rng.cuda"] = torch.cuda.get_rng_state()
-    notes = {"progress": json.dumps(asdict(progress))}
-    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, metadata=notes)
     path = folder / f"step-{progress.step:09d}.safetensors"
-    write_whole(path, lambda file: file.write(content))
+    _write_state(path, tensors, progress)
     for old in folder.glob("step-*.safetensors"):
         if old != path:
             old.unlink()
@@ -78,6 +76,17 @@ def read_progress(run: Path) -> Progress | None:
         return _progress(path, file)
 
 
+def reopen(run: Path) -> None:
+    """Mark a finished run's state as one to go on from."""
+    path = _newest(run)
+    if path is None:
+        return
+    with _open(path) as file:
+        progress = _progress(path, file)
+        if progress.finished:
+            _write_state(path, _tensors(file), replace(progress, finished=False))
+
+
 def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> Progress:
     """Put model, optimiser and random numbers back where ``save_state`` found them.
 
@@ -88,7 +97,7 @@ def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer) ->
     if path is None:
         return Progress()
     with _open(path) as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        tensors = _tensors(file)
         progress = _progress(path, file)
     if "rng.cpu" not in tensors:
         raise _damaged(path, "it holds no random numbers")
@@ -117,6 +126,16 @@ def _open(path: Path) -> safe_open:
         return safe_open(path, "pt")
     except (SafetensorError, OSError) as error:
         raise _damaged(path, str(error)) from None
+
+
+def _tensors(file: safe_open) -> dict[str, Tensor]:
+    return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+
+
+def _write_state(path: Path, tensors: dict[str, Tensor], progress: Progress) -> None:
+    notes = {"progress": json.dumps(asdict(progress))}
+    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, metadata=notes)
+    write_whole(path, lambda file: file.write(content))
 
 
 def _progress(path: Path, file: safe_open) -> Progress:

@@ -185,7 +185,9 @@ def train_views(
 
     Example: structviews train --views dep,const --corpus corpus.parsed
     """
-    from structviews.training import Interrupted, estimate, extend, extended, train
+    from structviews.runs import extend, extended
+    from structviews.signals import Interrupted
+    from structviews.training import estimate, train
 
     flags = {
         "views": [name.strip() for name in views.split(",") if name.strip()] or None,
@@ -405,7 +407,7 @@ def demonstrate(
     Example: structviews demo
     """
     from structviews.demo.run import run_demo
-    from structviews.training import Interrupted
+    from structviews.signals import Interrupted
 
     try:
         run_demo(folder, console)

@@ -1,55 +1,36 @@
 """Training a pair of views, or more, on a parsed corpus."""
 
-import json
-import os
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from torch import Tensor
 
 from structviews.batching import Batch, CorpusReader, epoch_batches, held_out, n_batches, prefetch
 from structviews.cache import ParsedCorpus
 from structviews.checkpoint import Progress as Place
-from structviews.checkpoint import load_state, read_progress, save_state, save_weights
-from structviews.config import CONFIG, Parsed, TrainConfig, load_run, save_config
+from structviews.checkpoint import load_state, save_state, save_weights
+from structviews.config import Parsed, TrainConfig
 from structviews.device import best_device, half_precision
 from structviews.errors import InputError
 from structviews.kernels import message_passing
+from structviews.log import append_log, check_finite, cosines, cut_log, flat, progress_bar
 from structviews.model import Channel, Model
 from structviews.objectives import context_indices
 from structviews.optimiser import LazyAdam, clip_gradients
+from structviews.runs import is_finished, open_run
+from structviews.signals import Interrupted, stop_signals
 from structviews.vocabulary import Vocabulary
 
-LOG = "log.jsonl"
 CHANNEL = "trained"
 VOCABULARY = f"vocabulary.{CHANNEL}.txt"
 DRY_RUN_STEPS = 3
 VALIDATION_BATCHES = 25
-
-
-class Interrupted(Exception):  # noqa: N818 - not an error
-    """Training was asked to stop; its state is saved.
-
-    Attributes:
-        signal: number of the signal that asked.
-        step: steps taken so far.
-    """
-
-    def __init__(self, signal_number: int, step: int):
-        super().__init__(f"stopped at step {step}")
-        self.signal = signal_number
-        self.step = step
 
 
 @dataclass(frozen=True)
@@ -100,6 +81,13 @@ class Training:
         if len(self.train_rows) < 2:
             raise InputError(f"{config.corpus}: {len(self.train_rows)} training sentences: parse a larger corpus")
         self.optimiser = LazyAdam(self.model.parameters(), lr=config.lr)
+
+    def restore(self) -> Place:
+        """Bring the model and the log to the run's newest checkpoint; where to go on from."""
+        self.vocabulary.save(self.run / VOCABULARY)
+        start = load_state(self.run, self.model, self.optimiser)
+        cut_log(self.run, start.step)
+        return start
 
     @property
     def n_steps(self) -> int:
@@ -203,8 +191,8 @@ def train(config: TrainConfig, console: Console | None = None) -> Path:
         console.print(f"{config.out}: trained already", markup=False, highlight=False, soft_wrap=True)
         return Path(config.out)
     training = Training(config)
-    run = training.run
-    start = open_run(training)
+    run = open_run(config, Parsed.of(training.corpus))
+    start = training.restore()
     last_saved = last_logged = time.monotonic()
     sentences, total = 0, training.n_steps
     with stop_signals() as stopped, progress_bar(console, total, start.step, run.name) as show:
@@ -235,73 +223,6 @@ def train(config: TrainConfig, console: Console | None = None) -> Path:
 def is_validated(place: Place, config: TrainConfig) -> bool:
     """Whether there is a validation before this place; the place after an epoch is the next one's first."""
     return place.batch == 0 or place.step % config.validate_every == 0
-
-
-def is_finished(config: TrainConfig) -> bool:
-    """Whether the run's folder holds this very run on this very corpus, trained to its end."""
-    run = Path(config.out)
-    progress = read_progress(run) if (run / CONFIG).is_file() else None
-    if progress is None or not progress.finished:
-        return False
-    there, parsed = load_run(run)
-    return there == config and parsed.fingerprint == ParsedCorpus.open(config.corpus).fingerprint
-
-
-def open_run(training: Training) -> Place:
-    """Make the run's folder, or check that it holds this very run and load its state."""
-    run, config = training.run, training.config
-    parsed = Parsed.of(training.corpus)
-    if (run / CONFIG).is_file():
-        there, there_parsed = load_run(run)
-        if there != config:
-            compared = [setting.name for setting in fields(config) if setting.compare]
-            name = next(n for n in compared if getattr(config, n) != getattr(there, n))
-            raise InputError(
-                f"{run}: holds a run with {name} = {getattr(there, name)!r}, not {getattr(config, name)!r}: "
-                "give another folder with --out"
-            )
-        if there_parsed.fingerprint != parsed.fingerprint:
-            raise InputError(f"{run}: was trained on another state of {config.corpus}: give another folder with --out")
-    elif run.exists() and (not run.is_dir() or any(run.iterdir())):
-        raise InputError(f"{run}: is there already and is not a run: give another folder with --out")
-    try:
-        run.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{run}: {error.strerror}: give another folder with --out") from None
-    save_config(run, config, parsed)  # first: it is what makes the folder a run
-    training.vocabulary.save(run / VOCABULARY)
-    start = load_state(run, training.model, training.optimiser)
-    cut_log(run, start.step)
-    return start
-
-
-def extended(run: Path, epochs: int | None, steps: int | None) -> TrainConfig:
-    """The configuration of a run, with a longer or shorter training if asked for.
-
-    Raises:
-        InputError: if ``run`` is not one.
-    """
-    config, _ = load_run(run)
-    return replace(
-        config,
-        out=str(run),
-        epochs=config.epochs if epochs is None else epochs,
-        steps=config.steps if steps is None else steps,
-    )
-
-
-def extend(config: TrainConfig) -> None:
-    """Write an ``extended`` configuration to its run, which is then not finished any more."""
-    run = Path(config.out)
-    there, parsed = load_run(run)
-    if config == there:
-        return
-    progress = read_progress(run)
-    if progress and progress.finished:
-        training = Training(config)
-        place = load_state(run, training.model, training.optimiser)
-        save_state(run, training.model, training.optimiser, replace(place, finished=False))
-    save_config(run, config, parsed)
 
 
 def estimate(config: TrainConfig) -> Estimate:
@@ -343,105 +264,3 @@ def report_validation(training: Training, place: Place, console: Console) -> Non
         highlight=False,
         soft_wrap=True,
     )
-
-
-def flat(metrics: dict[str, dict[str, Tensor]]) -> dict[str, float]:
-    """Metrics as numbers; those of several channels carry the channel's name."""
-    if len(metrics) == 1:
-        return {name: float(value) for name, value in next(iter(metrics.values())).items()}
-    return {f"{channel}.{name}": float(v) for channel, m in metrics.items() for name, v in m.items()}
-
-
-@torch.no_grad()
-def cosines(channels: list[list[Tensor]]) -> dict[str, float]:
-    """Mean cosine of different sentences under one view (``f-f``), of a sentence under two (``f-g``).
-
-    The first tends to 1 where a view collapses. Views are lettered f, g, h, ... in their order.
-    """
-    result = {}
-    for views in channels:
-        unit = [torch.nn.functional.normalize(v, dim=1) for v in views]
-        letters = [chr(ord("f") + i) for i in range(len(unit))]
-        for i, a in enumerate(unit):
-            n = len(a)
-            off_diagonal = a.sum(dim=0).square().sum() - a.square().sum()
-            result[f"cos_{letters[i]}{letters[i]}"] = float(off_diagonal / max(n * (n - 1), 1))
-            for j in range(i + 1, len(unit)):
-                result[f"cos_{letters[i]}{letters[j]}"] = float((a * unit[j]).sum(dim=1).mean())
-    return result
-
-
-def check_finite(loss: float, step: int, run: Path) -> None:
-    """Stop a run whose loss is no number any more; its last checkpoint stays."""
-    if not np.isfinite(loss):
-        raise InputError(f"{run}: the loss is {loss} at step {step}: give a lower --lr; the last checkpoint stays")
-
-
-def append_log(run: Path, kind: str, place: Place, values: dict[str, float]) -> None:
-    """One line of ``log.jsonl``."""
-    line = {"kind": kind, "step": place.step, "epoch": place.epoch} | {k: round(v, 6) for k, v in values.items()}
-    with (run / LOG).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
-
-
-def cut_log(run: Path, step: int) -> None:
-    """Drop lines behind the step that training goes on from: they will be written again."""
-    path = run / LOG
-    if not path.exists():
-        return
-    kept = []
-    for line in path.read_text("utf-8").splitlines():
-        try:
-            entry: dict[str, Any] = json.loads(line)
-        except json.JSONDecodeError:
-            continue  # the line that a kill cut short
-        if entry["step"] <= step:
-            kept.append(line + "\n")
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text("".join(kept), "utf-8")
-    temporary.replace(path)
-
-
-@contextmanager
-def stop_signals() -> Iterator[Callable[[], int]]:
-    """Turn SIGINT and SIGTERM into a question: the number of the one that came, or 0."""
-    came = [0]
-    old: dict[int, Any] = {}
-
-    def note(number: int, _frame: object) -> None:
-        if came[0]:  # asked twice: at once, then
-            os._exit(128 + number)
-        came[0] = number
-
-    # In another thread signals are not ours to take.
-    if threading.current_thread() is threading.main_thread():
-        old = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: came[0]
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def progress_bar(
-    console: Console, total: int, start: int, name: str
-) -> Iterator[Callable[[int, dict[str, float], float], None]]:
-    """A line with step, loss, accuracy, sentences a second and time left."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
-        TextColumn("{task.fields[note]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task(name, total=total, completed=start, note="")
-
-        def show(step: int, line: dict[str, float], rate: float) -> None:
-            note = f"loss {line['loss']:.3f}  accuracy {line['accuracy']:.3f}  {rate:,.0f} sentences/s"
-            bar.update(task, completed=step, note=note)
-
-        yield show
-        bar.update(task, completed=total)

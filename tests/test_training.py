@@ -24,7 +24,10 @@ from structviews.config import Parsed, load_run, save_config
 from structviews.embedder import Embedder
 from structviews.errors import InputError
 from structviews.kernels import naive
-from structviews.training import Training, cosines, cut_log, estimate, extend, extended, train
+from structviews.log import cosines, cut_log
+from structviews.runs import extend, extended
+from structviews.signals import Interrupted
+from structviews.training import Training, estimate, train
 
 # 88 training sentences and batches of 16: 5 whole ones and a rest, in the third epoch none.
 STEPS_AN_EPOCH = 6
@@ -152,7 +155,7 @@ def test_a_stop_is_between_checkpoints_too(config, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Training, "step", interrupted)
         for taken in (1, 2):
-            with pytest.raises(training.Interrupted) as stop:
+            with pytest.raises(Interrupted) as stop:
                 train(config)
             assert (stop.value.signal, stop.value.step) == (signal.SIGTERM, taken)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
@@ -173,7 +176,7 @@ def test_a_stop_at_the_last_step(config, settings, monkeypatch):
         return step(self, batch)
 
     monkeypatch.setattr(Training, "step", interrupted)
-    with pytest.raises(training.Interrupted):
+    with pytest.raises(Interrupted):
         train(config)
     assert not read_progress(Path(config.out)).finished
     assert result(train(config)) == expected

@@ -1,0 +1,99 @@
+"""What a training run writes down and shows: its log, and a line of progress."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from torch import Tensor
+
+from structviews.checkpoint import Progress as Place
+from structviews.errors import InputError
+
+LOG = "log.jsonl"
+
+
+def flat(metrics: dict[str, dict[str, Tensor]]) -> dict[str, float]:
+    """Metrics as numbers; those of several channels carry the channel's name."""
+    if len(metrics) == 1:
+        return {name: float(value) for name, value in next(iter(metrics.values())).items()}
+    return {f"{channel}.{name}": float(v) for channel, m in metrics.items() for name, v in m.items()}
+
+
+@torch.no_grad()
+def cosines(channels: list[list[Tensor]]) -> dict[str, float]:
+    """Mean cosine of different sentences under one view (``f-f``), of a sentence under two (``f-g``).
+
+    The first tends to 1 where a view collapses. Views are lettered f, g, h, ... in their order.
+    """
+    result = {}
+    for views in channels:
+        unit = [torch.nn.functional.normalize(v, dim=1) for v in views]
+        letters = [chr(ord("f") + i) for i in range(len(unit))]
+        for i, a in enumerate(unit):
+            n = len(a)
+            off_diagonal = a.sum(dim=0).square().sum() - a.square().sum()
+            result[f"cos_{letters[i]}{letters[i]}"] = float(off_diagonal / max(n * (n - 1), 1))
+            for j in range(i + 1, len(unit)):
+                result[f"cos_{letters[i]}{letters[j]}"] = float((a * unit[j]).sum(dim=1).mean())
+    return result
+
+
+def check_finite(loss: float, step: int, run: Path) -> None:
+    """Stop a run whose loss is no number any more; its last checkpoint stays."""
+    if not np.isfinite(loss):
+        raise InputError(f"{run}: the loss is {loss} at step {step}: give a lower --lr; the last checkpoint stays")
+
+
+def append_log(run: Path, kind: str, place: Place, values: dict[str, float]) -> None:
+    """One line of ``log.jsonl``."""
+    line = {"kind": kind, "step": place.step, "epoch": place.epoch} | {k: round(v, 6) for k, v in values.items()}
+    with (run / LOG).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def cut_log(run: Path, step: int) -> None:
+    """Drop lines behind the step that training goes on from: they will be written again."""
+    path = run / LOG
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text("utf-8").splitlines():
+        try:
+            entry: dict[str, Any] = json.loads(line)
+        except json.JSONDecodeError:
+            continue  # the line that a kill cut short
+        if entry["step"] <= step:
+            kept.append(line + "\n")
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text("".join(kept), "utf-8")
+    temporary.replace(path)
+
+
+@contextmanager
+def progress_bar(
+    console: Console, total: int, start: int, name: str
+) -> Iterator[Callable[[int, dict[str, float], float], None]]:
+    """A line with step, loss, accuracy, sentences a second and time left."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(name, total=total, completed=start, note="")
+
+        def show(step: int, line: dict[str, float], rate: float) -> None:
+            note = f"loss {line['loss']:.3f}  accuracy {line['accuracy']:.3f}  {rate:,.0f} sentences/s"
+            bar.update(task, completed=step, note=note)
+
+        yield show
+        bar.update(task, completed=total)

@@ -1,0 +1,76 @@
+"""The folder of a run: made, recognised, gone on with."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+from structviews.cache import ParsedCorpus
+from structviews.checkpoint import read_progress, reopen
+from structviews.config import CONFIG, Parsed, TrainConfig, load_run, save_config
+from structviews.errors import InputError
+
+
+def is_finished(config: TrainConfig) -> bool:
+    """Whether the run's folder holds this very run on this very corpus, trained to its end."""
+    run = Path(config.out)
+    progress = read_progress(run) if (run / CONFIG).is_file() else None
+    if progress is None or not progress.finished:
+        return False
+    there, parsed = load_run(run)
+    return there == config and parsed.fingerprint == ParsedCorpus.open(config.corpus).fingerprint
+
+
+def open_run(config: TrainConfig, parsed: Parsed) -> Path:
+    """Make a run's folder, or check that it holds this very run.
+
+    Args:
+        config: the settings.
+        parsed: what the corpus is.
+
+    Raises:
+        InputError: if the folder is something else, or the run has other settings or another corpus.
+    """
+    run = Path(config.out)
+    if (run / CONFIG).is_file():
+        there, there_parsed = load_run(run)
+        if there != config:
+            compared = [setting.name for setting in fields(config) if setting.compare]
+            name = next(n for n in compared if getattr(config, n) != getattr(there, n))
+            raise InputError(
+                f"{run}: holds a run with {name} = {getattr(there, name)!r}, not {getattr(config, name)!r}: "
+                "give another folder with --out"
+            )
+        if there_parsed.fingerprint != parsed.fingerprint:
+            raise InputError(f"{run}: was trained on another state of {config.corpus}: give another folder with --out")
+    elif run.exists() and (not run.is_dir() or any(run.iterdir())):
+        raise InputError(f"{run}: is there already and is not a run: give another folder with --out")
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{run}: {error.strerror}: give another folder with --out") from None
+    save_config(run, config, parsed)  # first: it is what makes the folder a run
+    return run
+
+
+def extended(run: Path, epochs: int | None, steps: int | None) -> TrainConfig:
+    """The configuration of a run, with a longer or shorter training if asked for.
+
+    Raises:
+        InputError: if ``run`` is not one.
+    """
+    config, _ = load_run(run)
+    return replace(
+        config,
+        out=str(run),
+        epochs=config.epochs if epochs is None else epochs,
+        steps=config.steps if steps is None else steps,
+    )
+
+
+def extend(config: TrainConfig) -> None:
+    """Write an ``extended`` configuration to its run, which is then not finished any more."""
+    run = Path(config.out)
+    there, parsed = load_run(run)
+    if config == there:
+        return
+    reopen(run)
+    save_config(run, config, parsed)
