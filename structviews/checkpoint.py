@@ -1,6 +1,7 @@
 """A run's weights and everything that resuming it needs; no file here can execute code."""
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,15 +40,50 @@ def load_weights(run: Path, model: nn.Module) -> None:
     Raises:
         InputError: if it is missing, damaged, or of another model.
     """
+    try:
+        model.load_state_dict(_weights(run))
+    except RuntimeError as error:
+        raise _other_weights(run, error) from None
+
+
+@torch.no_grad()
+def start_from(run: Path, model: nn.Module, n_words: int, fresh: Collection[str] = ()) -> None:
+    """Copy a run's weights into another model, whose word tables may have more rows behind the run's.
+
+    Args:
+        run: where the weights are.
+        model: of the same encoders.
+        n_words: rows of the run's word tables.
+        fresh: parts of names, such as ``.objective.``, whose weights stay as they are in the model.
+
+    Raises:
+        InputError: if the weights are missing, damaged, or of another model.
+    """
+    weights = _weights(run)
+    for name, tensor in model.state_dict().items():
+        if any(part in name for part in fresh):
+            continue
+        target = tensor[:n_words] if ".words." in name else tensor
+        if name not in weights or weights[name].shape != target.shape:
+            there = f"of shape {tuple(weights[name].shape)}" if name in weights else "missing"
+            raise _other_weights(run, f"{name} is {there}, not of shape {tuple(target.shape)}")
+        target.copy_(weights[name])
+
+
+def _weights(run: Path) -> dict[str, Tensor]:
     path = run / WEIGHTS
     if not path.is_file():
         raise InputError(f"{path}: no such file: the run has not been trained to a first checkpoint yet")
     try:
         with safe_open(path, "pt") as file:
-            model.load_state_dict(_tensors(file))
-    except (SafetensorError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"{path}: not the weights of this run's model: {reason}; train it again with --out") from None
+            return _tensors(file)
+    except SafetensorError as error:
+        raise _other_weights(run, error) from None
+
+
+def _other_weights(run: Path, what: object) -> InputError:
+    reason = " ".join(str(what).split())[:200]
+    return InputError(f"{run / WEIGHTS}: not the weights of this run's model: {reason}; train it again with --out")
 
 
 def save_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, progress: Progress) -> None:

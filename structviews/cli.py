@@ -145,6 +145,9 @@ def train_views(
         Path | None,
         typer.Option(help="Go on with this run; only --epochs and --steps may be given too.", show_default=False),
     ] = None,
+    init_from: Annotated[
+        Path | None, typer.Option(help="Begin with the weights and words of this run.", show_default=False)
+    ] = None,
     objective: Annotated[str | None, typer.Option(help="Objective.", show_default="pairwise")] = None,
     self_score: Annotated[
         str | None, typer.Option(help="A sentence's score with itself: masked or zero.", show_default="masked")
@@ -193,6 +196,7 @@ def train_views(
         "views": [name.strip() for name in views.split(",") if name.strip()] or None,
         "corpus": str(corpus) if corpus else None,
         "out": str(out) if out else None,
+        "init_from": str(init_from) if init_from else None,
         "objective": objective,
         "self_score": self_score,
         "hidden": hidden,

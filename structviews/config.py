@@ -27,6 +27,7 @@ class TrainConfig:
         corpus: folder of the parsed corpus.
         views: names of the views; one may stand twice.
         out: the run's folder; ``runs/`` and the views' names by default.
+        init_from: a run whose weights and words training begins with; none by default.
         objective: name of the objective.
         context: how far apart in a document two sentences are one another's context.
         self_score: what an anchor's score with itself is (``masked`` or ``zero``).
@@ -52,6 +53,7 @@ class TrainConfig:
     corpus: str
     views: tuple[str, ...]
     out: str = field(default="", compare=False)  # where a run lies is not what it is
+    init_from: str = ""
     objective: str = "pairwise"
     context: int = 1
     self_score: str = "masked"

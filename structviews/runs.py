@@ -51,6 +51,32 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
     return run
 
 
+# What a run and the one whose weights it begins with must have in common.
+IN_COMMON = ("views", "hidden", "words_dim")
+
+
+def check_source(config: TrainConfig) -> TrainConfig:
+    """The settings of the run that ``config`` begins from.
+
+    Raises:
+        InputError: if it is not a run, or has other encoders.
+    """
+    source = Path(config.init_from)
+    there, _ = load_run(source)
+    for name in IN_COMMON:
+        if getattr(there, name) != getattr(config, name):
+            old, new = (_shown(getattr(c, name)) for c in (there, config))
+            raise InputError(
+                f"{source}: cannot begin with its weights: it has {name} = {old}, not {new}: "
+                f"give --{name.replace('_', '-')} {old}, or another run with --init-from"
+            )
+    return there
+
+
+def _shown(value: object) -> str:
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
 def extended(run: Path, epochs: int | None, steps: int | None) -> TrainConfig:
     """The configuration of a run, with a longer or shorter training if asked for.
 

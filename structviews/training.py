@@ -14,7 +14,7 @@ from torch import Tensor
 from structviews.batching import Batch, CorpusReader, epoch_batches, held_out, n_batches, prefetch
 from structviews.cache import ParsedCorpus
 from structviews.checkpoint import Progress as Place
-from structviews.checkpoint import load_state, save_state, save_weights
+from structviews.checkpoint import load_state, read_progress, save_state, save_weights, start_from
 from structviews.config import Parsed, TrainConfig
 from structviews.device import best_device, half_precision
 from structviews.errors import InputError
@@ -23,7 +23,7 @@ from structviews.log import append_log, check_finite, cosines, cut_log, flat, pr
 from structviews.model import Channel, Model
 from structviews.objectives import context_indices
 from structviews.optimiser import LazyAdam, clip_gradients
-from structviews.runs import is_finished, open_run
+from structviews.runs import check_source, is_finished, open_run
 from structviews.signals import Interrupted, stop_signals
 from structviews.vocabulary import Vocabulary
 
@@ -70,9 +70,19 @@ class Training:
             message_passing.require(self.device)
         self.half = half_precision(config.precision, self.device)
         self.corpus = ParsedCorpus.open(config.corpus)
+        begun = read_progress(self.run) is not None
+        source = check_source(config) if config.init_from and not begun else None
         self.vocabulary = Vocabulary.of_corpus(self.corpus, config.vocabulary)
+        if source:
+            known = Vocabulary.load(Path(config.init_from) / VOCABULARY)
+            self.vocabulary = known.extended(self.vocabulary.words)
+        elif config.init_from:  # words came from a run that may be gone by now
+            self.vocabulary = Vocabulary.load(self.run / VOCABULARY)
         torch.manual_seed(config.seed)
         self.model = build_model(config, {CHANNEL: self.vocabulary}).to(self.device)
+        if source:
+            fresh = () if source.objective == config.objective else (".objective.",)
+            start_from(Path(config.init_from), self.model, len(known), fresh)
         for view in self.model.views:
             view.tree_backend = config.tree_backend
         self.reader = CorpusReader(self.corpus, {CHANNEL: self.vocabulary}, self.model.needs)

@@ -4,7 +4,7 @@ Shapes: n words, U different ones among them, B sentences.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -64,6 +64,11 @@ class Vocabulary:
         counts.pop(UNKNOWN, None)
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return cls([UNKNOWN, *(word for word, _ in ranked[:size])])
+
+    def extended(self, words: Iterable[str]) -> "Vocabulary":
+        """This vocabulary with those of some words that it lacks behind its own, which keep their ids."""
+        known = set(self.words)
+        return Vocabulary([*self.words, *(word for word in words if word not in known)])
 
     def save(self, path: Path) -> None:
         """Write one word a line."""

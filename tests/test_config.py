@@ -16,6 +16,7 @@ OTHERS = {
     "corpus": 'a "quoted" \\ Käfer \N{BIRD}\t.parsed',
     "views": ("seq", "seq", "bow"),
     "out": "runs/x y",
+    "init_from": "runs/ä",
     "context": 2,
     "self_score": "zero",
     "hidden": 7,
