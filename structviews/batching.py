@@ -16,13 +16,13 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from structviews.arrays import Array, inverse_of, stable_argsort, starts_of, to_tensor
 from structviews.cache import OPEN_SHARDS, ParsedCorpus
 from structviews.device import send
 from structviews.sentence import ParsedSentence
 from structviews.trees import TreeBatch, constituency_trees, dependency_trees
 from structviews.vocabulary import Vocabulary, WordIds
 
-Array = np.ndarray
 T = TypeVar("T")
 # Columns that each kind of structure is built from.
 COLUMNS = {
@@ -37,11 +37,13 @@ class Packing(NamedTuple):
 
     Attributes:
         order: ``(n,)`` words step by step, at each step the longer sentences first.
+        rank: ``(n,)`` where each word is among them.
         sizes: sentences at each step, on the CPU, as ``PackedSequence`` wants them.
         sentence: ``(B,)`` where each sentence of the batch is among those sorted by length.
     """
 
     order: Tensor
+    rank: Tensor
     sizes: Tensor
     sentence: Tensor
 
@@ -72,21 +74,21 @@ class Batch:
     @cached_property
     def offsets(self) -> Tensor:
         """``(B + 1,)`` where each sentence begins among the words, and the end."""
-        return send(_tensor(np.concatenate([[0], np.cumsum(self.lengths)])), self.device)
+        return send(to_tensor(np.concatenate([[0], np.cumsum(self.lengths)])), self.device)
 
     @cached_property
     def packing(self) -> Packing:
         """The order for recurrent layers."""
-        by_length = np.argsort(-self.lengths, kind="stable")
+        by_length = stable_argsort(self.lengths.max() - self.lengths)
         lengths = self.lengths[by_length]
         sizes = (lengths > np.arange(lengths[0])[:, None]).sum(axis=1)
         step = np.repeat(np.arange(len(sizes)), sizes)
-        row = np.arange(len(step)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        starts = np.cumsum(self.lengths) - self.lengths
-        order = starts[by_length][row] + step
-        place = np.empty_like(by_length)
-        place[by_length] = np.arange(len(by_length))
-        return Packing(send(_tensor(order), self.device), _tensor(sizes), send(_tensor(place), self.device))
+        row = np.arange(len(step)) - np.repeat(starts_of(sizes), sizes)
+        order = starts_of(self.lengths)[by_length][row] + step
+        order, rank, sentence = (
+            send(to_tensor(array), self.device) for array in (order, inverse_of(order), inverse_of(by_length))
+        )
+        return Packing(order, rank, to_tensor(sizes), sentence)
 
     @property
     def dependency_trees(self) -> TreeBatch:
@@ -278,8 +280,8 @@ def _batch(
     return Batch(
         ids=ids,
         lengths=lengths,
-        document=_tensor(document.astype(np.int64)),
-        position=_tensor(position.astype(np.int64)),
+        document=to_tensor(document.astype(np.int64)),
+        position=to_tensor(position.astype(np.int64)),
         dependency=dependency,
         constituency=constituency,
     )
@@ -389,7 +391,3 @@ def prefetch(items: Iterator[T], depth: int = 4) -> Iterator[T]:
     finally:
         stop.set()
         thread.join()
-
-
-def _tensor(array: Array) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array))

@@ -16,9 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from structviews.arrays import Array, inverse_of, stable_argsort, starts_of, to_tensor
 from structviews.device import send
-
-Array = np.ndarray
 
 
 class Level(NamedTuple):
@@ -113,29 +112,29 @@ def dependency_trees(heads: Array, heights: Array, lengths: Array) -> TreeBatch:
     """
     heads = heads.astype(np.int64)
     is_root = heads == 0
-    parent = np.repeat(_starts(lengths), lengths) + heads - 1
+    parent = np.repeat(starts_of(lengths), lengths) + heads - 1
     n_children = np.bincount(parent[~is_root], minlength=len(parent))
     most = int(n_children.max(initial=0))
-    order = _stable_argsort(heights.astype(np.int64) * (most + 1) + most - n_children)
+    order = stable_argsort(heights.astype(np.int64) * (most + 1) + most - n_children)
     nodes = _sort(order, heights)
     child = np.flatnonzero(~is_root)
     child_parent = nodes.rank[parent[child]]
-    by_parent = _stable_argsort(child_parent)
+    by_parent = stable_argsort(child_parent)
     child_parent = child_parent[by_parent]
     # Siblings are neighbours now: how far each is behind the first is its ordinal.
     first = np.flatnonzero(np.diff(child_parent, prepend=-1))
     ordinal = np.arange(len(child)) - np.repeat(first, np.diff(first, append=len(child)))
     level = nodes.height[child_parent]
-    by_ordinal = _stable_argsort(level * (most + 1) + ordinal)
+    by_ordinal = stable_argsort(level * (most + 1) + ordinal)
     counts = np.bincount(level * (most + 1) + ordinal, minlength=nodes.n_levels * (most + 1))
     counts = counts.reshape(nodes.n_levels, most + 1)
     return TreeBatch(
         **nodes.fields(is_root, nodes.rank[child[by_parent][by_ordinal]], child_parent[by_ordinal]),
-        words=_tensor(order),
-        places=_tensor(nodes.rank),
+        words=to_tensor(order),
+        places=to_tensor(nodes.rank),
         edges=[0, *counts.sum(axis=1).cumsum().tolist()],
         siblings=[[size for size in row if size] for row in counts.tolist()],
-        counts=_tensor(counts),
+        counts=to_tensor(counts),
     )
 
 
@@ -148,8 +147,8 @@ def constituency_trees(left: Array, right: Array, heights: Array, lengths: Array
         heights: ``(N,)`` height of each node, leaf 0.
         lengths: ``(B,)`` words of each sentence; a sentence has ``n - 1`` internal nodes.
     """
-    nodes = _sort(_stable_argsort(heights.astype(np.int64)), heights)
-    starts, inner = _starts(2 * lengths - 1), lengths - 1
+    nodes = _sort(stable_argsort(heights.astype(np.int64)), heights)
+    starts, inner = starts_of(2 * lengths - 1), lengths - 1
     pairs = np.repeat(starts, inner)[:, None] + np.stack([left, right], axis=1)
     # Internal nodes in the sentences' own order are the rows of `pairs`; in sorted order they follow the leaves.
     row = np.cumsum(heights > 0) - 1
@@ -161,18 +160,18 @@ def constituency_trees(left: Array, right: Array, heights: Array, lengths: Array
     leaf_words = np.cumsum(heights == 0) - 1
     return TreeBatch(
         **nodes.fields(is_root, children, parent),
-        words=_tensor(leaf_words[nodes.order[: nodes.levels[1]]]),
-        places=_tensor(nodes.rank[heights == 0]),
+        words=to_tensor(leaf_words[nodes.order[: nodes.levels[1]]]),
+        places=to_tensor(nodes.rank[heights == 0]),
         edges=[0, *(2 * (end - nodes.levels[1]) for end in nodes.levels[1:])],
         siblings=[[] for _ in range(nodes.n_levels)],
-        counts=_tensor(np.zeros((nodes.n_levels, 1), dtype=np.int64)),
+        counts=to_tensor(np.zeros((nodes.n_levels, 1), dtype=np.int64)),
         binary=True,
     )
 
 
 def words_of_leaves(lengths: Array) -> Array:
     """Which nodes of the constituency trees' own order are words: ``(n,)`` indices."""
-    return np.repeat(_starts(2 * lengths - 1) - _starts(lengths), lengths) + np.arange(lengths.sum())
+    return np.repeat(starts_of(2 * lengths - 1) - starts_of(lengths), lengths) + np.arange(lengths.sum())
 
 
 class _Sorted(NamedTuple):
@@ -198,25 +197,10 @@ class _Sorted(NamedTuple):
         tensors = {"rank": self.rank, "roots": roots, "parent": parent}
         tensors |= {"children": children, "slot": slot}
         tensors["parent_row"] = child_parent - np.array(self.levels)[self.height[child_parent]]
-        return {name: _tensor(array) for name, array in tensors.items()} | {"levels": self.levels}
+        return {name: to_tensor(array) for name, array in tensors.items()} | {"levels": self.levels}
 
 
 def _sort(order: Array, heights: Array) -> _Sorted:
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
     height = heights[order].astype(np.int64)
     levels = np.searchsorted(height, np.arange(int(height[-1]) + 2))
-    return _Sorted(order, rank, height, levels.tolist())
-
-
-def _stable_argsort(keys: Array) -> Array:
-    # Keys below 2 ** 16 are sorted by radix, several times faster.
-    return keys.astype(np.uint16 if keys.max(initial=0) < 2**16 else np.int64).argsort(kind="stable")
-
-
-def _tensor(array: Array) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array))
-
-
-def _starts(lengths: Array) -> Array:
-    return np.cumsum(lengths) - lengths
+    return _Sorted(order, inverse_of(order), height, levels.tolist())

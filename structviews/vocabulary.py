@@ -17,6 +17,7 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from structviews.arrays import stable_argsort, starts_of
 from structviews.cache import ParsedCorpus, write_whole
 from structviews.device import send
 from structviews.errors import InputError
@@ -94,37 +95,42 @@ class Vocabulary:
 class WordIds:
     """The words of a batch in one vocabulary; their ids are ``distinct[inverse]``.
 
-    So a word table reads a row once however often its word occurs, and its gradient has one row for it.
+    So a word table reads a row once however often its word occurs, and its gradient has one row for it;
+    and so do encoders whatever depends on nothing but the word. In running text a batch of hundreds of
+    sentences has a quarter as many different words as words.
 
     Attributes:
         distinct: ``(U,)`` the ids that occur, ascending.
         inverse: ``(n,)`` for each word the place of its id among them.
+        places: ``(n,)`` the words sorted by id: all places of the first one, then of the second, ...
+        starts: ``(U,)`` where those of each id begin in ``places``.
     """
 
     distinct: Tensor
     inverse: Tensor
+    places: Tensor
+    starts: Tensor
 
     @classmethod
     def of(cls, ids: np.ndarray, n_words: int) -> Self:
-        """From ids ``(n,)``, int64, below ``n_words``; linear in both, without a sort."""
+        """From ids ``(n,)``, int64, below ``n_words``; linear in both."""
         occurs = np.zeros(n_words, dtype=bool)
         occurs[ids] = True
         distinct = np.flatnonzero(occurs)
         rank = np.empty(n_words, dtype=np.int64)
         rank[distinct] = np.arange(len(distinct))
-        return cls(torch.from_numpy(distinct), torch.from_numpy(rank[ids]))
+        inverse = rank[ids]
+        counts = np.bincount(inverse, minlength=len(distinct))
+        arrays = distinct, inverse, stable_argsort(inverse), starts_of(counts)
+        return cls(*map(torch.from_numpy, arrays))
 
     def __len__(self) -> int:
         """The number n of words."""
         return len(self.inverse)
 
-    def take(self, places: Tensor) -> "WordIds":
-        """The words at some places ``(m,)``."""
-        return WordIds(self.distinct, self.inverse[places])
-
     def to(self, device: torch.device) -> "WordIds":
         """The ids on ``device``."""
-        return WordIds(send(self.distinct, device), send(self.inverse, device))
+        return WordIds(*(send(tensor, device) for tensor in vars(self).values()))
 
 
 class _Rows(torch.autograd.Function):
@@ -174,7 +180,7 @@ class WordTable(nn.Module):
 
     def lookup(self, ids: WordIds) -> Tensor:
         """A vector for each word, ``(n, dim)``."""
-        return F.embedding(ids.inverse, self._rows(ids))
+        return F.embedding(ids.inverse, self.rows(ids))
 
     def bag(self, ids: WordIds, starts: Tensor, mode: str = "sum") -> Tensor:
         """Sum or mean ``(B, dim)`` of the words of each sentence, without one vector per word.
@@ -184,7 +190,8 @@ class WordTable(nn.Module):
             starts: ``(B,)`` where each sentence begins in ``ids``.
             mode: ``sum`` or ``mean``.
         """
-        return F.embedding_bag(ids.inverse, self._rows(ids), starts, mode=mode)
+        return F.embedding_bag(ids.inverse, self.rows(ids), starts, mode=mode)
 
-    def _rows(self, ids: WordIds) -> Tensor:
+    def rows(self, ids: WordIds) -> Tensor:
+        """A vector for each different word, ``(U, dim)``."""
         return _Rows.apply(self.weight, ids.distinct)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import embedding, pad
 from torch.nn.utils.rnn import PackedSequence
 
 from benchmarks import flops
@@ -20,7 +20,7 @@ from structviews.model import Channel, Model
 from structviews.objectives import context_indices
 from structviews.optimiser import LazyAdam, clip_gradients
 from structviews.trees import TreeBatch
-from structviews.vocabulary import Vocabulary
+from structviews.vocabulary import Vocabulary, WordIds
 
 WORDS_DIM = 300
 # Rows of a word table at the paper's size, however few words the corpus has.
@@ -74,23 +74,18 @@ class Contender(Protocol):
         """What its matrix products cost."""
 
 
-class WordVectors:
-    """Vectors that are there already, in the places of a word table and of its ids."""
+class WordVectors(NamedTuple):
+    """Vectors ``(U, dim)`` of a batch's different words that are there already, in the place of a word table."""
 
-    def __init__(self, vectors: Tensor):
-        self.vectors = vectors
+    vectors: Tensor
 
-    def take(self, places: Tensor) -> "WordVectors":
-        """Some of them."""
-        return WordVectors(self.vectors[places])
-
-    def lookup(self, ids: "WordVectors") -> Tensor:
-        """Those in the place of ids."""
-        return ids.vectors
+    def rows(self, _ids: WordIds) -> Tensor:
+        """All of them."""
+        return self.vectors
 
 
 class Encoder:
-    """One view on word vectors that are there already; gradients by its weights and by them."""
+    """One view on vectors of the different words that are there already; gradients by its weights and by them."""
 
     def __init__(self, name: str, hidden: int, device: torch.device):
         torch.manual_seed(1)
@@ -98,24 +93,26 @@ class Encoder:
         self.words = torch.empty(0, WORDS_DIM, device=device)
 
     def run(self, batch: Batch, way: Way) -> Any:
-        n_words = int(batch.lengths.sum())
+        ids = first_ids(batch)
+        n_words = len(ids.distinct)
         if n_words > len(self.words):  # in the first rounds, which do not count
             self.words = torch.randn(n_words, WORDS_DIM, device=batch.device)
-        inputs = self.words[:n_words].requires_grad_()
+        words = self.words[:n_words].requires_grad_()
         with torch.autocast(batch.device.type, torch.bfloat16, enabled=way.half):
-            vectors = self._encode(batch, inputs, way)
-        wanted = [inputs, *self.view.parameters()]
+            vectors = self._encode(batch, ids, words, way)
+        wanted = [words, *self.view.parameters()]
         return torch.autograd.grad(vectors, wanted, torch.ones_like(vectors), allow_unused=True)
 
-    def _encode(self, batch: Batch, inputs: Tensor, way: Way) -> Tensor:
+    def _encode(self, batch: Batch, ids: WordIds, words: Tensor, way: Way) -> Tensor:
         if way.backend == "nn.GRU":
-            _, final = self.view.gru(PackedSequence(inputs[batch.packing.order], batch.packing.sizes))
+            inputs = embedding(ids.inverse[batch.packing.order], words)
+            _, final = self.view.gru(PackedSequence(inputs, batch.packing.sizes))
             return torch.cat(final.unbind(0), dim=1)
         if way.backend == "example":
             trees = batch.dependency_trees if self.view.needs == "dependency" else batch.constituency_trees
-            return dgl_example(self.view.cell, inputs, trees)
+            return dgl_example(self.view.cell, embedding(ids.inverse, words), trees)
         self.view.tree_backend = way.backend
-        return self.view.encode(WordVectors(inputs), batch, WordVectors(inputs)).vector
+        return self.view.encode(WordVectors(words), batch, ids).vector
 
     def operations(self, batch: Batch) -> int:
         return flops.of_view(self.view, batch)
@@ -150,6 +147,11 @@ class Step:
     def operations(self, batch: Batch) -> int:
         encoders = sum(flops.of_view(view, batch) for view in self.model.views)
         return encoders + len(self.model.channels) * flops.of_pairwise(len(batch), self.hidden)
+
+
+def first_ids(batch: Batch) -> WordIds:
+    """A batch's words in its first vocabulary."""
+    return next(iter(batch.ids.values()))
 
 
 def channel_names(count: int) -> list[str]:

@@ -1,8 +1,9 @@
 """Floating-point operations of the matrix products that forward and backward passes cannot do without.
 
 A product of ``(m, k)`` and ``(k, n)`` is ``2 m k n`` operations, and so are the two products of its
-backward pass, which give the gradients of both factors. Leaves take part in no recurrent product;
-gradients of the inputs are wanted. What is not a product counts as nothing.
+backward pass, which give the gradients of both factors. What depends on a word alone is wanted once
+for each different word of a batch; leaves take part in no recurrent product; gradients of the inputs
+are wanted. What is not a product counts as nothing.
 """
 
 from torch import nn
@@ -18,27 +19,29 @@ OPERATIONS = 6
 
 def of_view(view: View, batch: Batch) -> int:
     """Of an encoder over a batch."""
+    n_distinct = len(next(iter(batch.ids.values())).distinct)
     if view.needs == "tokens":
-        return of_gru(view.gru, int(batch.lengths.sum()), len(batch))
-    return of_tree_cell(view.cell, batch.dependency_trees if view.needs == "dependency" else batch.constituency_trees)
+        return of_gru(view.gru, n_distinct, int(batch.lengths.sum()) - len(batch))
+    trees = batch.dependency_trees if view.needs == "dependency" else batch.constituency_trees
+    return of_tree_cell(view.cell, n_distinct, trees)
 
 
-def of_tree_cell(cell: ChildSumCell | BinaryCell, trees: TreeBatch) -> int:
-    """Of a Tree-LSTM over a batch of trees."""
-    nodes, inner, edges = len(trees), len(trees) - trees.n_leaves, trees.n_edges
+def of_tree_cell(cell: ChildSumCell | BinaryCell, n_distinct: int, trees: TreeBatch) -> int:
+    """Of a Tree-LSTM over a batch of trees of so many different words."""
+    inner, edges = len(trees) - trees.n_leaves, trees.n_edges
     x, h = cell.input.in_features, cell.hidden
     if isinstance(cell, BinaryCell):
-        return OPERATIONS * (trees.n_leaves * x * 3 * h + inner * 2 * h * 5 * h)
-    gates = nodes * x * 3 * h + inner * h * 3 * h
-    forget = inner * x * h + edges * h * h
+        return OPERATIONS * (n_distinct * x * 3 * h + inner * 2 * h * 5 * h)
+    gates = n_distinct * x * 3 * h + inner * h * 3 * h
+    forget = min(n_distinct, inner) * x * h + edges * h * h
     return OPERATIONS * (gates + (2 if cell.attention else 1) * forget)  # queries and keys are as large
 
 
-def of_gru(gru: nn.GRU, n_words: int, n_sentences: int) -> int:
-    """Of a GRU; the first step of a sentence has no state to multiply."""
+def of_gru(gru: nn.GRU, n_distinct: int, n_steps: int) -> int:
+    """Of a GRU over so many different words; the first steps of sentences have no state to multiply, others do."""
     directions = 2 if gru.bidirectional else 1
     x, h = gru.input_size, gru.hidden_size
-    return OPERATIONS * directions * 3 * h * (n_words * x + (n_words - n_sentences) * h)
+    return OPERATIONS * directions * 3 * h * (n_distinct * x + n_steps * h)
 
 
 def of_pairwise(n_sentences: int, dim: int) -> int:

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor
+from torch.nn.functional import embedding
 
 from structviews.kernels import child_sum, message_passing, naive, nary
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
 from structviews.trees import TreeBatch
+from structviews.vocabulary import WordIds
 
 Cell = ChildSumCell | BinaryCell
 
@@ -38,26 +40,32 @@ class TreeStates:
         return self._sorted.index_select(0, self._rank).to(self.roots.dtype)
 
 
-def _level(cell: Cell, inputs: Tensor, trees: TreeBatch) -> Results:
+def _level(cell: Cell, vectors: Tensor, ids: WordIds, trees: TreeBatch) -> Results:
     if isinstance(cell, ChildSumCell):
-        return child_sum.run(cell, inputs, trees)
-    return *nary.run(cell, inputs, trees), None
+        return child_sum.run(cell, vectors, ids, trees)
+    return *nary.run(cell, vectors, ids, trees), None
 
 
-BACKENDS: dict[str, Callable[[Cell, Tensor, TreeBatch], Results]] = {
+def _word_by_word(run: Callable[[Cell, Tensor, TreeBatch], Results]) -> Callable[..., Results]:
+    """For a backend that wants a vector for each word, in text order."""
+    return lambda cell, vectors, ids, trees: run(cell, embedding(ids.inverse, vectors), trees)
+
+
+BACKENDS: dict[str, Callable[[Cell, Tensor, WordIds, TreeBatch], Results]] = {
     "level": _level,
-    "dgl": message_passing.run,
-    "naive": naive.run,
+    "dgl": _word_by_word(message_passing.run),
+    "naive": _word_by_word(naive.run),
 }
 
 
-def run(cell: Cell, inputs: Tensor, trees: TreeBatch, backend: str = "level") -> TreeStates:
+def run(cell: Cell, vectors: Tensor, ids: WordIds, trees: TreeBatch, backend: str = "level") -> TreeStates:
     """Run a cell from the leaves to the roots of a batch of trees.
 
     Args:
         cell: the parameters.
-        inputs: ``(n, input_dim)`` word vectors in text order: of every node of dependency trees,
-            of the leaves of constituency trees.
+        vectors: ``(U, input_dim)`` of the different words.
+        ids: which of them each word is, in text order: every node of dependency trees, the leaves of
+            constituency trees.
         trees: the structure; binary for a BinaryCell.
         backend: ``level`` (whole levels at once), ``dgl`` (message passing in DGL, an extra) or
             ``naive`` (plain recursion, the oracle).
@@ -70,5 +78,5 @@ def run(cell: Cell, inputs: Tensor, trees: TreeBatch, backend: str = "level") ->
         raise ValueError(f"unknown tree backend {backend!r}: one of {', '.join(BACKENDS)}")
     if isinstance(cell, BinaryCell) and not trees.binary:
         raise ValueError("these trees are not binary, as the cell wants them: constituency_trees makes such")
-    states, roots, attention = BACKENDS[backend](cell, inputs, trees)
+    states, roots, attention = BACKENDS[backend](cell, vectors, ids, trees)
     return TreeStates(roots, attention, states, trees.rank)

@@ -1,8 +1,9 @@
 """Child-Sum Tree-LSTM, plain or attentive, level by level.
 
-Leaves take part in no recurrent product; products of weights by gradients are made once, over all levels.
+What depends on a word alone is calculated once for each different word. Leaves take part in no
+recurrent product; products of weights by gradients are made once, over all levels.
 
-Shapes: N nodes, I of them inner ones, E edges, H hidden size, X input size. Letters as in Tai et al.
+Shapes: N nodes, I of them inner ones, E edges, U different words, H hidden size, X input size. Letters as in Tai et al.
 2015 (eqs. 2-8), and for the attention structured views 3.2.
 """
 
@@ -15,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from structviews.initialisation import xavier
 from structviews.kernels import steps
 from structviews.trees import Level, TreeBatch
+from structviews.vocabulary import WordIds
 
 
 class ChildSumCell(nn.Module):
@@ -40,11 +42,10 @@ class ChildSumCell(nn.Module):
         xavier(self, {"input.weight": 3, "recurrent.weight": 3})
 
 
-def run(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+def run(cell: ChildSumCell, vectors: Tensor, ids: WordIds, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
     """States ``(N, H)`` in sorted order, those of the roots ``(B, H)``, and attention ``(E,)`` or None.
 
-    ``inputs (N, X)`` are word vectors in text order. Leaves take part in no recurrent product and
-    have no forget gate or query.
+    ``vectors (U, X)`` are those of the different words. Leaves have no forget gate or query.
     """
     of_word, of_child = [cell.input_forget], [cell.recurrent_forget.weight]
     child_bias = [cell.recurrent_forget.weight.new_zeros(cell.hidden)]
@@ -53,16 +54,19 @@ def run(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, T
         of_child.append(cell.key.weight)
         child_bias.append(cell.key.bias)
     weights = (
-        torch.cat([steps.folded(cell.input.weight, cell.hidden), *(part.weight for part in of_word)]),
-        torch.cat([steps.folded(cell.input.bias, cell.hidden), *(part.bias for part in of_word)]),
+        steps.folded(cell.input.weight, cell.hidden),
+        steps.folded(cell.input.bias, cell.hidden),
+        torch.cat([part.weight for part in of_word]),
+        torch.cat([part.bias for part in of_word]),
         steps.folded(cell.recurrent.weight, cell.hidden),
         torch.cat(of_child),
         torch.cat(child_bias),
     )
-    dtype = steps.product_dtype(inputs)
-    with torch.autocast(inputs.device.type, enabled=False):
-        states, roots, attention = _ChildSum.apply(trees, inputs.to(dtype), *(weight.to(dtype) for weight in weights))
-    return states, roots.to(inputs.dtype), attention
+    dtype = steps.product_dtype(vectors)
+    with torch.autocast(vectors.device.type, enabled=False):
+        operands = (operand.to(dtype) for operand in (vectors, *weights))
+        states, roots, attention = _ChildSum.apply(trees, ids, *operands)
+    return states, roots.to(vectors.dtype), attention
 
 
 class _Buffers(NamedTuple):
@@ -98,7 +102,8 @@ class _Buffers(NamedTuple):
 class _ChildSum(torch.autograd.Function):
     """The cell over a batch of trees; all tensors are of the one type in which products are made.
 
-    ``w_word ((4 or 5) H, X)`` makes i, o, u (folded), f and with attention the query of a word;
+    ``w_word (3H, X)`` makes i, o, u (folded) of a word, ``w_own ((1 or 2) H, X)`` f and with attention
+    the query;
     ``w_sum (3H, H)`` what the sum of the children's states adds to i, o, u (folded);
     ``w_child ((1 or 2) H, H)`` what a child's state adds to its forget gate, and its key.
     """
@@ -107,20 +112,23 @@ class _ChildSum(torch.autograd.Function):
     def forward(
         ctx: Any,
         trees: TreeBatch,
-        inputs: Tensor,
+        ids: WordIds,
+        x: Tensor,
         w_word: Tensor,
         b_word: Tensor,
+        w_own: Tensor,
+        b_own: Tensor,
         w_sum: Tensor,
         w_child: Tensor,
         b_child: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         size, n_leaves = w_sum.shape[1], trees.n_leaves
-        x = inputs.index_select(0, trees.words)
+        words = ids.inverse.index_select(0, trees.words)
         h, c = x.new_empty(len(trees), size), x.new_zeros(len(trees), size, dtype=steps.working_dtype(x.dtype))
         buffers = _Buffers(
-            gates=steps.multiply(x, w_word[: 3 * size].T, x.new_empty(len(x), 3 * size), b_word[: 3 * size]),
+            gates=steps.multiply(x, w_word.T, b_word).index_select(0, words),
             c=c,
-            own=torch.addmm(b_word[3 * size :], x[n_leaves:], w_word[3 * size :].T),
+            own=steps.multiply(x, w_own.T, b_own).index_select(0, words[n_leaves:]),
             h_sum=torch.zeros_like(c[n_leaves:]),
             h_child=h.new_empty(trees.n_edges, size),
             c_child=c.new_empty(trees.n_edges, size),
@@ -140,8 +148,8 @@ class _ChildSum(torch.autograd.Function):
             ops.sum_children(level, forget, own_forget, at.h_child, at.c_child, weight, at.h_sum, at.c)
             at.gates.addmm_(at.h_sum.to(x.dtype), w_sum.T)
             ops.open_gates(at.gates, at.c, h[level.nodes])
-        ctx.trees, ctx.attention = trees, attention
-        ctx.save_for_backward(x, w_word, w_sum, w_child, *buffers)
+        ctx.trees, ctx.ids, ctx.attention = trees, ids, attention
+        ctx.save_for_backward(x, w_word, w_own, w_sum, w_child, *buffers)
         ctx.set_materialize_grads(False)
         weights = None
         if len(w_child) > size:
@@ -151,18 +159,23 @@ class _ChildSum(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_h: Tensor | None, d_roots: Tensor | None, d_weights: Tensor | None) -> Any:
-        x, w_word, w_sum, w_child, *saved = ctx.saved_tensors
-        trees, buffers, size, n_leaves = ctx.trees, _Buffers(*saved), w_sum.shape[1], ctx.trees.n_leaves
+        x, w_word, w_own, w_sum, w_child, *saved = ctx.saved_tensors
+        trees, ids, buffers, n_leaves = ctx.trees, ctx.ids, _Buffers(*saved), ctx.trees.n_leaves
         above = steps.Gradients.of_results(trees, x, buffers.c, d_h, d_roots)
         d_gates, d_own, d_child = _gradients(ctx, buffers, above, w_sum, w_child, d_h, d_weights)
-        d_own = d_own.to(x.dtype)
-        d_x = steps.multiply(d_gates, w_word[: 3 * size], torch.empty_like(x))
-        d_x[n_leaves:].addmm_(d_own, w_word[3 * size :])
+        places = trees.places.index_select(0, ids.places)
+        by_word = steps.sums_by_word(d_gates, places, ids.starts)
+        # The row before the first inner node's is that of all leaves: zeros.
+        by_own = steps.sums_by_word(d_own, (places - n_leaves + 1).clamp_(min=0), ids.starts).to(x.dtype)
+        d_x = steps.multiply(by_word, w_word).addmm_(by_own, w_own) if ctx.needs_input_grad[2] else None
         return (
             None,
-            d_x.index_select(0, trees.places),
-            torch.cat([d_gates.T @ x, d_own.T @ x[n_leaves:]]),
-            torch.cat([d_gates.sum(0), d_own.sum(0)]),
+            None,
+            d_x,
+            by_word.T @ x,
+            by_word.sum(0),
+            by_own.T @ x,
+            by_own.sum(0),
             d_gates[n_leaves:].T @ buffers.h_sum.to(x.dtype),
             d_child.T @ buffers.h_child,
             d_child.sum(0),
@@ -178,11 +191,14 @@ def _gradients(
     d_h: Tensor | None,
     d_weights: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """From the roots to the leaves: gradients by the sums before the gates, by ``own`` and by ``child``."""
+    """From the roots to the leaves: gradients by the sums before the gates, by ``own`` and by ``child``.
+
+    That by ``own (1 + I, (1 or 2) H)`` begins with a row of zeros.
+    """
     trees, size, n_leaves = ctx.trees, w_sum.shape[1], ctx.trees.n_leaves
     d_gates, d_c = torch.empty_like(buffers.gates), torch.empty_like(buffers.c)
-    d_own, d_child = torch.zeros_like(buffers.own, dtype=d_c.dtype), torch.empty_like(buffers.child)
-    gradients = buffers._replace(gates=d_gates, c=d_c, own=d_own, child=d_child)
+    d_own, d_child = d_c.new_zeros(1 + len(buffers.own), len(w_child)), torch.empty_like(buffers.child)
+    gradients = buffers._replace(gates=d_gates, c=d_c, own=d_own[1:], child=d_child)
     ops = steps.on(buffers.c.device)
     if d_weights is None:
         d_weights = d_c.new_zeros(trees.n_edges)

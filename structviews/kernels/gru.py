@@ -11,7 +11,9 @@ Gates stand in the order q, r, z, n: the first three read a state, the last thre
 products read and write may be stored in half precision; the state that goes from step to step and
 all arithmetic have at least single.
 
-Shapes: m words, B sentences, sorted by falling length; H hidden size of a direction, D directions,
+What depends on a word alone is calculated once for each different word.
+
+Shapes: m words, U different ones, B sentences, sorted by falling length; H hidden size of a direction, D directions,
 X input size.
 """
 
@@ -24,36 +26,39 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
+from structviews.batching import Packing
 from structviews.kernels import steps
+from structviews.vocabulary import WordIds
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
-def run(gru: nn.GRU, inputs: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+def run(gru: nn.GRU, vectors: Tensor, ids: WordIds, packing: Packing) -> tuple[Tensor, Tensor]:
     """States ``(m, D H)`` in packed order and the final ones ``(D, B, H)``, as ``nn.GRU`` gives them.
 
-    Under autocast the states have its type, the final ones that of the inputs.
+    Under autocast the states have its type, the final ones that of the vectors.
 
     Args:
         gru: the parameters.
-        inputs: ``(m, X)`` word vectors in packed order.
-        sizes: sentences at each step, on the CPU, as in ``PackedSequence``.
+        vectors: ``(U, X)`` of the different words.
+        ids: which of them each word is, in text order.
+        packing: the packed order.
 
     Raises:
         ValueError: if the network has several layers.
     """
     if gru.num_layers != 1:
         raise ValueError(f"a GRU of {gru.num_layers} layers: only one is implemented")
-    dtype, size = steps.product_dtype(inputs), gru.hidden_size
-    with torch.autocast(inputs.device.type, enabled=False):
-        x, results = inputs.to(dtype), []
+    dtype, size = steps.product_dtype(vectors), gru.hidden_size
+    with torch.autocast(vectors.device.type, enabled=False):
+        x, results = vectors.to(dtype), []
         for direction, (w_word, w_state, b_word, b_state) in enumerate(gru.all_weights):
             bias = pad(b_state.roll(size), (0, size)) + pad(b_word, (size, 0))
             weights = (weight.to(dtype) for weight in (w_word, w_state.roll(size, 0), bias))
-            results.append(_Direction.apply(sizes.tolist(), bool(direction), x, *weights))
+            results.append(_Direction.apply(ids, packing, bool(direction), x, *weights))
         states, final = zip(*results, strict=True)
-        return torch.cat(states, dim=1), torch.stack(final).to(inputs.dtype)
+        return torch.cat(states, dim=1), torch.stack(final).to(vectors.dtype)
 
 
 class _Direction(torch.autograd.Function):
@@ -68,12 +73,20 @@ class _Direction(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, sizes: list[int], backwards: bool, x: Tensor, w_word: Tensor, w_state: Tensor, bias: Tensor
+        ctx: Any,
+        ids: WordIds,
+        packing: Packing,
+        backwards: bool,
+        x: Tensor,
+        w_word: Tensor,
+        w_state: Tensor,
+        bias: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        size, dtype = w_state.shape[1], steps.working_dtype(x.dtype)
-        gates, previous, states = (x.new_empty(len(x), width) for width in (4 * size, size, size))
-        gates[:, :size] = bias[:size]
-        steps.multiply(x, steps.folded(w_word, size).T, gates[:, size:], steps.folded(bias[size:], size))
+        size, sizes, dtype = w_state.shape[1], packing.sizes.tolist(), steps.working_dtype(x.dtype)
+        of_words = steps.multiply(x, steps.folded(w_word, size).T, steps.folded(bias[size:], size))
+        of_words = torch.cat([bias[:size].expand(len(x), size), of_words], dim=1)
+        gates = of_words.index_select(0, ids.inverse.index_select(0, packing.order))
+        previous, states = (gates.new_empty(len(gates), size) for _ in range(2))
         final = x.new_zeros(sizes[0], size, dtype=dtype)
         room, old = final.new_empty(sizes[0], 4 * size), 0
         for stored, of_state, before, result in _by_step(
@@ -87,7 +100,7 @@ class _Direction(torch.autograd.Function):
             _open_gates(active, h)
             result.copy_(h)
             stored.copy_(active)  # does nothing where no other dtype made a copy
-        ctx.sizes, ctx.backwards = sizes, backwards
+        ctx.ids, ctx.rank, ctx.sizes, ctx.backwards = ids, packing.rank, sizes, backwards
         ctx.save_for_backward(x, w_word, w_state, gates, previous)
         ctx.set_materialize_grads(False)
         return states, final
@@ -115,9 +128,10 @@ class _Direction(torch.autograd.Function):
             _close_gates(_working(stored, room), before.to(dtype), dh, d_sums)
             d_stored.copy_(d_sums)
             dh[:old].add_(torch.mm(d_of_state[:old], w_state))
-        by_word, by_state = d_gates[:, size:], d_gates[:, : 3 * size]
-        d_x = steps.multiply(by_word, w_word, torch.empty_like(x)) if ctx.needs_input_grad[2] else None
-        return None, None, d_x, by_word.T @ x, by_state.T @ previous, d_gates.sum(0)
+        sums = steps.sums_by_word(d_gates, ctx.rank.index_select(0, ctx.ids.places), ctx.ids.starts)
+        by_word, by_state = sums[:, size:], d_gates[:, : 3 * size]
+        d_x = steps.multiply(by_word, w_word) if ctx.needs_input_grad[3] else None
+        return None, None, None, d_x, by_word.T @ x, by_state.T @ previous, sums.sum(0)
 
 
 def _open_gates(gates: Tensor, h: Tensor) -> None:

@@ -1,6 +1,6 @@
-"""Binary N-ary Tree-LSTM, level by level; words enter at the leaves only.
+"""Binary N-ary Tree-LSTM, level by level; words enter at the leaves only, each different one once.
 
-Shapes: N nodes, n leaves, H hidden size, X input size. Letters as in Tai et al. 2015 (eqs. 9-14),
+Shapes: N nodes, n leaves, U different words, H hidden size, X input size. Letters as in Tai et al. 2015 (eqs. 9-14),
 with separate forget matrices for each pair of children.
 """
 
@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 from structviews.initialisation import xavier
 from structviews.kernels import steps
 from structviews.trees import TreeBatch
+from structviews.vocabulary import WordIds
 
 
 class BinaryCell(nn.Module):
@@ -33,10 +34,10 @@ class BinaryCell(nn.Module):
         xavier(self, {"input.weight": 3, "recurrent.weight": 5})
 
 
-def run(cell: BinaryCell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor]:
+def run(cell: BinaryCell, vectors: Tensor, ids: WordIds, trees: TreeBatch) -> tuple[Tensor, Tensor]:
     """States ``(N, H)`` in sorted order, and those of the roots ``(B, H)``.
 
-    ``inputs (n, X)`` are word vectors in text order.
+    ``vectors (U, X)`` are those of the different words.
     """
     weights = (
         steps.folded(cell.input.weight, cell.hidden),
@@ -44,10 +45,10 @@ def run(cell: BinaryCell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Ten
         steps.folded(cell.recurrent.weight, cell.hidden),
         torch.cat([steps.folded(cell.bias, cell.hidden), cell.bias_forget, cell.bias_forget]),
     )
-    dtype = steps.product_dtype(inputs)
-    with torch.autocast(inputs.device.type, enabled=False):
-        states, roots = _Binary.apply(trees, inputs.to(dtype), *(weight.to(dtype) for weight in weights))
-    return states, roots.to(inputs.dtype)
+    dtype = steps.product_dtype(vectors)
+    with torch.autocast(vectors.device.type, enabled=False):
+        states, roots = _Binary.apply(trees, ids, vectors.to(dtype), *(weight.to(dtype) for weight in weights))
+    return states, roots.to(vectors.dtype)
 
 
 class _Binary(torch.autograd.Function):
@@ -59,11 +60,18 @@ class _Binary(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, trees: TreeBatch, inputs: Tensor, w_word: Tensor, b_word: Tensor, w_pair: Tensor, b_pair: Tensor
+        ctx: Any,
+        trees: TreeBatch,
+        ids: WordIds,
+        x: Tensor,
+        w_word: Tensor,
+        b_word: Tensor,
+        w_pair: Tensor,
+        b_pair: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        size, n_leaves, dtype = w_pair.shape[1] // 2, trees.n_leaves, steps.working_dtype(inputs.dtype)
-        x = inputs.index_select(0, trees.words)
-        leaf_gates = steps.multiply(x, w_word.T, x.new_empty(len(x), 3 * size), b_word)
+        size, n_leaves, dtype = w_pair.shape[1] // 2, trees.n_leaves, steps.working_dtype(x.dtype)
+        words = ids.inverse.index_select(0, trees.words)
+        leaf_gates = steps.multiply(x, w_word.T, b_word).index_select(0, words)
         h, c = x.new_empty(len(trees), size), x.new_zeros(len(trees), size, dtype=dtype)
         h_pair, c_pair = x.new_empty(len(trees) - n_leaves, 2, size), c.new_empty(len(trees) - n_leaves, 2, size)
         gates = x.new_empty(len(trees) - n_leaves, 5 * size)
@@ -75,7 +83,7 @@ class _Binary(torch.autograd.Function):
             ops.gather_children(trees.children[edges], h, c, *into)
             torch.addmm(b_pair, h_pair[inner].flatten(1), w_pair.T, out=gates[inner])
             ops.open_gates(gates[inner], c[nodes], h[nodes], c_pair[inner])
-        ctx.trees = trees
+        ctx.trees, ctx.ids = trees, ids
         ctx.save_for_backward(x, w_word, w_pair, leaf_gates, gates, c, h_pair, c_pair)
         ctx.set_materialize_grads(False)
         return h, h.index_select(0, trees.roots)
@@ -99,11 +107,13 @@ class _Binary(torch.autograd.Function):
                 above.h[edges].add_(d_h.index_select(0, trees.children[edges]))
         leaves = slice(0, n_leaves)
         ops.close_gates(leaf_gates, c[leaves], above, trees.slot[leaves], d_leaf_gates, torch.empty_like(c[leaves]))
+        by_word = steps.sums_by_word(d_leaf_gates, trees.places.index_select(0, ctx.ids.places), ctx.ids.starts)
         return (
             None,
-            steps.multiply(d_leaf_gates, w_word, torch.empty_like(x)).index_select(0, trees.places),
-            d_leaf_gates.T @ x,
-            d_leaf_gates.sum(0),
+            None,
+            steps.multiply(by_word, w_word) if ctx.needs_input_grad[2] else None,
+            by_word.T @ x,
+            by_word.sum(0),
             d_gates.T @ h_pair.flatten(1),
             d_gates.sum(0),
         )

@@ -29,6 +29,7 @@ from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 from structviews.trees import Level, TreeBatch
 
@@ -114,15 +115,27 @@ def working_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
 
 
-def multiply(rows: Tensor, weight: Tensor, out: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``out = bias + rows @ weight`` for many rows."""
+def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``bias + rows @ weight`` for many rows."""
     size = max(len(rows), 1) if rows.is_cuda else ROWS
+    out = rows.new_empty(len(rows), weight.shape[1])
     for block, result in zip(rows.split(size), out.split(size), strict=True):
         if bias is None:
             torch.mm(block, weight, out=result)
         else:
             torch.addmm(bias, block, weight, out=result)
     return out
+
+
+def sums_by_word(rows: Tensor, places: Tensor, starts: Tensor) -> Tensor:
+    """Sums ``(U, ...)`` of the rows of each different word.
+
+    Args:
+        rows: ``(m, ...)`` a row for each word.
+        places: ``(n,)`` for each word, sorted as in ``WordIds.places``, its row.
+        starts: ``(U,)`` where those of each different word begin.
+    """
+    return embedding_bag(places, rows, starts, mode="sum")
 
 
 def gather_children(children: Tensor, h: Tensor, c: Tensor, h_child: Tensor, c_child: Tensor) -> None:

@@ -24,7 +24,7 @@ class Constituency(View):
         self.cell = BinaryCell(words_dim, dim)
 
     def encode(self, words: WordTable, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
-        trees = kernels.run(self.cell, words.lookup(ids), batch.constituency_trees, self.tree_backend)
+        trees = kernels.run(self.cell, words.rows(ids), ids, batch.constituency_trees, self.tree_backend)
         if not states:
             return Encoded(trees.roots)
         # A sentence of n words has 2n - 1 nodes.

@@ -26,5 +26,5 @@ class Dependency(View):
         self.cell = ChildSumCell(words_dim, dim, attention)
 
     def encode(self, words: WordTable, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
-        trees = kernels.run(self.cell, words.lookup(ids), batch.dependency_trees, self.tree_backend)
+        trees = kernels.run(self.cell, words.rows(ids), ids, batch.dependency_trees, self.tree_backend)
         return Encoded(trees.roots, trees.states, batch.offsets, trees.attention) if states else Encoded(trees.roots)

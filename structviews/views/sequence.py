@@ -2,6 +2,7 @@
 
 import torch
 from torch import nn
+from torch.nn.functional import embedding
 from torch.nn.utils.rnn import PackedSequence
 
 from structviews.batching import Batch
@@ -31,11 +32,12 @@ class Sequence(View):
 
     def encode(self, words: WordTable, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         packing = batch.packing
-        inputs = words.lookup(ids.take(packing.order))
-        if inputs.is_cuda:  # there cuDNN runs the whole sequence; elsewhere nn.GRU goes step by step, and wastefully
+        vectors = words.rows(ids)
+        if vectors.is_cuda:  # there cuDNN runs the whole sequence; elsewhere nn.GRU goes step by step, and wastefully
+            inputs = embedding(ids.inverse[packing.order], vectors)
             (outputs, *_), final = self.gru(PackedSequence(inputs, packing.sizes))
         else:
-            outputs, final = gru.run(self.gru, inputs, packing.sizes)
+            outputs, final = gru.run(self.gru, vectors, ids, packing)
         vector = torch.cat(final.unbind(0), dim=1)[packing.sentence]
         if not states:
             return Encoded(vector)
