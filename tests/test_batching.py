@@ -136,6 +136,7 @@ def test_packing_is_that_of_pytorch(lengths):
     ours = torch.from_numpy(np.argsort(-np.array(lengths), kind="stable"))
     again = pack_padded_sequence(padded[:, ours], torch.tensor(lengths)[ours])
     assert torch.equal(batch.packing.order, again.data)
+    assert batch.packing.order[batch.packing.rank].tolist() == list(range(sum(lengths)))
     assert torch.equal(ours[batch.packing.sentence], torch.arange(len(lengths)))
 
 

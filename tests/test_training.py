@@ -23,7 +23,6 @@ from structviews.checkpoint import Progress, read_progress
 from structviews.config import Parsed, load_run, save_config
 from structviews.embedder import Embedder
 from structviews.errors import InputError
-from structviews.kernels import naive
 from structviews.log import cosines, cut_log
 from structviews.runs import extend, extended
 from structviews.signals import Interrupted
@@ -230,7 +229,8 @@ def test_the_tree_backend_is_no_setting_of_the_run(corpus, tmp_path, backend, mo
 @needs_dgl
 def test_views_run_by_the_tree_backend(config, monkeypatch):
     calls = []
-    monkeypatch.setitem(kernels.BACKENDS, "dgl", lambda *arguments: calls.append(1) or naive.run(*arguments))
+    naive = kernels.BACKENDS["naive"]
+    monkeypatch.setitem(kernels.BACKENDS, "dgl", lambda *arguments: calls.append(1) or naive(*arguments))
     train(replace(config, steps=1, held_out=0.0, tree_backend="dgl"))
     assert len(calls) == 2
 

@@ -73,9 +73,18 @@ def test_distinct_ids_are_those_of_numpy(n):
     assert len(ids) == n
     assert ids.distinct.tolist() == distinct.tolist()
     assert ids.inverse.tolist() == inverse.tolist()
-    places = torch.from_numpy(np.random.default_rng(n).permutation(n)[: n // 2])
-    some = ids.take(places)
-    assert some.distinct[some.inverse].tolist() == flat[places].tolist()
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 1000])
+def test_the_places_of_each_word_stand_together(n):
+    flat = np.random.default_rng(n).integers(0, 50, n)
+    ids = WordIds.of(flat, 50)
+    places, starts = [], []
+    for word in sorted(set(flat.tolist())):
+        starts.append(len(places))
+        places += [place for place, other in enumerate(flat.tolist()) if other == word]
+    assert ids.places.tolist() == places
+    assert ids.starts.tolist() == starts
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean"])
@@ -88,7 +97,7 @@ def test_a_bag_is_the_sum_or_mean_of_lookups(mode):
 
 READINGS = {
     "lookup": (lambda table, ids: table.lookup(ids), lambda w: w[torch.from_numpy(FLAT)]),
-    "places": (lambda table, ids: table.lookup(ids.take(torch.tensor([3, 1, 1]))), lambda w: w[[0, 2, 2]]),
+    "rows": (lambda table, ids: table.rows(ids), lambda w: w[[0, 1, 2, 6]]),
     "sum": (lambda table, ids: table.bag(ids, STARTS), lambda w: torch.stack([w[[1, 2, 2]].sum(0), w[0], 2 * w[6]])),
     "mean": (
         lambda table, ids: table.bag(ids, STARTS, "mean"),

@@ -1,11 +1,13 @@
 """Sentences to measure on: a parsed corpus, or random trees that are shaped like English ones."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from structviews.batching import Batch, collate
 from structviews.cache import ParsedCorpus, Row, new_job, write_manifest, write_shard
 from structviews.sentence import ParsedSentence
+from structviews.vocabulary import UNKNOWN, Vocabulary
 
 SHARD = 1000
 DOCUMENT = 40
@@ -77,3 +79,9 @@ def random_corpus(folder: Path, count: int) -> ParsedCorpus:
     job = new_job(parser={"name": "random"}, tokeniser={"name": "random"}, settings={}, sources=[])
     write_manifest(folder, len(shards), job)
     return ParsedCorpus.open(folder)
+
+
+def batch_of(sentences: Sequence[ParsedSentence], needs: Iterable[str]) -> Batch:
+    """A batch of sentences in memory, all of whose words are known."""
+    words = dict.fromkeys(token for sentence in sentences for token in sentence.tokens)
+    return collate(sentences, {"words": Vocabulary([UNKNOWN, *words])}, needs)

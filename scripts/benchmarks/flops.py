@@ -12,6 +12,7 @@ from structviews.batching import Batch
 from structviews.kernels import BinaryCell, ChildSumCell
 from structviews.trees import TreeBatch
 from structviews.views import View
+from structviews.vocabulary import WordIds
 
 # Forward and backward, for each multiplication of the forward pass.
 OPERATIONS = 6
@@ -19,21 +20,22 @@ OPERATIONS = 6
 
 def of_view(view: View, batch: Batch) -> int:
     """Of an encoder over a batch."""
-    n_distinct = len(next(iter(batch.ids.values())).distinct)
+    ids = next(iter(batch.ids.values()))
     if view.needs == "tokens":
-        return of_gru(view.gru, n_distinct, int(batch.lengths.sum()) - len(batch))
+        return of_gru(view.gru, len(ids.distinct), len(ids) - len(batch))
     trees = batch.dependency_trees if view.needs == "dependency" else batch.constituency_trees
-    return of_tree_cell(view.cell, n_distinct, trees)
+    return of_tree_cell(view.cell, ids, trees)
 
 
-def of_tree_cell(cell: ChildSumCell | BinaryCell, n_distinct: int, trees: TreeBatch) -> int:
-    """Of a Tree-LSTM over a batch of trees of so many different words."""
-    inner, edges = len(trees) - trees.n_leaves, trees.n_edges
+def of_tree_cell(cell: ChildSumCell | BinaryCell, ids: WordIds, trees: TreeBatch) -> int:
+    """Of a Tree-LSTM over a batch of trees and their words."""
+    n_distinct, inner, edges = len(ids.distinct), len(trees) - trees.n_leaves, trees.n_edges
     x, h = cell.input.in_features, cell.hidden
     if isinstance(cell, BinaryCell):
         return OPERATIONS * (n_distinct * x * 3 * h + inner * 2 * h * 5 * h)
     gates = n_distinct * x * 3 * h + inner * h * 3 * h
-    forget = min(n_distinct, inner) * x * h + edges * h * h
+    heads = ids.inverse[trees.words[trees.n_leaves :]].unique()
+    forget = len(heads) * x * h + edges * h * h
     return OPERATIONS * (gates + (2 if cell.attention else 1) * forget)  # queries and keys are as large
 
 

@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks import corpora
 from benchmarks.contenders import ENCODERS, N_FEW, WAYS, Batches, Contender, Encoder, Step, ways
 from benchmarks.measure import LEAST_ROUNDS, Run, median_ratio, peak_gigabytes, product, race
-from structviews.batching import Batch, CorpusReader, collate, prefetch
+from structviews.batching import Batch, CorpusReader, prefetch
 from structviews.cache import ParsedCorpus
 
 Row = dict[str, Any]
@@ -150,7 +150,7 @@ def growth(settings: Settings) -> Iterator[Row]:
     torch.set_num_threads(settings.threads[0])
     for group, cases in (("length", lengths), ("height", heights), ("batch", sizes)):
         for case, sentences in cases.items():
-            batch = collate(sentences, {}, ["dependency", "constituency"]).to(settings.device)
+            batch = corpora.batch_of(sentences, ["dependency", "constituency"]).to(settings.device)
             yield {"by": group, "case": case} | growth_of(settings, batch)
 
 

@@ -46,8 +46,8 @@ def main():
     steps.on = lambda _: fused
     for name in CELLS:
         for dtype in (torch.float64, torch.bfloat16):
-            cell, inputs, trees = make(name, [star(3), WORD], hidden=48)
-            kernels.run(cell.to(dtype), inputs.to(dtype), trees).roots.sum().backward()
+            cell, vectors, ids, trees = make(name, [star(3), WORD], hidden=48)
+            kernels.run(cell.to(dtype), vectors.to(dtype), ids, trees).roots.sum().backward()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import math
 from functools import partial
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from trees_for_tests import SHAPES, WORD, chain, chain_to_the_left, gum, sentenc
 from structviews import kernels
 from structviews.batching import collate
 from structviews.kernels import BinaryCell, ChildSumCell
+from structviews.vocabulary import UNKNOWN, Vocabulary, WordIds
 
 X, H = 4, 5
 CELLS = {
@@ -21,12 +23,25 @@ CELLS = {
     "const": (BinaryCell, "constituency"),
 }
 cells = pytest.mark.parametrize("name", CELLS)
+# Which words are the same, in sentences that have n of them together.
+WORDINGS = {
+    "as in the text": lambda some, n: text_ids(some),
+    "all different": lambda some, n: WordIds.of(np.arange(n), n),
+    "all the same": lambda some, n: WordIds.of(np.zeros(n, dtype=np.int64), 1),
+}
 # DGL is an extra; test_dgl.py says when it is missing.
 BACKENDS = [name for name in kernels.BACKENDS if name != "dgl" or find_spec("dgl")]
 
 
-def make(name, some, input_dim=X, hidden=H):
-    """A cell whose biases are not zero, word vectors, and the trees; float64."""
+def text_ids(some):
+    """The words of sentences in a vocabulary that has them all."""
+    tokens = [token for sentence in some for token in sentence.tokens]
+    vocabulary = Vocabulary([UNKNOWN, *dict.fromkeys(tokens)])
+    return WordIds.of(vocabulary.ids(tokens), len(vocabulary))
+
+
+def make(name, some, input_dim=X, hidden=H, wording="as in the text"):
+    """A cell whose biases are not zero, vectors of the different words, the words, and the trees; float64."""
     torch.manual_seed(1)
     make_cell, kind = CELLS[name]
     cell = make_cell(input_dim, hidden).double()
@@ -34,27 +49,27 @@ def make(name, some, input_dim=X, hidden=H):
         if parameter.dim() < 2:
             torch.nn.init.normal_(parameter, std=0.5)
     batch = collate(some, {}, [kind])
-    inputs = torch.randn(int(batch.lengths.sum()), input_dim, dtype=torch.float64, requires_grad=True)
-    return cell, inputs, getattr(batch, f"{kind}_trees")
+    ids = WORDINGS[wording](some, int(batch.lengths.sum()))
+    vectors = torch.randn(len(ids.distinct), input_dim, dtype=torch.float64, requires_grad=True)
+    return cell, vectors, ids, getattr(batch, f"{kind}_trees")
 
 
-def results_and_gradients(cell, inputs, trees, backend):
-    """States, roots, attention, and the gradients by the inputs and by each parameter."""
-    results = kernels.run(cell, inputs, trees, backend)
+def results_and_gradients(cell, vectors, ids, trees, backend):
+    """States, roots, attention, and the gradients by the vectors and by each parameter."""
+    results = kernels.run(cell, vectors, ids, trees, backend)
     named_results = {"states": results.states, "roots": results.roots, "attention": results.attention}
     tensors = [result for result in named_results.values() if result is not None]
     generator = torch.Generator().manual_seed(2)
     weights = [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t) for t in tensors]
     loss = sum((w * t).sum() for w, t in zip(weights, tensors, strict=True))
-    named = {"inputs": inputs} | dict(cell.named_parameters())
+    named = {"vectors": vectors} | dict(cell.named_parameters())
     gradients = torch.autograd.grad(loss, list(named.values()), materialize_grads=True)
     return named_results | dict(zip(named, gradients, strict=True))
 
 
-def check_level_is_naive(name, some):
-    cell, inputs, trees = make(name, some)
-    level = results_and_gradients(cell, inputs, trees, "level")
-    naive = results_and_gradients(cell, inputs, trees, "naive")
+def check_level_is_naive(name, some, wording="as in the text"):
+    made = make(name, some, wording=wording)
+    level, naive = (results_and_gradients(*made, backend) for backend in ("level", "naive"))
     assert (level["attention"] is not None) == (naive["attention"] is not None) == (name == "dep")
     for what, expected in naive.items():
         if expected is not None:
@@ -62,9 +77,10 @@ def check_level_is_naive(name, some):
 
 
 @cells
+@pytest.mark.parametrize("wording", WORDINGS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_level_is_naive(name, shape):
-    check_level_is_naive(name, SHAPES[shape])
+def test_level_is_naive(name, shape, wording):
+    check_level_is_naive(name, SHAPES[shape], wording)
 
 
 @cells
@@ -79,14 +95,17 @@ def test_level_is_naive_on_real_trees(name):
     check_level_is_naive(name, gum(25))
 
 
+def in_single_precision(cell, vectors, *others):
+    return cell.float(), vectors.detach().float().requires_grad_(), *others
+
+
 @cells
 def test_half_precision_is_within_two_percent_on_real_trees(name):
     """Of states and of all gradients, by norm; cells and sums have single precision."""
-    cell, inputs, trees = make(name, gum(50), input_dim=30, hidden=64)
-    cell, inputs = cell.float(), inputs.detach().float().requires_grad_()
-    exact = results_and_gradients(cell, inputs, trees, "level")
+    made = in_single_precision(*make(name, gum(50), input_dim=30, hidden=64))
+    exact = results_and_gradients(*made, "level")
     with torch.autocast("cpu", torch.bfloat16):
-        half = results_and_gradients(cell, inputs, trees, "level")
+        half = results_and_gradients(*made, "level")
     assert (half["attention"] is not None) == (name == "dep")
     for what, expected in exact.items():
         if expected is not None:
@@ -100,32 +119,32 @@ def test_half_precision_is_within_two_percent_on_real_trees(name):
 @cells
 @pytest.mark.parametrize("some", [[WORD], [chain(4)], [chain_to_the_left(3)], [star(4), WORD, chain(2)]])
 def test_gradients_are_those_of_finite_differences(name, some):
-    cell, inputs, trees = make(name, some, input_dim=2, hidden=2)
+    cell, vectors, ids, trees = make(name, some, input_dim=2, hidden=2)
 
     def run(*_):
-        results = kernels.run(cell, inputs, trees)
+        results = kernels.run(cell, vectors, ids, trees)
         some = (results.states, results.roots, results.attention)
         return tuple(result for result in some if result is not None and len(result))
 
     # The check moves these tensors in place, and the cell reads them.
-    assert torch.autograd.gradcheck(run, (inputs, *cell.parameters()))
+    assert torch.autograd.gradcheck(run, (vectors, *cell.parameters()))
 
 
 @cells
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_unknown_words_have_finite_gradients_at_the_start(name, backend):
-    _, _, trees = make(name, [star(4), WORD, chain(3)])
+    _, vectors, ids, trees = make(name, [star(4), WORD, chain(3)])
     cell = CELLS[name][0](X, H).double()
-    inputs = torch.zeros(8, X, dtype=torch.float64, requires_grad=True)
-    for what, value in results_and_gradients(cell, inputs, trees, backend).items():
+    unknown = torch.zeros_like(vectors, requires_grad=True)
+    for what, value in results_and_gradients(cell, unknown, ids, trees, backend).items():
         assert value is None or value.isfinite().all(), what
 
 
 @cells
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_single_words_leave_recurrent_weights_alone(name, backend):
-    cell, inputs, trees = make(name, [WORD, WORD])
-    gradients = results_and_gradients(cell, inputs, trees, backend)
+    cell, *others = make(name, [WORD, WORD])
+    gradients = results_and_gradients(cell, *others, backend)
     for what in dict(cell.named_parameters()):
         used = what in ("input.weight", "input.bias", "bias")
         assert bool(gradients[what].any()) == used, what
@@ -133,8 +152,8 @@ def test_single_words_leave_recurrent_weights_alone(name, backend):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_attention_of_siblings_sums_to_one(shape):
-    cell, inputs, trees = make("dep", SHAPES[shape])
-    attention = kernels.run(cell, inputs, trees).attention
+    cell, vectors, ids, trees = make("dep", SHAPES[shape])
+    attention = kernels.run(cell, vectors, ids, trees).attention
     assert len(attention) == trees.n_edges
     sums = torch.zeros(len(trees), dtype=torch.float64).index_add(0, trees.parent[trees.children], attention)
     torch.testing.assert_close(sums, (torch.arange(len(trees)) >= trees.n_leaves).double())
@@ -147,7 +166,8 @@ def sigmoid(x):
 @pytest.mark.parametrize("name", ["dep", "dep-sum"])
 def test_child_sum_is_its_equations(name):
     """METHODS' equations in plain numbers: H = X = 1, a head with a child on either side."""
-    cell, inputs, trees = make(name, [with_trees(words(3), (2, 0, 2), lambda a, _: a + 1)], 1, 1)
+    some = [with_trees(words(3), (2, 0, 2), lambda a, _: a + 1)]
+    cell, vectors, ids, trees = make(name, some, 1, 1)
     w_i, w_o, w_u = cell.input.weight.flatten().tolist()
     b_i, b_o, b_u = cell.input.bias.tolist()
     u_i, u_o, u_u = cell.recurrent.weight.flatten().tolist()
@@ -166,16 +186,18 @@ def test_child_sum_is_its_equations(name):
         c = i * u + sum(sigmoid(w_f * x + u_f * h + b_f) * c_k for h, c_k in children)
         return o * math.tanh(c), c
 
-    x = inputs.flatten().tolist()
+    x = vectors[ids.inverse].flatten().tolist()
     below = [node(x[0], []), node(x[2], [])]
     expected = [below[0][0], node(x[1], below)[0], below[1][0]]
     for backend in BACKENDS:
-        assert kernels.run(cell, inputs, trees, backend).states.flatten().tolist() == pytest.approx(expected, abs=1e-12)
+        states = kernels.run(cell, vectors, ids, trees, backend).states
+        assert states.flatten().tolist() == pytest.approx(expected, abs=1e-12)
 
 
 def test_binary_is_its_equations():
     """METHODS' equations in plain numbers: H = X = 1, three words, ((0 1) 2)."""
-    cell, inputs, trees = make("const", [with_trees(words(3), (2, 0, 2), lambda _, b: b - 1)], 1, 1)
+    some = [with_trees(words(3), (2, 0, 2), lambda _, b: b - 1)]
+    cell, vectors, ids, trees = make("const", some, 1, 1)
     w_i, w_o, w_u = cell.input.weight.flatten().tolist()
     u_i, u_o, u_u, u_fl, u_fr = cell.recurrent.weight.tolist()
     b_i, b_o, b_u = cell.bias.tolist()
@@ -193,11 +215,59 @@ def test_binary_is_its_equations():
         c = i * u + sigmoid(gate(u_fl, b_f)) * left[1] + sigmoid(gate(u_fr, b_f)) * right[1]
         return o * math.tanh(c), c
 
-    leaves = [leaf(x) for x in inputs.flatten().tolist()]
+    leaves = [leaf(x) for x in vectors[ids.inverse].flatten().tolist()]
     pair = node(leaves[0], leaves[1])
     expected = [h for h, _ in (*leaves, pair, node(pair, leaves[2]))]
     for backend in BACKENDS:
-        assert kernels.run(cell, inputs, trees, backend).states.flatten().tolist() == pytest.approx(expected, abs=1e-12)
+        states = kernels.run(cell, vectors, ids, trees, backend).states
+        assert states.flatten().tolist() == pytest.approx(expected, abs=1e-12)
+
+
+@cells
+@pytest.mark.parametrize("wanted", ["input.weight", "recurrent.weight"])
+def test_what_is_fixed_gets_no_gradient_and_the_others_theirs(name, wanted):
+    cell, vectors, ids, trees = make(name, SHAPES["mixed"])
+    expected = results_and_gradients(cell, vectors, ids, trees, "level")[wanted]
+    for parameter_name, parameter in cell.named_parameters():
+        parameter.requires_grad_(parameter_name == wanted)
+    results = kernels.run(cell, vectors.detach(), ids, trees)
+    generator = torch.Generator().manual_seed(2)
+    loss = 0.0
+    for result in (results.states, results.roots, results.attention):
+        if result is not None:
+            loss += (torch.randn(result.shape, generator=generator, dtype=torch.float64) * result).sum()
+    loss.backward()
+    for parameter_name, parameter in cell.named_parameters():
+        assert (parameter.grad is None) == (parameter_name != wanted)
+    torch.testing.assert_close(cell.get_parameter(wanted).grad, expected, rtol=0, atol=1e-12)
+
+
+@cells
+@pytest.mark.parametrize("of", ["states", "roots", "attention"])
+def test_each_result_alone_has_its_gradients(name, of):
+    cell, vectors, ids, trees = make(name, SHAPES["mixed"])
+    gradients = []
+    for backend in ("level", "naive"):
+        result = getattr(kernels.run(cell, vectors, ids, trees, backend), of)
+        if result is None:
+            assert (name, of) != ("dep", "attention")
+            return
+        weights = torch.randn(result.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+        wanted = [vectors, *cell.parameters()]
+        gradients.append(torch.autograd.grad((weights * result).sum(), wanted, materialize_grads=True))
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+
+
+@cells
+def test_it_runs_without_gradients(name):
+    made = make(name, SHAPES["mixed"])
+    expected = kernels.run(*made)
+    with torch.no_grad():
+        results = kernels.run(*made)
+    assert not results.roots.requires_grad
+    assert torch.equal(results.roots, expected.roots)
+    assert torch.equal(results.states, expected.states)
 
 
 def test_an_unknown_backend_is_refused_with_those_there_are():
@@ -207,6 +277,6 @@ def test_an_unknown_backend_is_refused_with_those_there_are():
 
 @pytest.mark.parametrize("backend", kernels.BACKENDS)
 def test_a_binary_cell_wants_binary_trees(backend):
-    cell, inputs, _ = make("const", [chain(3)])
+    cell, vectors, ids, _ = make("const", [chain(3)])
     with pytest.raises(ValueError, match="not binary"):
-        kernels.run(cell, inputs, collate([chain(3)], {}, ["dependency"]).dependency_trees, backend)
+        kernels.run(cell, vectors, ids, collate([chain(3)], {}, ["dependency"]).dependency_trees, backend)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_cells import CELLS, make, results_and_gradients
+from test_cells import CELLS, in_single_precision, make, results_and_gradients
 from trees_for_tests import SHAPES, chain, gum, sentences
 
 from structviews import kernels
@@ -54,11 +54,11 @@ def test_dgl_is_naive_on_real_trees(name):
     check_dgl_is_naive(name, gum(25))
 
 
-def states_and_gradients(cell, inputs, trees, backend):
+def states_and_gradients(cell, vectors, ids, trees, backend):
     """Results, and gradients of a loss of size one, whatever the number of nodes."""
-    results = kernels.run(cell, inputs, trees, backend)
+    results = kernels.run(cell, vectors, ids, trees, backend)
     named_results = {"states": results.states, "roots": results.roots, "attention": results.attention}
-    named = {"inputs": inputs} | dict(cell.named_parameters())
+    named = {"vectors": vectors} | dict(cell.named_parameters())
     gradients = torch.autograd.grad(results.roots.square().mean(), list(named.values()))
     return named_results | dict(zip(named, gradients, strict=True))
 
@@ -66,20 +66,17 @@ def states_and_gradients(cell, inputs, trees, backend):
 @needs_dgl
 @cells
 def test_dgl_is_level_in_single_precision(name):
-    cell, inputs, trees = make(name, gum(25), 30, 40)
-    cell, inputs = cell.float(), inputs.detach().float().requires_grad_()
-    level = states_and_gradients(cell, inputs, trees, "level")
-    check_same(states_and_gradients(cell, inputs, trees, "dgl"), level, 1e-5)
+    made = in_single_precision(*make(name, gum(25), 30, 40))
+    check_same(states_and_gradients(*made, "dgl"), states_and_gradients(*made, "level"), 1e-5)
 
 
 @needs_dgl
 @cells
 def test_products_in_half_precision(name):
-    cell, inputs, trees = make(name, SHAPES["mixed"], 30, 40)
-    cell, inputs = cell.float(), inputs.detach().float().requires_grad_()
-    exact = states_and_gradients(cell, inputs, trees, "dgl")
+    made = in_single_precision(*make(name, SHAPES["mixed"], 30, 40))
+    exact = states_and_gradients(*made, "dgl")
     with torch.autocast("cpu", torch.bfloat16):
-        rounded = states_and_gradients(cell, inputs, trees, "dgl")
+        rounded = states_and_gradients(*made, "dgl")
     assert rounded["states"].dtype == torch.float32
     assert not torch.equal(rounded["states"], exact["states"])
     check_same(rounded, exact, 0.02)

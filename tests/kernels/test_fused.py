@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from corpora import small_config, topic_corpus
-from test_cells import CELLS, make, results_and_gradients
+from test_cells import CELLS, in_single_precision, make, results_and_gradients
 from trees_for_tests import SHAPES, WORD, chain, chain_to_the_left, random_sentence, star
 
 from structviews.batching import collate
@@ -170,9 +170,9 @@ def test_attention_of_more_nodes_than_a_program_takes():
 
 
 def on_device(name, some, **sizes):
-    """A cell, word vectors and trees, see ``make``."""
-    cell, inputs, trees = make(name, some, **sizes)
-    return cell.to(DEVICE), inputs.detach().to(DEVICE).requires_grad_(), trees.to(DEVICE)
+    """A cell, word vectors, words and trees, see ``make``."""
+    cell, vectors, ids, trees = make(name, some, **sizes)
+    return cell.to(DEVICE), vectors.detach().to(DEVICE).requires_grad_(), ids.to(DEVICE), trees.to(DEVICE)
 
 
 @cells
@@ -193,7 +193,7 @@ def test_the_kernels_compile_without_a_gpu(tmp_path):
     environment = os.environ | {
         "TRITON_INTERPRET": "0",
         "TRITON_CACHE_DIR": str(tmp_path),
-        "PYTHONPATH": os.pathsep.join(map(str, (here, here.parent))),
+        "PYTHONPATH": os.pathsep.join(map(str, (here, here.parent, *sys.path))),
     }
     command = [sys.executable, here / "compile_fused.py"]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -215,11 +215,10 @@ def test_a_gpu_has_the_fused_steps():
 @needs_gpu
 @cells
 def test_half_precision_is_within_two_percent_on_a_gpu(name):
-    cell, inputs, trees = on_device(name, SHAPES["random"], input_dim=32, hidden=64)
-    cell, inputs = cell.float(), inputs.detach().float().requires_grad_()
-    exact = results_and_gradients(cell, inputs, trees, "level")
+    made = in_single_precision(*on_device(name, SHAPES["random"], input_dim=32, hidden=64))
+    exact = results_and_gradients(*made, "level")
     with torch.autocast("cuda", torch.bfloat16):
-        half = results_and_gradients(cell, inputs, trees, "level")
+        half = results_and_gradients(*made, "level")
     for what, expected in exact.items():
         if expected is not None:
             error = (half[what] - expected).norm() / expected.norm()

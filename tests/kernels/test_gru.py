@@ -2,13 +2,17 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 from trees_for_tests import gum
 
+from structviews.batching import collate
 from structviews.kernels import gru
+from structviews.sentence import ParsedSentence
+from structviews.vocabulary import WordIds
 
 X, H = 4, 5
 LENGTHS = {
@@ -16,42 +20,45 @@ LENGTHS = {
     "words": [1, 1, 1],
     "one sentence": [6],
     "equal": [4, 4, 4],
-    "mixed": [9, 7, 7, 4, 2, 2, 1, 1, 1],
+    "mixed": [2, 7, 1, 4, 9, 1, 7, 2, 1],
     # More words than make one product.
     "many": [40] * 20 + [25] * 20,
 }
 directions = pytest.mark.parametrize("two", [False, True], ids=["one direction", "two directions"])
 
 
-def make(lengths, two, dtype=torch.float64, input_dim=X, hidden=H):
-    """A network whose biases differ, word vectors in packed order, and how many words each step has."""
+def make(lengths, two, dtype=torch.float64, input_dim=X, hidden=H, n_different=6):
+    """A network whose biases differ, vectors of the different words, the words, and the packed order."""
     network = nn.GRU(input_dim, hidden, bidirectional=two, dtype=dtype)
     for parameter in network.parameters():
         nn.init.normal_(parameter, std=hidden**-0.5)
-    sizes = torch.tensor([sum(length > step for length in lengths) for step in range(max(lengths))])
-    return network, torch.randn(sum(lengths), input_dim, dtype=dtype, requires_grad=True), sizes
+    packing = collate([ParsedSentence(("a",) * length) for length in lengths], {}, ["tokens"]).packing
+    ids = WordIds.of(np.random.default_rng(0).integers(0, n_different, sum(lengths)), n_different)
+    vectors = torch.randn(len(ids.distinct), input_dim, dtype=dtype, requires_grad=True)
+    return network, vectors, ids, packing
 
 
-def pytorch(network, inputs, sizes):
-    outputs, final = network(PackedSequence(inputs, sizes))
+def pytorch(network, vectors, ids, packing):
+    outputs, final = network(PackedSequence(vectors[ids.inverse[packing.order]], packing.sizes))
     return outputs.data, final
 
 
-def results_and_gradients(run, network, inputs, sizes, of=("states", "final")):
+def results_and_gradients(run, network, vectors, ids, packing, of=("states", "final")):
     """States, final states, and the gradients of a weighted sum of those named in ``of``."""
-    results = dict(zip(("states", "final"), run(network, inputs, sizes), strict=True))
+    results = dict(zip(("states", "final"), run(network, vectors, ids, packing), strict=True))
     generator = torch.Generator().manual_seed(2)
     weights = {what: torch.randn(t.shape, generator=generator, dtype=torch.float64) for what, t in results.items()}
     loss = sum((weights[what].to(results[what]) * results[what]).sum() for what in of)
-    named = {"inputs": inputs} | dict(network.named_parameters())
+    named = {"vectors": vectors} | dict(network.named_parameters())
     return results | dict(zip(named, torch.autograd.grad(loss, list(named.values())), strict=True))
 
 
 @directions
+@pytest.mark.parametrize("n_different", [1, 6, 1000])
 @pytest.mark.parametrize("of", [("states",), ("final",), ("states", "final")], ids="+".join)
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-def test_it_is_that_of_pytorch(lengths, of, two):
-    made = make(lengths, two)
+def test_it_is_that_of_pytorch(lengths, of, n_different, two):
+    made = make(lengths, two, n_different=n_different)
     expected = results_and_gradients(pytorch, *made, of)
     for what, value in results_and_gradients(gru.run, *made, of).items():
         torch.testing.assert_close(value, expected[what], rtol=1e-12, atol=1e-12, msg=lambda m, w=what: f"{w}: {m}")
@@ -59,16 +66,16 @@ def test_it_is_that_of_pytorch(lengths, of, two):
 
 @directions
 def test_gradients_are_those_of_finite_differences(two):
-    network, inputs, sizes = make([3, 2, 2, 1], two, input_dim=2, hidden=2)
+    network, vectors, *others = make([3, 2, 2, 1], two, input_dim=2, hidden=2)
     # The check moves these tensors in place, and the network reads them.
-    assert torch.autograd.gradcheck(lambda *_: gru.run(network, inputs, sizes), (inputs, *network.parameters()))
+    assert torch.autograd.gradcheck(lambda *_: gru.run(network, vectors, *others), (vectors, *network.parameters()))
 
 
 @directions
 def test_half_precision_is_within_one_percent_on_real_lengths(two):
     """Of states and of all gradients, by norm; the state that goes from step to step has single precision."""
-    lengths = sorted((len(sentence.tokens) for sentence in gum(50)), reverse=True)
-    made = make(lengths, two, torch.float32, input_dim=30, hidden=64)
+    lengths = [len(sentence.tokens) for sentence in gum(50)]
+    made = make(lengths, two, torch.float32, input_dim=30, hidden=64, n_different=300)
     exact = results_and_gradients(gru.run, *made)
     with torch.autocast("cpu", torch.bfloat16):
         half = results_and_gradients(gru.run, *made)
@@ -83,24 +90,24 @@ def test_half_precision_is_within_one_percent_on_real_lengths(two):
 
 def test_small_changes_of_a_state_add_up_in_half_precision():
     """A thousand steps of a quarter of a percent; rounded to half precision, it would stop half way."""
-    network, inputs, sizes = make([1000], two=False, dtype=torch.float32)
+    network, *others = make([1000], two=False, dtype=torch.float32)
     for parameter in network.parameters():
         nn.init.zeros_(parameter)
     nn.init.constant_(network.bias_ih_l0[H : 2 * H], 6.0)
     nn.init.constant_(network.bias_ih_l0[2 * H :], 1.0)
     with torch.autocast("cpu", torch.bfloat16):
-        _, final = gru.run(network, inputs, sizes)
+        _, final = gru.run(network, *others)
     expected = math.tanh(1) * (1 - (1 + math.exp(-6)) ** -1000)
     torch.testing.assert_close(final, torch.full_like(final, expected), rtol=1e-3, atol=0)
 
 
 def test_what_is_fixed_gets_no_gradient_and_the_others_theirs():
-    network, inputs, sizes = make(LENGTHS["mixed"], two=True)
-    gru.run(network, inputs, sizes)[1].sum().backward()
+    network, vectors, *others = make(LENGTHS["mixed"], two=True)
+    gru.run(network, vectors, *others)[1].sum().backward()
     expected = {name: parameter.grad for name, parameter in network.named_parameters()}
     network.zero_grad()
     network.weight_hh_l0.requires_grad_(False)
-    gru.run(network, inputs.detach(), sizes)[1].sum().backward()
+    gru.run(network, vectors.detach(), *others)[1].sum().backward()
     for name, parameter in network.named_parameters():
         if name == "weight_hh_l0":
             assert parameter.grad is None
@@ -109,10 +116,10 @@ def test_what_is_fixed_gets_no_gradient_and_the_others_theirs():
 
 
 def test_it_runs_without_gradients():
-    network, inputs, sizes = make(LENGTHS["mixed"], two=True)
-    expected = gru.run(network, inputs, sizes)
+    made = make(LENGTHS["mixed"], two=True)
+    expected = gru.run(*made)
     with torch.no_grad():
-        results = gru.run(network, inputs, sizes)
+        results = gru.run(*made)
     for result, same in zip(results, expected, strict=True):
         assert not result.requires_grad
         assert torch.equal(result, same)
@@ -120,4 +127,4 @@ def test_it_runs_without_gradients():
 
 def test_several_layers_are_refused():
     with pytest.raises(ValueError, match="a GRU of 2 layers: only one"):
-        gru.run(nn.GRU(X, H, num_layers=2), torch.randn(1, X), torch.tensor([1]))
+        gru.run(nn.GRU(X, H, num_layers=2), *make([1], two=False, dtype=torch.float32)[1:])

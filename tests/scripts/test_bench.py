@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from trees_for_tests import SHAPES
 
 from structviews import kernels
-from structviews.batching import collate
 from structviews.config import TrainConfig
 from structviews.training import CHANNEL, Training
 
@@ -60,8 +60,10 @@ def bench(module, monkeypatch, tmp_path, capsys):
     return run
 
 
-def batch_of(some, *kinds):
-    return collate(some, {}, kinds)
+def all_different(some):
+    """The same trees over words none of which occurs twice."""
+    number = count()
+    return [replace(s, tokens=tuple(f"word{next(number)}" for _ in s.tokens)) for s in some]
 
 
 def outer_flops(first, second, **_):
@@ -72,16 +74,32 @@ def outer_flops(first, second, **_):
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("shape", ["word", "star", "mixed", "random"])
 def test_operations_are_those_of_recursion(module, monkeypatch, name, shape):
-    """PyTorch's own count of the products, in the oracle, which makes no needless ones."""
+    """PyTorch's own count of the products, in the oracle, which makes no needless ones where no words are the same."""
     monkeypatch.setattr(module("benchmarks.contenders"), "WORDS_DIM", 3)
     encoder = module("benchmarks.contenders").Encoder(name, 5, torch.device("cpu"))
-    batch = batch_of(SHAPES[shape], TREES[name])
+    batch = module("benchmarks.corpora").batch_of(all_different(SHAPES[shape]), [TREES[name]])
     ops = torch.ops.aten
     with FlopCounterMode(
         display=False, custom_mapping={ops.mv: lambda matrix, *_, **__: 2 * math.prod(matrix), ops.mul: outer_flops}
     ) as counter:
         encoder.run(batch, module("benchmarks.contenders").WAYS["naive"])
     assert encoder.operations(batch) == counter.get_total_flops() > 0
+
+
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_depends_on_a_word_counts_once(module, name, shape):
+    """Words that are the same save the products by word vectors, and nothing else."""
+    batch_of, some = module("benchmarks.corpora").batch_of, SHAPES[shape]
+    encoder = module("benchmarks.contenders").Encoder(name, 5, torch.device("cpu"))
+    different, same = (batch_of(each, [TREES[name]]) for each in (all_different(some), some))
+    words = [token for s in some for token in s.tokens]
+    heads = [word for s in some for i, word in enumerate(s.tokens, 1) if i in s.heads]
+    saved = 3 * (len(words) - len(set(words)))
+    if name != "const":
+        saved += (2 if name == "dep" else 1) * (len(heads) - len(set(heads)))
+    # Multiply and add, of the product and of both its gradients.
+    assert encoder.operations(different) - encoder.operations(same) == 2 * 3 * saved * 300 * 5
 
 
 def test_operations_of_a_gru(module):
@@ -91,7 +109,7 @@ def test_operations_of_a_gru(module):
             n_products += 2 * 3 * 5 * (6 + 5 * (word > 0))  # each direction, each gate
     gru = torch.nn.GRU(6, 5, bidirectional=True)
     # Multiply and add; the product, and the gradients of both its factors.
-    assert module("benchmarks.flops").of_gru(gru, 12, 3) == 2 * 3 * n_products
+    assert module("benchmarks.flops").of_gru(gru, 12, 9) == 2 * 3 * n_products
 
 
 def test_operations_of_a_step(module, settings):
@@ -131,7 +149,7 @@ def test_dgls_example_is_the_same_cell(module, name, kind):
     for parameter in encoder.view.parameters():
         torch.nn.init.normal_(parameter, std=0.5)  # biases are zero otherwise
     for some in SHAPES.values():
-        batch = batch_of(some, kind)
+        batch = module("benchmarks.corpora").batch_of(some, [kind])
         found = encoder.run(batch, contenders.WAYS["DGL's example"])
         for one, other in zip(found, encoder.run(batch, contenders.WAYS["naive"]), strict=True):
             if one is not None and other is not None:
@@ -140,7 +158,7 @@ def test_dgls_example_is_the_same_cell(module, name, kind):
 
 def test_every_way_gives_the_same_gradients(module):
     contenders = module("benchmarks.contenders")
-    batch = batch_of(SHAPES["random"], "dependency", "constituency")
+    batch = module("benchmarks.corpora").batch_of(SHAPES["random"], ["dependency", "constituency"])
     for name in contenders.ENCODERS:
         encoder = contenders.Encoder(name, 6, torch.device("cpu"))
         gradients = [encoder.run(batch, way) for way in contenders.ways(name).values()]
