@@ -58,6 +58,7 @@ class Batch:
         document: ``(B,)`` document of each sentence.
         position: ``(B,)`` index of each sentence in its document.
         dependency, constituency: the trees, where a view needs them.
+        same: ``(B,)`` equal integers for sentences of equal tokens, where an objective needs it.
     """
 
     ids: dict[str, WordIds]
@@ -66,6 +67,7 @@ class Batch:
     position: Tensor
     dependency: TreeBatch | None = None
     constituency: TreeBatch | None = None
+    same: Tensor | None = None
     device: torch.device = field(default=torch.device("cpu"))
 
     def __len__(self) -> int:
@@ -120,6 +122,7 @@ class Batch:
             position=send(self.position, device),
             dependency=self.dependency.to(device) if self.dependency else None,
             constituency=self.constituency.to(device) if self.constituency else None,
+            same=send(self.same, device) if self.same is not None else None,
             device=device,
         )
 
@@ -152,12 +155,14 @@ class Shard(NamedTuple):
         document, position: ``(rows,)`` each.
         columns: those that are lists.
         ids: for each channel the ids of the shard's own dictionary.
+        hashes: of the words of that dictionary; none unless duplicates are to be known.
     """
 
     document: Array
     position: Array
     columns: dict[str, Ragged]
     ids: dict[str, Array]
+    hashes: Array
 
 
 class Run(NamedTuple):
@@ -178,12 +183,19 @@ class CorpusReader:
         corpus: the corpus.
         vocabularies: by channel; a batch gets ids for each.
         needs: structures that the views need (``tokens``, ``dependency``, ``constituency``).
+        duplicates: give batches ``same``.
 
     Raises:
         InputError: if the corpus lacks trees that are needed.
     """
 
-    def __init__(self, corpus: ParsedCorpus, vocabularies: dict[str, Vocabulary], needs: Iterable[str]):
+    def __init__(
+        self,
+        corpus: ParsedCorpus,
+        vocabularies: dict[str, Vocabulary],
+        needs: Iterable[str],
+        duplicates: bool = False,
+    ):
         self.needs = frozenset(needs) | {"tokens"}
         if "dependency" in self.needs:
             corpus.require("dependency")
@@ -191,6 +203,7 @@ class CorpusReader:
             corpus.require("constituency")
         self.corpus = corpus
         self.vocabularies = vocabularies
+        self.duplicates = duplicates
         self._starts = np.concatenate([[0], np.cumsum(corpus.shard_rows)])
         self._shard = lru_cache(OPEN_SHARDS)(self._load_shard)
 
@@ -217,12 +230,18 @@ class CorpusReader:
             name: np.concatenate([run.shard.ids[name][w] for run, w in zip(runs, words, strict=True)])
             for name in self.vocabularies
         }
+        lengths = np.concatenate([shard.columns["tokens"].lengths(start, stop) for shard, start, stop in runs])
+        same = None
+        if self.duplicates:
+            hashes = np.concatenate([run.shard.hashes[w] for run, w in zip(runs, words, strict=True)])
+            same = _row_hashes(hashes, np.concatenate([[0], np.cumsum(lengths)]))
         return _batch(
             {name: WordIds.of(found, len(self.vocabularies[name])) for name, found in ids.items()},
-            np.concatenate([shard.columns["tokens"].lengths(start, stop) for shard, start, stop in runs]),
+            lengths,
             np.concatenate([shard.document[start:stop] for shard, start, stop in runs]),
             np.concatenate([shard.position[start:stop] for shard, start, stop in runs]),
             {column: joined(column) for kind in self.needs - {"tokens"} for column in COLUMNS[kind]},
+            same,
         )
 
     def _runs(self, rows: Array) -> Iterator[Run]:
@@ -237,15 +256,36 @@ class CorpusReader:
 
     def _load_shard(self, number: int) -> Shard:
         table = self.corpus.shard(number)
-        columns, ids = {}, {}
+        columns, ids, hashes = {}, {}, np.zeros(0, np.uint64)
         for name in (c for kind in self.needs for c in COLUMNS[kind]):
             lists = table[name].chunk(0)  # the only one; combining chunks would copy
             values = lists.values
             if name == "tokens":
                 ids = {channel: v.ids(values.dictionary) for channel, v in self.vocabularies.items()}
+                if self.duplicates:
+                    hashes = _word_hashes(values.dictionary)
                 values = values.indices
             columns[name] = Ragged(values.to_numpy(), lists.offsets.to_numpy())
-        return Shard(table["document"].to_numpy(), table["position"].to_numpy(), columns, ids)
+        return Shard(table["document"].to_numpy(), table["position"].to_numpy(), columns, ids, hashes)
+
+
+def _word_hashes(words: pa.StringArray) -> Array:
+    """A number ``(n,)``, uint64, for each word, the same in every shard and process."""
+    _, offsets, content = words.buffers()
+    ends = np.frombuffer(offsets, np.int32)[words.offset : words.offset + len(words) + 1]
+    characters = np.frombuffer(content, np.uint8)[ends[0] : ends[-1]]
+    return _row_hashes(characters.astype(np.uint64), ends - ends[0])
+
+
+def _row_hashes(values: Array, offsets: Array) -> Array:
+    """A number ``(rows,)``, uint64, that depends on the values of a row and on their order.
+
+    Different rows have the same one with a probability of about 2**-64.
+    """
+    place = np.arange(len(values)) - np.repeat(offsets[:-1], np.diff(offsets))
+    with np.errstate(over="ignore"):
+        sums = np.concatenate([[np.uint64(0)], np.cumsum(_mix(values + _mix(place.astype(np.uint64))))])
+        return _mix(sums[offsets[1:]] - sums[offsets[:-1]])
 
 
 def collate(sentences: Sequence[ParsedSentence], vocabularies: dict[str, Vocabulary], needs: Iterable[str]) -> Batch:
@@ -269,7 +309,12 @@ def collate(sentences: Sequence[ParsedSentence], vocabularies: dict[str, Vocabul
 
 
 def _batch(
-    ids: dict[str, WordIds], lengths: Array, document: Array, position: Array, columns: dict[str, Array]
+    ids: dict[str, WordIds],
+    lengths: Array,
+    document: Array,
+    position: Array,
+    columns: dict[str, Array],
+    same: Array | None = None,
 ) -> Batch:
     lengths = lengths.astype(np.int64)
     dependency = constituency = None
@@ -284,6 +329,7 @@ def _batch(
         position=to_tensor(position.astype(np.int64)),
         dependency=dependency,
         constituency=constituency,
+        same=torch.from_numpy(same.view(np.int64)) if same is not None else None,
     )
 
 

@@ -152,6 +152,14 @@ def train_views(
     self_score: Annotated[
         str | None, typer.Option(help="A sentence's score with itself: masked or zero.", show_default="masked")
     ] = None,
+    mask_duplicates: Annotated[
+        bool | None,
+        typer.Option(
+            "--mask-duplicates/--keep-duplicates",
+            help="Sentences that equal the anchor or one of its contexts are no candidates.",
+            show_default="keep-duplicates",
+        ),
+    ] = None,
     hidden: Annotated[int | None, typer.Option(help="Length of each view's vector.", show_default="600")] = None,
     words_dim: Annotated[int | None, typer.Option(help="Length of a word vector.", show_default="300")] = None,
     words_spread: Annotated[
@@ -199,6 +207,7 @@ def train_views(
         "init_from": str(init_from) if init_from else None,
         "objective": objective,
         "self_score": self_score,
+        "mask_duplicates": mask_duplicates,
         "hidden": hidden,
         "words_dim": words_dim,
         "words_spread": words_spread,

@@ -31,6 +31,7 @@ class TrainConfig:
         objective: name of the objective.
         context: how far apart in a document two sentences are one another's context.
         self_score: what an anchor's score with itself is (``masked`` or ``zero``).
+        mask_duplicates: sentences that equal the anchor or one of its contexts are no candidates.
         hidden: length of each view's vector.
         words_dim: length of a word vector.
         words_spread: word vectors start uniformly between its negative and it; 0 for Xavier's, which
@@ -57,6 +58,7 @@ class TrainConfig:
     objective: str = "pairwise"
     context: int = 1
     self_score: str = "masked"
+    mask_duplicates: bool = False
     hidden: int = 600
     words_dim: int = 300
     words_spread: float = 0.5
@@ -83,6 +85,7 @@ class TrainConfig:
                 raise InputError(f"unknown view {name!r}: the views are {', '.join(views.names())}")
         if self.objective not in objectives.names():
             raise InputError(f"unknown objective {self.objective!r}: one of {', '.join(objectives.names())}")
+        self._check_objective_options()
         _one_of("precision", self.precision, PRECISIONS)
         _one_of("self_score", self.self_score, SELF_SCORES)
         _one_of("tree_backend", self.tree_backend, tuple(kernels.BACKENDS))
@@ -100,9 +103,21 @@ class TrainConfig:
             raise InputError(f"held_out = {self.held_out}: give a share of the documents, from 0 to below 1")
 
     @property
-    def objective_options(self) -> dict[str, str]:
+    def objective_options(self) -> dict[str, Any]:
         """What the objective's constructor is given."""
-        return {"self_score": self.self_score}
+        return {name: getattr(self, name) for name in objectives.options(self.objective)}
+
+    def _check_objective_options(self) -> None:
+        """Refuse settings that only other objectives have."""
+        defaults = {f.name: f.default for f in fields(self)}
+        for name in objectives.names():
+            for option in set(objectives.options(name)) - set(self.objective_options):
+                if getattr(self, option) != defaults[option]:
+                    having = [other for other in objectives.names() if option in objectives.options(other)]
+                    raise InputError(
+                        f"{option} = {getattr(self, option)!r}: the objective {self.objective!r} has no such setting; "
+                        f"leave it out, or take {' or '.join(having)} as the objective"
+                    )
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], place: str) -> Self:
@@ -203,13 +218,13 @@ def _text(value: Any) -> str:
 def _fits(value: Any, kind: Any) -> bool:
     if kind is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
-    if kind in (int, str):
+    if kind in (int, str, bool):
         return type(value) is kind
     return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
 
 
 def _type_name(kind: Any) -> str:
-    return {int: "whole number", float: "number", str: "text"}.get(kind, "list of texts")
+    return {int: "whole number", float: "number", str: "text", bool: "true or false"}.get(kind, "list of texts")
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:

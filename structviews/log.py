@@ -16,6 +16,8 @@ from structviews.checkpoint import Progress as Place
 from structviews.errors import InputError
 
 LOG = "log.jsonl"
+# Metrics that stand beside the progress bar.
+SHOWN = ("loss", "accuracy")
 
 
 def flat(metrics: dict[str, dict[str, Tensor]]) -> dict[str, float]:
@@ -33,7 +35,7 @@ def cosines(channels: list[list[Tensor]]) -> dict[str, float]:
     """
     result = {}
     for views in channels:
-        unit = [torch.nn.functional.normalize(v, dim=1) for v in views]
+        unit = [torch.nn.functional.normalize(v.float(), dim=1) for v in views]
         letters = [chr(ord("f") + i) for i in range(len(unit))]
         for i, a in enumerate(unit):
             n = len(a)
@@ -44,10 +46,18 @@ def cosines(channels: list[list[Tensor]]) -> dict[str, float]:
     return result
 
 
-def check_finite(loss: float, step: int, run: Path) -> None:
+def check_finite(metrics: dict[str, float], step: int, run: Path) -> None:
     """Stop a run whose loss is no number any more; its last checkpoint stays."""
-    if not np.isfinite(loss):
-        raise InputError(f"{run}: the loss is {loss} at step {step}: give a lower --lr; the last checkpoint stays")
+    for name, value in metrics.items():
+        if name.split(".")[-1] == "loss" and not np.isfinite(value):
+            raise InputError(
+                f"{run}: the {name} is {value} at step {step}: give a lower --lr; the last checkpoint stays"
+            )
+
+
+def say(console: Console, text: str) -> None:
+    """Print a line as it is."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def append_log(run: Path, kind: str, place: Place, values: dict[str, float]) -> None:
@@ -79,7 +89,7 @@ def cut_log(run: Path, step: int) -> None:
 def progress_bar(
     console: Console, total: int, start: int, name: str
 ) -> Iterator[Callable[[int, dict[str, float], float], None]]:
-    """A line with step, loss, accuracy, sentences a second and time left."""
+    """A line with step, losses, accuracies, sentences a second and time left."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -92,7 +102,8 @@ def progress_bar(
         task = bar.add_task(name, total=total, completed=start, note="")
 
         def show(step: int, line: dict[str, float], rate: float) -> None:
-            note = f"loss {line['loss']:.3f}  accuracy {line['accuracy']:.3f}  {rate:,.0f} sentences/s"
+            shown = [f"{name} {value:.3f}" for name, value in line.items() if name.split(".")[-1] in SHOWN]
+            note = "  ".join([*shown, f"{rate:,.0f} sentences/s"])
             bar.update(task, completed=step, note=note)
 
         yield show

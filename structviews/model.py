@@ -5,13 +5,15 @@ trees and nothing else, and their vectors stand side by side.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import cast
+from dataclasses import replace
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from structviews import objectives, views
 from structviews.batching import Batch
+from structviews.objectives import Context, ContextWords, Inputs, context_indices, next_indices
 from structviews.views import Encoded, View
 from structviews.vocabulary import WordIds, WordTable
 
@@ -25,6 +27,7 @@ class Channel(nn.Module):
         words_dim: length of a word vector.
         dim: length of each view's vector.
         objective: name of the objective.
+        counts: ``(n_words,)`` how often each word occurs in the corpus; None where nothing is trained.
         words_spread: how word vectors start, see WordTable; those of a view that only adds them
             start by Xavier, since their sum is what is scored.
         **options: for the objective.
@@ -38,11 +41,13 @@ class Channel(nn.Module):
         dim: int,
         objective: str,
         words_spread: float = 0.0,
-        **options: str,
+        counts: Tensor | None = None,
+        **options: Any,
     ):
         super().__init__()
         made = [views.create(name, words_dim, dim) for name in names]
-        self.objective = objectives.create(objective, [view.dim for view in made], **options)
+        inputs = Inputs(tuple(names), tuple(view.dim for view in made), made[0].words_dim, counts)
+        self.objective = objectives.create(objective, inputs, **options)
         self.views = nn.ModuleList(made)
         spreads = [0.0 if view.adds_words else words_spread for view in made]
         self.words = nn.ModuleList(
@@ -54,6 +59,15 @@ class Channel(nn.Module):
         views = cast("list[View]", self.views)
         tables = cast("list[WordTable]", self.words)
         return [view.encode(words, batch, ids, states) for view, words in zip(views, tables, strict=True)]
+
+    def context(self, context: Context, batch: Batch, ids: WordIds) -> Context:
+        """What the objective is told of a batch: the words too, if it reads them."""
+        if "words" not in self.objective.needs:
+            return context
+        rows = torch.arange(len(batch), device=batch.device)
+        sentence = torch.repeat_interleave(rows, batch.offsets.diff(), output_size=len(ids))
+        table = cast("WordTable", self.words[0]).weight.detach()
+        return replace(context, words=ContextWords(ids.distinct, ids.inverse, sentence, table))
 
 
 class Model(nn.Module):
@@ -77,23 +91,40 @@ class Model(nn.Module):
         """Structures that some view reads."""
         return frozenset(view.needs for view in self.views)
 
-    def losses(self, batch: Batch, contexts: Tensor) -> tuple[Tensor, dict[str, dict[str, Tensor]], list[list[Tensor]]]:
+    @property
+    def context_needs(self) -> frozenset[str]:
+        """What some objective reads of a batch's context, see ``Objective.needs``."""
+        return frozenset().union(*(channel.objective.needs for _, channel in self.each()))
+
+    def context(self, batch: Batch, distance: int) -> Context:
+        """Which sentences of a batch belong together.
+
+        Args:
+            batch: the sentences.
+            distance: how far apart in a document two sentences are one another's context.
+        """
+        return Context(
+            neighbours=context_indices(batch.document, batch.position, distance),
+            same=batch.same if "same" in self.context_needs else None,
+            next=next_indices(batch.document, batch.position) if "next" in self.context_needs else None,
+        )
+
+    def losses(self, batch: Batch, context: Context) -> tuple[Tensor, dict[str, dict[str, Tensor]], list[list[Tensor]]]:
         """The training loss of a batch.
 
         Args:
             batch: the sentences.
-            contexts: ``(B, K)`` the sentences that are contexts of each, -1 where there are fewer.
+            context: which of them belong together.
 
         Returns:
             The channels' losses summed, their metrics, and the vectors ``(B, dim)`` of their views.
         """
         losses, metrics, vectors = [], {}, []
         for name, channel in self.each():
-            encoded = [view.vector for view in channel.encode(batch, batch.ids[name])]
-            # Scores of large vectors lose the differences that matter in half precision.
+            ids = batch.ids[name]
+            encoded = [view.vector for view in channel.encode(batch, ids)]
             with torch.autocast(batch.device.type, enabled=False):
-                encoded = [v.float() if v.dtype in (torch.bfloat16, torch.float16) else v for v in encoded]
-                loss, metrics[name] = channel.objective(encoded, contexts)
+                loss, metrics[name] = channel.objective(encoded, channel.context(context, batch, ids))
             losses.append(loss)
             vectors.append(encoded)
         return torch.stack(losses).sum(), metrics, vectors

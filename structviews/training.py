@@ -19,9 +19,8 @@ from structviews.config import Parsed, TrainConfig
 from structviews.device import best_device, half_precision
 from structviews.errors import InputError
 from structviews.kernels import message_passing
-from structviews.log import append_log, check_finite, cosines, cut_log, flat, progress_bar
+from structviews.log import append_log, check_finite, cosines, cut_log, flat, progress_bar, say
 from structviews.model import Channel, Model
-from structviews.objectives import context_indices
 from structviews.optimiser import LazyAdam, clip_gradients
 from structviews.runs import check_source, is_finished, open_run
 from structviews.signals import Interrupted, stop_signals
@@ -85,12 +84,14 @@ class Training:
             start_from(Path(config.init_from), self.model, len(known), fresh)
         for view in self.model.views:
             view.tree_backend = config.tree_backend
-        self.reader = CorpusReader(self.corpus, {CHANNEL: self.vocabulary}, self.model.needs)
+        duplicates = "same" in self.model.context_needs
+        self.reader = CorpusReader(self.corpus, {CHANNEL: self.vocabulary}, self.model.needs, duplicates)
         chosen = held_out(self.reader.documents(), config.seed, config.held_out)
         self.train_rows, self.held_out_rows = (np.flatnonzero(rows).astype(np.int32) for rows in (~chosen, chosen))
         if len(self.train_rows) < 2:
             raise InputError(f"{config.corpus}: {len(self.train_rows)} training sentences: parse a larger corpus")
         self.optimiser = LazyAdam(self.model.parameters(), lr=config.lr)
+        self.warned: set[tuple[str, str]] = set()
 
     def restore(self) -> Place:
         """Bring the model and the log to the run's newest checkpoint; where to go on from."""
@@ -136,26 +137,28 @@ class Training:
 
         Of a large corpus' held-out sentences, batches evenly spread over them are taken.
         """
-        totals: dict[str, float] = {}
-        anchors = 0
+        totals: dict[str, dict[str, Tensor]] = {}
         size = self.config.batch_size
         starts = range(0, len(self.held_out_rows), size)
         for start in starts[:: max(1, len(starts) // VALIDATION_BATCHES)]:
             batch = self.reader.batch(self.held_out_rows[start : start + size])
             _, metrics, _ = self._losses(batch)
-            count = int((self._contexts(batch) >= 0).any(dim=1).sum())
-            anchors += count
-            for name, value in flat(metrics).items():
-                totals[name] = totals.get(name, 0.0) + count * float(value)
-        return {name: total / anchors for name, total in totals.items()} if anchors else {}
+            for channel, values in metrics.items():
+                anchors, sums = values["anchors"].double(), totals.setdefault(channel, {})
+                for name, value in (values | {"anchors": torch.ones_like(anchors)}).items():
+                    sums[name] = sums.get(name, 0) + anchors * value
+        if not any(sums["anchors"] for sums in totals.values()):
+            return {}
+        return flat({channel: _means(sums) for channel, sums in totals.items()})
 
     def _losses(self, batch: Batch) -> tuple[Tensor, dict[str, dict[str, Tensor]], list[list[Tensor]]]:
         batch = batch.to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
-            return self.model.losses(batch, self._contexts(batch))
+            return self.model.losses(batch, self.model.context(batch, self.config.context))
 
-    def _contexts(self, batch: Batch) -> Tensor:
-        return context_indices(batch.document, batch.position, self.config.context)
+
+def _means(sums: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: total / sums["anchors"] for name, total in sums.items() if name != "anchors"}
 
 
 def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary]) -> Model:
@@ -177,6 +180,7 @@ def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary]) -> Mod
                 config.hidden,
                 config.objective,
                 config.words_spread,
+                counts=torch.from_numpy(vocabulary.counts) if vocabulary.counts is not None else None,
                 **config.objective_options,
             )
             for name, vocabulary in vocabularies.items()
@@ -214,8 +218,9 @@ def train(config: TrainConfig, console: Console | None = None) -> Path:
                 now = time.monotonic()
                 rate, sentences, last_logged = sentences / (now - last_logged), 0, now
                 line = flat(metrics) | cosines(vectors)
-                check_finite(line["loss"], place.step, run)
+                check_finite(line, place.step, run)
                 append_log(run, "train", place, line | {"sentences_per_second": rate})
+                warn(training, line, place, console)
                 show(place.step, line, rate)
             if is_validated(place, config):
                 report_validation(training, place, console)
@@ -256,7 +261,7 @@ def checkpoint(training: Training, place: Place) -> None:
         InputError: if a weight is no number any more.
     """
     if not all(bool(p.isfinite().all()) for p in training.model.parameters()):
-        check_finite(float("nan"), place.step, training.run)
+        check_finite({"loss": float("nan")}, place.step, training.run)
     save_state(training.run, training.model, training.optimiser, place)
     save_weights(training.run, training.model)
 
@@ -267,10 +272,25 @@ def report_validation(training: Training, place: Place, console: Console) -> Non
     if not metrics:
         return
     append_log(training.run, "validation", place, metrics)
-    console.print(
-        f"step {place.step}: held-out loss {metrics['loss']:.3f} (chance {metrics['chance_loss']:.3f}), "
-        f"context accuracy {metrics['accuracy']:.3f} (chance {metrics['chance_accuracy']:.4f})",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
-    )
+    reports = [
+        f"{prefix}{channel.objective.report.format(**values)}"
+        for prefix, channel, values in each_channel(training.model, metrics)
+    ]
+    say(console, f"step {place.step}: held-out {'; '.join(reports)}")
+
+
+def warn(training: Training, metrics: dict[str, float], place: Place, console: Console) -> None:
+    """Say what an objective finds wrong with its metrics, the first time."""
+    for prefix, channel, values in each_channel(training.model, metrics):
+        message = channel.objective.warning(values)
+        if message and (prefix, message) not in training.warned:
+            training.warned.add((prefix, message))
+            say(console, f"warning: step {place.step}: {prefix}{message}")
+
+
+def each_channel(model: Model, metrics: dict[str, float]) -> Iterator[tuple[str, Channel, dict[str, float]]]:
+    """The channels with what their metrics' names begin with, see ``flat``, and their metrics without."""
+    several = len(model.channels) > 1
+    for name, channel in model.each():
+        prefix = f"{name}." if several else ""
+        yield prefix, channel, {n.removeprefix(prefix): v for n, v in metrics.items() if n.startswith(prefix)}

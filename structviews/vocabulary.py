@@ -30,12 +30,15 @@ class Vocabulary:
 
     Args:
         words: the words in the order of their ids, ``<unk>`` first.
+        counts: ``(words,)`` how often each occurs, all others counted for ``<unk>``; None if that is
+            not known, as in a vocabulary that was loaded.
     """
 
-    def __init__(self, words: Sequence[str]):
+    def __init__(self, words: Sequence[str], counts: np.ndarray | None = None):
         if not words or words[0] != UNKNOWN:
             raise ValueError(f"a vocabulary starts with {UNKNOWN}, not {words[0] if words else 'nothing'!r}")
         self.words = list(words)
+        self.counts = counts
         self._array = pa.array(self.words, pa.string())
 
     def __len__(self) -> int:
@@ -62,9 +65,11 @@ class Vocabulary:
                 values = chunk.flatten()
                 found = np.bincount(values.indices.to_numpy(), minlength=len(values.dictionary))
                 counts.update(dict(zip(values.dictionary.to_pylist(), found.tolist(), strict=True)))
+        total = counts.total()
         counts.pop(UNKNOWN, None)
-        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        return cls([UNKNOWN, *(word for word, _ in ranked[:size])])
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:size]
+        known = np.array([count for _, count in ranked], dtype=np.int64)
+        return cls([UNKNOWN, *(word for word, _ in ranked)], np.concatenate([[total - known.sum()], known]))
 
     def extended(self, words: Iterable[str]) -> "Vocabulary":
         """This vocabulary with those of some words that it lacks behind its own, which keep their ids."""

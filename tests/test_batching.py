@@ -1,16 +1,28 @@
 import itertools
 import threading
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from corpora import TINY, opened, small_config, tiny_corpus, tiny_rows, topic_corpus, topic_rows, write_corpus
+from corpora import (
+    TINY,
+    opened,
+    random_trees,
+    small_config,
+    tiny_corpus,
+    tiny_rows,
+    topic_corpus,
+    topic_rows,
+    write_corpus,
+)
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from structviews import views
 from structviews.batching import OPEN_SHARDS, CorpusReader, collate, epoch_batches, held_out, n_batches, prefetch
+from structviews.cache import Row
 from structviews.errors import InputError
 from structviews.objectives import context_indices
 from structviews.sentence import ParsedSentence
@@ -218,3 +230,26 @@ def test_prefetch_stops_its_thread_when_the_reader_leaves():
     assert threading.active_count() == before + 1
     reading.close()
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("shard_size", [3, 100])
+def test_same_sentences_have_the_same_number(tmp_path, shard_size):
+    """Over shards whose dictionaries differ; unknown words are different words all the same."""
+    rows = [row for row in topic_rows(documents=2, sentences=4) for _ in range(2)] + tiny_rows()
+    rows = [replace(row, document=i, position=0) for i, row in enumerate(rows)]
+    corpus = opened(write_corpus(tmp_path / "x.parsed", rows, shard_size))
+    reader = CorpusReader(corpus, {"a": Vocabulary.of_corpus(corpus, 2)}, ["tokens"], duplicates=True)
+    same = reader.batch(np.arange(len(rows))).same.tolist()
+    for i, j in itertools.combinations(range(len(rows)), 2):
+        assert (same[i] == same[j]) == (rows[i].sentence.tokens == rows[j].sentence.tokens)
+    order = [5, 2, 11]
+    assert [reader.batch(np.array([i])).same.item() for i in order] == [same[i] for i in order]
+    assert CorpusReader(corpus, reader.vocabularies, ["tokens"]).batch(np.arange(2)).same is None
+
+
+def test_the_order_of_words_and_of_letters_makes_a_difference(tmp_path):
+    sentences = [["ab", "c"], ["c", "ab"], ["a", "bc"], ["abc"], ["ab", "c", "c"], ["ba", "c"]]
+    rows = [Row(i, 0, i + 1, random_trees(words)) for i, words in enumerate(sentences)]
+    corpus = opened(write_corpus(tmp_path / "x.parsed", rows))
+    batch = CorpusReader(corpus, {}, ["tokens"], duplicates=True).batch(np.arange(len(rows)))
+    assert len(set(batch.same.tolist())) == len(rows)

@@ -19,6 +19,7 @@ OTHERS = {
     "init_from": "runs/ä",
     "context": 2,
     "self_score": "zero",
+    "mask_duplicates": True,
     "hidden": 7,
     "words_dim": 9,
     "words_spread": 0.25,

@@ -5,14 +5,14 @@ from trees_for_tests import SHAPES, WORDS
 from structviews import objectives
 from structviews.batching import collate
 from structviews.model import Channel, Model
-from structviews.objectives import context_indices
+from structviews.objectives import Context, Inputs, context_indices
 from structviews.vocabulary import UNKNOWN, Vocabulary
 
 VIEWS = ("dep", "seq", "const", "avg")
 # The channels have vocabularies of their own.
 VOCABULARIES = {"fixed": Vocabulary([UNKNOWN, *WORDS]), "trained": Vocabulary([UNKNOWN, *WORDS[:3]])}
 SENTENCES = SHAPES["mixed"]
-CONTEXTS = context_indices(torch.tensor([0, 0, 0, 0, 1, 1, 1]), torch.tensor([0, 1, 2, 3, 0, 1, 2]), 1)
+CONTEXT = Context(context_indices(torch.tensor([0, 0, 0, 0, 1, 1, 1]), torch.tensor([0, 1, 2, 3, 0, 1, 2]), 1))
 
 
 def channel(name, views=VIEWS, dim=6, **options):
@@ -30,11 +30,11 @@ def make_batch(model):
 
 def test_the_loss_is_the_sum_of_the_channels(model):
     batch = make_batch(model)
-    loss, metrics, vectors = model.losses(batch, CONTEXTS)
+    loss, metrics, vectors = model.losses(batch, CONTEXT)
     expected = []
     for (name, part), self_score in zip(model.each(), ("masked", "zero"), strict=True):
         own = [view.vector for view in part.encode(batch, batch.ids[name])]
-        expected.append(objectives.create("pairwise", [6] * 4, self_score=self_score)(own, CONTEXTS)[0])
+        expected.append(objectives.create("pairwise", Inputs(VIEWS, (6,) * 4), self_score=self_score)(own, CONTEXT)[0])
         assert metrics[name]["loss"].item() == pytest.approx(expected[-1].item())
     assert loss.item() == pytest.approx(sum(expected).item())
     assert expected[0].item() != pytest.approx(expected[1].item())
@@ -57,7 +57,7 @@ def test_channels_share_no_parameter(model):
     batch = make_batch(model)
     part = model.channels["fixed"]
     encoded = [view.vector for view in part.encode(batch, batch.ids["fixed"])]
-    part.objective(encoded, CONTEXTS)[0].backward()
+    part.objective(encoded, CONTEXT)[0].backward()
     for name, parameter in model.named_parameters():
         assert (parameter.grad is not None and bool(parameter.grad.to_dense().any())) == name.startswith(
             "channels.fixed."
@@ -65,7 +65,7 @@ def test_channels_share_no_parameter(model):
 
 
 def test_every_parameter_learns(model):
-    model.losses(make_batch(model), CONTEXTS)[0].backward()
+    model.losses(make_batch(model), CONTEXT)[0].backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.to_dense().any(), name
@@ -118,11 +118,11 @@ def test_every_objective_hears_of_a_step(model, monkeypatch):
 def test_scores_are_in_full_precision_under_autocast(model):
     model.float()
     batch = make_batch(model)
-    expected = model.losses(batch, CONTEXTS)[0]
+    expected = model.losses(batch, CONTEXT)[0]
     with torch.autocast("cpu", torch.bfloat16):
-        loss, _, vectors = model.losses(batch, CONTEXTS)
+        loss, _, vectors = model.losses(batch, CONTEXT)
     assert loss.dtype == torch.float32
-    assert all(vector.dtype == torch.float32 for some in vectors for vector in some)
+    assert vectors[0][3].dtype == torch.bfloat16  # of the view avg
     assert loss.item() == pytest.approx(expected.item(), rel=0.05)
 
 

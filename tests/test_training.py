@@ -392,7 +392,7 @@ def test_a_line_of_the_log_has_everything(config):
     names = {"loss", "accuracy", "chance_loss", "chance_accuracy"}
     places = {"kind", "step", "epoch"}
     for entry in log_of(run, "train"):
-        assert entry.keys() == places | names | {"cos_ff", "cos_gg", "cos_fg", "sentences_per_second"}
+        assert entry.keys() == places | names | {"anchors", "cos_ff", "cos_gg", "cos_fg", "sentences_per_second"}
         assert entry["sentences_per_second"] > 0
         assert 0 < entry["chance_accuracy"] < 0.3
         assert entry["chance_loss"] in [pytest.approx(np.log(n - 1), abs=1e-5) for n in (16, 8)]

@@ -17,7 +17,6 @@ from structviews.batching import Batch, CorpusReader
 from structviews.cache import ParsedCorpus
 from structviews.kernels import BinaryCell, ChildSumCell, message_passing
 from structviews.model import Channel, Model
-from structviews.objectives import context_indices
 from structviews.optimiser import LazyAdam, clip_gradients
 from structviews.trees import TreeBatch
 from structviews.vocabulary import Vocabulary, WordIds
@@ -137,7 +136,7 @@ class Step:
             view.tree_backend = way.backend
         self.optimiser.zero_grad(set_to_none=True)
         with torch.autocast(batch.device.type, torch.bfloat16, enabled=way.half):
-            loss, *_ = self.model.losses(batch, context_indices(batch.document, batch.position, 1))
+            loss, *_ = self.model.losses(batch, self.model.context(batch, 1))
         loss.backward()
         for _, channel in self.model.each():
             clip_gradients(channel.parameters(), LARGEST_NORM)

@@ -1,7 +1,13 @@
-"""What an objective is, the registry of objectives, and who is whose context."""
+"""What an objective is, the registry of objectives, and what one is told about a batch.
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+Shapes: B sentences of a batch, n words of all of them, U ids that occur, V words of the vocabulary,
+K contexts of a sentence at most, D dimension of a view's vector.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -11,30 +17,132 @@ from structviews.errors import InputError
 _REGISTRY: dict[str, type["Objective"]] = {}
 
 
+@dataclass(frozen=True)
+class ContextWords:
+    """The words of a batch and their vectors, for objectives that predict words.
+
+    Attributes:
+        distinct: ``(U,)`` ids that occur; in a joined context one may stand several times.
+        inverse: ``(n,)`` for each word the place of its id in ``distinct``.
+        sentence: ``(n,)`` row of each word's sentence, ascending.
+        table: ``(V, words_dim)`` a vector for each word of the vocabulary, without gradient.
+    """
+
+    distinct: Tensor
+    inverse: Tensor
+    sentence: Tensor
+    table: Tensor
+
+    @classmethod
+    def joined(cls, parts: Sequence["ContextWords"], rows: Sequence[int]) -> Self:
+        """The words of several batches, the first sentence of each at one of ``rows``."""
+        places = _starts([len(part.distinct) for part in parts])
+        return cls(
+            distinct=torch.cat([part.distinct for part in parts]),
+            inverse=torch.cat([part.inverse + place for part, place in zip(parts, places, strict=True)]),
+            sentence=torch.cat([part.sentence + row for part, row in zip(parts, rows, strict=True)]),
+            table=parts[0].table,
+        )
+
+
+@dataclass(frozen=True)
+class Context:
+    """Which sentences of a batch belong together, as rows of the batch; more only where an objective needs it.
+
+    Attributes:
+        neighbours: ``(B, K)`` the contexts of each sentence, -1 where there are fewer.
+        same: ``(B,)`` equal integers for sentences of equal tokens.
+        next: ``(B,)`` the sentence that follows in the document, -1 where there is none.
+        words: the words of the sentences.
+    """
+
+    neighbours: Tensor
+    same: Tensor | None = None
+    next: Tensor | None = None
+    words: ContextWords | None = None
+
+    def __len__(self) -> int:
+        """The number B of sentences."""
+        return len(self.neighbours)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Context"]) -> Self:
+        """The context of several batches in one, below one another; none becomes another's context."""
+        rows = _starts([len(part) for part in parts])
+        words = [part.words for part in parts if part.words is not None]
+        following = [_moved(part.next, row) for part, row in zip(parts, rows, strict=True) if part.next is not None]
+        same = [part.same for part in parts if part.same is not None]
+        return cls(
+            neighbours=torch.cat([_moved(part.neighbours, row) for part, row in zip(parts, rows, strict=True)]),
+            same=torch.cat(same) if same else None,
+            next=torch.cat(following) if following else None,
+            words=ContextWords.joined(words, rows) if words else None,
+        )
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    return [0, *accumulate(sizes[:-1])]
+
+
+def _moved(rows: Tensor, start: int) -> Tensor:
+    return torch.where(rows < 0, rows, rows + start)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What an objective is made for.
+
+    Attributes:
+        views: names of the views.
+        dims: length of each view's vector.
+        words_dim: length of a word vector.
+        counts: ``(V,)`` how often each word of the vocabulary occurs in the corpus; None where nothing
+            will be trained.
+    """
+
+    views: tuple[str, ...]
+    dims: tuple[int, ...]
+    words_dim: int = 0
+    counts: Tensor | None = None
+
+
 class Objective(nn.Module):
-    """Base class of the objectives.
+    """Base class of the objectives; a constructor takes ``Inputs`` and the settings in ``options``.
 
     Attributes:
         min_views, max_views: how many views it takes; ``max_views`` None for any number.
+        options: the settings that it has.
+        report: what validation prints of the metrics, a format string.
+        needs: what it reads of a ``Context`` beside the neighbours: ``same``, ``next``, ``words``.
     """
 
     min_views: ClassVar[int] = 2
     max_views: ClassVar[int | None] = None
+    options: ClassVar[tuple[str, ...]] = ()
+    report: ClassVar[str] = (
+        "loss {loss:.3f} (chance {chance_loss:.3f}), context accuracy {accuracy:.3f} (chance {chance_accuracy:.4f})"
+    )
+    needs: frozenset[str] = frozenset()
 
-    def forward(self, views: Sequence[Tensor], contexts: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of a batch.
+    def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of a batch, in single precision or better.
 
         Args:
-            views: the vectors ``(B, dim)`` of each view.
-            contexts: ``(B, K)`` the sentences that are contexts of each, -1 where there are fewer.
+            views: the vectors ``(B, D)`` of each view.
+            context: which of the sentences belong together.
 
         Returns:
-            The loss, a scalar, and the metrics to log, scalars too.
+            The loss, a scalar, and the metrics to log, scalars too; among them ``loss`` and
+            ``anchors``, the number of things that the loss is the mean of.
         """
         raise TypeError(f"{type(self).__name__} has no loss")
 
     def after_step(self) -> None:
         """Called after each optimiser step, for constraints on parameters."""
+
+    def warning(self, metrics: Mapping[str, float]) -> str:
+        """What a user should know about logged metrics; empty when all is well."""
+        return ""
 
     def extra_views(self) -> dict[str, nn.Module]:
         """Encoders that training this objective leaves behind."""
@@ -62,24 +170,44 @@ def names() -> list[str]:
     return sorted(_REGISTRY)
 
 
-def create(name: str, dims: Sequence[int], **options: Any) -> Objective:
-    """Make an objective for views of the given dimensions.
+def options(name: str) -> tuple[str, ...]:
+    """The settings of a registered objective."""
+    return _REGISTRY[name].options
+
+
+def create(name: str, inputs: Inputs, **settings: Any) -> Objective:
+    """Make an objective.
+
+    Args:
+        name: as registered.
+        inputs: the views that it is for.
+        **settings: values of its ``options``.
 
     Raises:
         InputError: if there is no such objective, or it cannot work on these views.
     """
     if name not in _REGISTRY:
         raise InputError(f"unknown objective {name!r}: the objectives are {', '.join(names())}")
-    cls = _REGISTRY[name]
-    if len(dims) < cls.min_views or (cls.max_views is not None and len(dims) > cls.max_views):
-        wanted = f"{cls.min_views}" if cls.max_views == cls.min_views else f"at least {cls.min_views}"
+    cls, n_views = _REGISTRY[name], len(inputs.views)
+    if n_views < cls.min_views or (cls.max_views is not None and n_views > cls.max_views):
         raise InputError(
-            f"{len(dims)} view{'s' * (len(dims) != 1)} for the objective {name!r}, which takes {wanted}: "
+            f"{n_views} view{'s' * (n_views != 1)} for the objective {name!r}, which takes {_wanted(cls)}: "
             "name them separated by commas, as in --views dep,const"
         )
-    if len(set(dims)) > 1:
-        raise InputError(f"views of unequal dimensions {', '.join(map(str, dims))}: give all the same --hidden")
-    return cls(**options)
+    if len(set(inputs.dims)) > 1:
+        raise InputError(f"views of unequal dimensions {', '.join(map(str, inputs.dims))}: give all the same --hidden")
+    return cls(inputs, **settings)
+
+
+def _wanted(cls: type[Objective]) -> str:
+    if cls.max_views is None:
+        return f"at least {cls.min_views}"
+    return f"{cls.min_views}" if cls.max_views == cls.min_views else f"{cls.min_views} to {cls.max_views}"
+
+
+def promoted(vectors: Sequence[Tensor]) -> list[Tensor]:
+    """Half-precision vectors as single ones: scores of large vectors lose the differences that matter."""
+    return [v.float() if v.dtype in (torch.bfloat16, torch.float16) else v for v in vectors]
 
 
 def context_indices(document: Tensor, position: Tensor, distance: int) -> Tensor:
@@ -101,3 +229,11 @@ def context_indices(document: Tensor, position: Tensor, distance: int) -> Tensor
     gap = (position[inside] - position[:, None]).abs()
     is_context = (others == inside) & (document[inside] == document[:, None]) & (gap > 0) & (gap <= distance)
     return others.masked_fill(~is_context, -1)
+
+
+def next_indices(document: Tensor, position: Tensor) -> Tensor:
+    """The sentence ``(B,)`` that follows each in its document, int64, -1 where it is not in the batch."""
+    rows = torch.arange(1, len(document) + 1, device=document.device)
+    follows = torch.zeros_like(rows, dtype=torch.bool)
+    follows[:-1] = (document[1:] == document[:-1]) & (position[1:] == position[:-1] + 1)
+    return rows.masked_fill(~follows, -1)

@@ -1,33 +1,59 @@
 """What every registered objective keeps to."""
 
+from dataclasses import fields, replace
+
 import pytest
 import torch
 from torch import nn
 
 from structviews import objectives
+from structviews.config import TrainConfig
 from structviews.errors import InputError
-from structviews.objectives import base, context_indices
+from structviews.objectives import Context, ContextWords, Inputs, base, context_indices, next_indices
 from structviews.objectives.pairwise import Pairwise
 
-B, DIM = 7, 4
+B, DIM, WORDS_DIM, VOCABULARY = 7, 4, 3, 11
+DOCUMENT = torch.tensor([0, 0, 0, 1, 1, 1, 2])
+POSITION = torch.tensor([0, 1, 2, 0, 1, 5, 0])
 every_objective = pytest.mark.parametrize("name", objectives.names())
-CONTEXTS = context_indices(torch.tensor([0, 0, 0, 1, 1, 1, 2]), torch.tensor([0, 1, 2, 0, 1, 5, 0]), 1)
 
 
 def make(name):
     """The objective for as few views as it takes, and their vectors."""
     n_views = base._REGISTRY[name].min_views
-    objective = objectives.create(name, [DIM] * n_views).double()
+    counts = torch.arange(VOCABULARY)
+    objective = objectives.create(name, Inputs(("seq",) * n_views, (DIM,) * n_views, WORDS_DIM, counts)).double()
     return objective, [torch.randn(B, DIM, dtype=torch.float64, requires_grad=True) for _ in range(n_views)]
+
+
+def context(document=DOCUMENT, position=POSITION):
+    """All that a context may have; sentences are as long as their row."""
+    torch.manual_seed(3)
+    n = len(document)
+    sentence = torch.repeat_interleave(torch.arange(n), torch.arange(1, n + 1))
+    table = torch.randn(VOCABULARY, WORDS_DIM, dtype=torch.float64)
+    return Context(
+        context_indices(document, position, 1),
+        torch.arange(n).clamp(max=4),
+        next_indices(document, position),
+        ContextWords(torch.tensor([1, 4, 5, 9]), torch.arange(len(sentence)) % 4, sentence, table),
+    )
+
+
+def on_meta(part):
+    """Tensors without data: what asks for a value, or for a size that depends on values, is an error."""
+    values = {f.name: getattr(part, f.name) for f in fields(part)}
+    return replace(part, **{n: v.to("meta") if isinstance(v, torch.Tensor) else on_meta(v) for n, v in values.items()})
 
 
 @every_objective
 def test_a_loss_and_metrics_that_are_numbers(name):
     objective, views = make(name)
-    loss, metrics = objective(views, CONTEXTS)
+    loss, metrics = objective(views, context())
     assert loss.shape == ()
     assert loss.isfinite()
-    assert metrics
+    assert metrics.keys() >= {"loss", "chance_loss", "anchors"}
+    assert metrics["loss"] == loss
     for metric, value in metrics.items():
         assert value.shape == (), metric
         assert value.isfinite(), metric
@@ -35,9 +61,18 @@ def test_a_loss_and_metrics_that_are_numbers(name):
 
 
 @every_objective
+def test_validation_has_what_it_reports(name):
+    objective, views = make(name)
+    with torch.no_grad():
+        _, metrics = objective.eval()(views, context())
+    assert "loss" in objective.report.format(**{metric: float(value) for metric, value in metrics.items()})
+    assert all(value.isfinite() for value in metrics.values())
+
+
+@every_objective
 def test_every_view_and_parameter_learns(name):
     objective, views = make(name)
-    objective(views, CONTEXTS)[0].backward()
+    objective(views, context())[0].backward()
     for what, tensor in [("view", view) for view in views] + list(objective.named_parameters()):
         assert tensor.grad is not None, what
         assert tensor.grad.isfinite().all(), what
@@ -47,24 +82,27 @@ def test_every_view_and_parameter_learns(name):
 @every_objective
 def test_following_the_gradient_lowers_the_loss(name):
     objective, views = make(name)
+    told = context()
     torch.manual_seed(1)
-    before, _ = objective(views, CONTEXTS)
+    before, _ = objective(views, told)
     before.backward()
     torch.manual_seed(1)
-    after, _ = objective([view.detach() - 1e-3 * view.grad for view in views], CONTEXTS)
+    after, _ = objective([view.detach() - 1e-3 * view.grad for view in views], told)
     assert after < before
 
 
 @every_objective
 @pytest.mark.parametrize("n", [1, 3])
-def test_a_batch_without_contexts_is_harmless(name, n):
+def test_a_batch_without_contexts_teaches_nothing(name, n):
     objective, views = make(name)
     views = [view[:n].detach().requires_grad_() for view in views]
-    loss, metrics = objective(views, torch.full((n, 3), -1))
-    assert loss.isfinite()
+    loss, metrics = objective(views, context(torch.arange(n), torch.zeros(n, dtype=torch.int64)))
+    assert loss == 0
+    assert metrics["anchors"] == 0
     assert all(value.isfinite() for value in metrics.values())
     loss.backward()
-    assert all(view.grad is None or view.grad.isfinite().all() for view in views)
+    learnt = [*views, *objective.parameters()]
+    assert all(tensor.grad is None or not tensor.grad.any() for tensor in learnt)
 
 
 @every_objective
@@ -72,39 +110,111 @@ def test_a_batch_without_contexts_is_harmless(name, n):
 def test_extreme_vectors_are_harmless(name, scale):
     objective, views = make(name)
     views = [(scale * view).detach().requires_grad_() for view in views]
-    loss, _ = objective(views, CONTEXTS)
+    loss, _ = objective(views, context())
     loss.backward()
     assert loss.isfinite()
-    assert all(view.grad.isfinite().all() for view in views)
+    assert all(tensor.grad.isfinite().all() for tensor in [*views, *objective.parameters()])
+
+
+@every_objective
+def test_the_order_of_documents_does_not_matter(name):
+    objective, views = make(name)
+    order = torch.tensor([6, 3, 4, 5, 0, 1, 2])
+    told = context()
+    place = torch.argsort(order)
+    words = replace(told.words, sentence=place[told.words.sentence])
+    sorted_words = torch.argsort(words.sentence, stable=True)
+    words = replace(words, sentence=words.sentence[sorted_words], inverse=words.inverse[sorted_words])
+    moved = replace(context(DOCUMENT[order], POSITION[order]), same=told.same[order], words=words)
+    losses = []
+    for some, at in ((views, told), ([view[order] for view in views], moved)):
+        torch.manual_seed(1)
+        losses.append(objective(some, at)[0])
+    torch.testing.assert_close(*losses, rtol=1e-12, atol=0)
+
+
+@every_objective
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_promoted(name, dtype):
+    objective, views = make(name)
+    objective.float()
+    halves = [view.detach().to(dtype).requires_grad_() for view in views]
+    told = context()
+    told = replace(told, words=replace(told.words, table=told.words.table.float()))
+    losses = []
+    for some in (halves, [half.detach().float() for half in halves]):
+        torch.manual_seed(1)
+        losses.append(objective(some, told)[0])
+    assert losses[0].dtype == torch.float32
+    assert torch.equal(*losses)
+    losses[0].backward()
+    assert all(half.grad.dtype == dtype and half.grad.isfinite().all() for half in halves)
 
 
 @every_objective
 def test_nothing_waits_for_the_device(name):
-    """Tensors without data: what asks for a value, or for a size that depends on values, is an error."""
     objective, views = make(name)
     views = [view.detach().to("meta").requires_grad_() for view in views]
     document, position = torch.empty(2, B, dtype=torch.int64, device="meta")
-    loss, metrics = objective.to("meta")(views, context_indices(document, position, 1))
+    told = replace(
+        on_meta(context()),
+        neighbours=context_indices(document, position, 1),
+        next=next_indices(document, position),
+    )
+    loss, metrics = objective.to("meta")(views, told)
     loss.backward()
+    objective.after_step()
     assert all(tensor.is_meta for tensor in (loss, *metrics.values(), *(view.grad for view in views)))
 
 
 @every_objective
 def test_the_same_seed_gives_the_same_loss(name):
     objective, views = make(name)
-    losses = []
+    told, losses = context(), []
     for _ in range(2):
         torch.manual_seed(2)
-        losses.append(objective(views, CONTEXTS)[0])
+        losses.append(objective(views, told)[0])
     assert torch.equal(*losses)
+
+
+@every_objective
+def test_validation_draws_no_random_numbers(name):
+    """A run with another number of validations would be another run."""
+    objective, views = make(name)
+    told = context()
+    before = torch.get_rng_state()
+    with torch.no_grad():
+        objective.eval()(views, told)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 @every_objective
 def test_after_a_step_it_can_go_on(name):
     objective, views = make(name)
     objective.after_step()
-    assert objective(views, CONTEXTS)[0].isfinite()
+    assert objective(views, context())[0].isfinite()
     assert all(isinstance(view, nn.Module) for view in objective.extra_views().values())
+
+
+@every_objective
+def test_nothing_is_read_that_it_does_not_need(name):
+    objective, views = make(name)
+    needed = {"neighbours"} | objective.needs
+    told = context()
+    less = replace(told, **{f.name: None for f in fields(Context) if f.name not in needed})
+    losses = []
+    for some in (told, less):
+        torch.manual_seed(1)
+        losses.append(objective(views, some)[0])
+    assert torch.equal(*losses)
+
+
+@every_objective
+def test_its_options_are_settings_of_a_run(name):
+    config = TrainConfig("x.parsed", ("seq",) * base._REGISTRY[name].min_views, objective=name)
+    assert set(config.objective_options) == set(objectives.options(name)) <= {f.name for f in fields(TrainConfig)}
+    inputs = Inputs(config.views, (DIM,) * len(config.views), WORDS_DIM)
+    objectives.create(name, inputs, **config.objective_options)
 
 
 @every_objective
@@ -113,12 +223,51 @@ def test_too_few_or_too_many_views_are_an_error_that_names_it(name):
     numbers = [cls.min_views - 1] + ([cls.max_views + 1] if cls.max_views is not None else [])
     for n in numbers:
         with pytest.raises(InputError, match=f"{n} views? for the objective '{name}'"):
-            objectives.create(name, [DIM] * n)
+            objectives.create(name, Inputs(("seq",) * n, (DIM,) * n))
 
 
-def test_unequal_dimensions_are_refused():
+@every_objective
+def test_unequal_dimensions_are_refused(name):
+    cls = base._REGISTRY[name]
+    if cls.max_views == 1:
+        pytest.skip("takes one view")
     with pytest.raises(InputError, match="unequal dimensions 4, 6"):
-        objectives.create("pairwise", [4, 6])
+        objectives.create(name, Inputs(("seq", "seq"), (4, 6)))
+
+
+def batches():
+    """Two batches of random sentences, each with its own documents."""
+    return [context(), context(DOCUMENT[2:], POSITION[2:])]
+
+
+def test_contexts_joined_are_those_of_one_batch():
+    one, other = batches()
+    joined = Context.joined([one, other])
+    assert len(joined) == len(one) + len(other)
+    document = torch.cat([DOCUMENT, DOCUMENT[2:] + 10])
+    position = torch.cat([POSITION, POSITION[2:]])
+    assert torch.equal(joined.neighbours, context_indices(document, position, 1))
+    assert torch.equal(joined.next, next_indices(document, position))
+    assert torch.equal(joined.same, torch.cat([one.same, other.same]))
+    assert joined.words.distinct[joined.words.inverse].tolist() == [
+        word for part in (one, other) for word in part.words.distinct[part.words.inverse].tolist()
+    ]
+    assert joined.words.sentence.tolist() == one.words.sentence.tolist() + [
+        row + len(one) for row in other.words.sentence.tolist()
+    ]
+    assert joined.words.table is one.words.table
+
+
+def test_contexts_joined_have_no_more_than_their_parts():
+    joined = Context.joined([Context(part.neighbours) for part in batches()])
+    assert (joined.same, joined.next, joined.words) == (None, None, None)
+
+
+def test_the_next_sentence_is_that_which_follows_in_the_document():
+    rows = next_indices(DOCUMENT, POSITION).tolist()
+    places = list(zip(DOCUMENT.tolist(), POSITION.tolist(), strict=True))
+    assert rows == [places.index((d, p + 1)) if (d, p + 1) in places else -1 for d, p in places]
+    assert sorted(rows) == [-1, -1, -1, -1, 1, 2, 4]
 
 
 def test_a_name_is_taken_once():
@@ -130,4 +279,4 @@ def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(
         InputError, match=f"unknown objective 'pair': the objectives are {', '.join(objectives.names())}"
     ):
-        objectives.create("pair", [DIM, DIM])
+        objectives.create("pair", Inputs(("seq", "seq"), (DIM, DIM)))

@@ -1,6 +1,7 @@
 """The pairwise objective against the paper's formula, in plain loops and on whole matrices."""
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 from itertools import combinations
 
@@ -9,8 +10,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from structviews.objectives import context_indices, create, pairwise
-from structviews.objectives.pairwise import pairwise_loss
+from structviews.objectives import Context, Inputs, context_indices, contrast, create
+from structviews.objectives.contrast import contrastive_loss
 
 SELF_SCORES = ("masked", "zero")
 # Documents end within the batch, sentences were skipped, some stand alone.
@@ -36,12 +37,12 @@ def contexts_by_loops(batch, distance=1):
 
 def contexts_of(batch, distance=1):
     document, position = torch.tensor(batch).T
-    return context_indices(document, position, distance)
+    return Context(context_indices(document, position, distance))
 
 
-def probability(f, g, i, j, self_score, exp):
+def probability(f, g, i, j, self_score, exp, masked=()):
     """P(f, g)[i, j], the way it is written."""
-    others = [k for k in range(len(f)) if k != i]
+    others = [k for k in range(len(f)) if k != i and k not in masked]
     total = sum(exp(dot(f[i], g[k])) for k in others) + (1 if self_score == "zero" else 0)
     return exp(dot(f[i], g[j])) / total
 
@@ -93,8 +94,13 @@ def draw(n_views, n, scale=1.0):
     return [(scale * torch.randn(n, 3, dtype=torch.float64)).requires_grad_() for _ in range(n_views)]
 
 
+def pairwise_loss(views, anchors, positives, self_score, same=None):
+    f, g = views
+    return contrastive_loss([(f, g), (g, f)], anchors, positives, self_score, same)
+
+
 def objective(n_views=2, **options):
-    return create("pairwise", [3] * n_views, **options)
+    return create("pairwise", Inputs(("seq",) * n_views, (3,) * n_views), **options)
 
 
 @both_self_scores
@@ -178,11 +184,11 @@ ANCHORS = {"all": range(11), "some": [4, 9, 1, 0, 10], "one": [3]}
 def test_blocks_of_anchors_make_up_the_plain_formula(monkeypatch, rows, anchors, self_score, scale):
     """Some anchors among all candidates, as when these were gathered from other ranks."""
     anchors = torch.tensor(ANCHORS[anchors])
-    monkeypatch.setattr(pairwise, "BLOCK", rows * 11 + 10)
+    monkeypatch.setattr(contrast, "BLOCK", rows * 11 + 10)
     f, g = draw(2, 11, scale)
     positives = draw_positives(anchors, 11, 6)
     positives[0, 0] = 5
-    loss, best = pairwise_loss((f, g), anchors, positives, self_score)
+    loss, best, _ = pairwise_loss((f, g), anchors, positives, self_score)
     expected = plain_loss(f, g, anchors, positives, self_score)
     torch.testing.assert_close(loss, expected, rtol=1e-12, atol=0)
     others = plain_log_p(f, g, self_score).fill_diagonal_(-torch.inf)
@@ -200,21 +206,21 @@ def test_a_direction_may_leave_nothing_to_the_others(self_score, swapped):
     views = [scores, torch.eye(5, dtype=torch.float64)]
     f, g = views[::-1] if swapped else views
     everyone, positives = torch.arange(5), torch.tensor([[2], [3], [4], [1], [-1]])
-    loss, best = pairwise_loss((f, g), everyone, positives, self_score)
+    loss, best, _ = pairwise_loss((f, g), everyone, positives, self_score)
     torch.testing.assert_close(loss, plain_loss(f, g, everyone, positives, self_score), rtol=1e-12, atol=0)
     assert best.tolist() == plain_log_p(f, g, self_score).fill_diagonal_(-torch.inf).argmax(dim=1).tolist()
 
 
 @both_self_scores
 def test_the_gradient_is_that_of_finite_differences(monkeypatch, self_score):
-    monkeypatch.setattr(pairwise, "BLOCK", 14)
+    monkeypatch.setattr(contrast, "BLOCK", 14)
     anchors = torch.tensor([6, 0, 2, 3, 5])
     positives = draw_positives(anchors, 7, 4)
     assert torch.autograd.gradcheck(lambda *v: pairwise_loss(v, anchors, positives, self_score)[0], draw(2, 7))
 
 
 def test_no_tensor_is_as_large_as_all_scores(monkeypatch):
-    monkeypatch.setattr(pairwise, "BLOCK", 128)
+    monkeypatch.setattr(contrast, "BLOCK", 128)
     n, sizes = 32, []
 
     class Sizes(TorchDispatchMode):
@@ -307,11 +313,11 @@ def test_the_order_of_views_and_of_sentences_does_not_matter(n_views, self_score
     views = draw(n_views, len(batch))
     run = objective(n_views, self_score=self_score)
     shuffled = torch.randperm(len(batch))
-    contexts = contexts_of(batch)
-    moved = torch.where(contexts >= 0, shuffled.argsort()[contexts], -1)[shuffled]
-    loss = run(views, contexts)[0].item()
-    assert run(views[::-1], contexts)[0].item() == pytest.approx(loss)
-    assert run([v[shuffled] for v in views], moved)[0].item() == pytest.approx(loss)
+    context = contexts_of(batch)
+    moved = torch.where(context.neighbours >= 0, shuffled.argsort()[context.neighbours], -1)[shuffled]
+    loss = run(views, context)[0].item()
+    assert run(views[::-1], context)[0].item() == pytest.approx(loss)
+    assert run([v[shuffled] for v in views], Context(moved))[0].item() == pytest.approx(loss)
 
 
 @every_batch
@@ -319,9 +325,64 @@ def test_the_order_of_views_and_of_sentences_does_not_matter(n_views, self_score
 def test_contexts_are_neighbours_in_the_same_document(batch, distance):
     batch = BATCHES[batch]
     expected = contexts_by_loops(batch, distance)
-    assert [row[row >= 0].tolist() for row in contexts_of(batch, distance)] == expected
+    assert [row[row >= 0].tolist() for row in contexts_of(batch, distance).neighbours] == expected
 
 
 def test_an_unknown_self_score_is_refused():
     with pytest.raises(ValueError, match="unknown self score 'one': one of masked, zero"):
         objective(self_score="one")
+
+
+def duplicates_by_loops(same, contexts):
+    """For each anchor the other candidates that equal it or one of its contexts, contexts excepted."""
+    return [
+        [j for j in range(len(same)) if j != i and j not in some and same[j] in {same[k] for k in [i, *some]}]
+        for i, some in enumerate(contexts)
+    ]
+
+
+SAME = {"gaps": [7, 7, 3, 7, 5, 3, 5], "one document": [2, 2, 2, 2], "alone": [4, 1, 4, 4], "no context": [1, 1, 1]}
+
+
+@both_self_scores
+@pytest.mark.parametrize("rows", [1, 64])
+@pytest.mark.parametrize("batch", SAME)
+def test_duplicates_are_no_candidates(monkeypatch, batch, rows, self_score):
+    same, batch = SAME[batch], BATCHES[batch]
+    monkeypatch.setattr(contrast, "BLOCK", rows * len(batch))
+    views, contexts = draw(2, len(batch)), contexts_by_loops(batch)
+    masked = duplicates_by_loops(same, contexts)
+    terms = []
+    for i, some in enumerate(contexts):
+        p = {
+            j: sum(probability(a, b, i, j, self_score, torch.exp, masked[i]) for a, b in (views, views[::-1]))
+            for j in some
+        }
+        if some:
+            terms.append(-sum(torch.log(value / 2) for value in p.values()) / len(some))
+    context = replace(contexts_of(batch), same=torch.tensor(same))
+    loss, metrics = objective(self_score=self_score, mask_duplicates=True)(views, context)
+    if not terms:
+        assert (loss.item(), metrics["masked"].item()) == (0, 0)
+        return
+    expected = sum(terms) / len(terms)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
+    torch.testing.assert_close(
+        torch.autograd.grad(loss, views), torch.autograd.grad(expected, views), rtol=0, atol=1e-12
+    )
+    share = [len(some) / (len(batch) - 1) for some, of_anchor in zip(masked, contexts, strict=True) if of_anchor]
+    assert metrics["masked"].item() == pytest.approx(sum(share) / len(share))
+
+
+def test_different_sentences_are_no_duplicates():
+    batch, views = BATCHES["gaps"], draw(2, 7)
+    context = replace(contexts_of(batch), same=torch.arange(7))
+    loss, metrics = objective(mask_duplicates=True)(views, context)
+    assert metrics["masked"] == 0
+    assert loss == objective()(views, context)[0]
+    assert "masked" not in objective()(views, context)[1]
+
+
+def test_only_masking_needs_to_know_what_is_the_same():
+    assert objective().needs == set()
+    assert objective(mask_duplicates=True).needs == {"same"}

@@ -1,0 +1,212 @@
+"""Telling a sentence's contexts from the other sentences of the batch: what contrastive objectives share.
+
+Shapes: A anchors, M candidates, E length of a query or key, K contexts of an anchor at most, R
+anchors of a block.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from structviews.objectives.base import Context, Objective
+
+# Exponentiates to 0 like minus infinity, but a row of it has differences that are numbers.
+MASKED = -1e9
+# Scores of a block of anchors, R x M: 8 MB in single precision.
+BLOCK = 2**21
+
+Direction = tuple[Tensor, Tensor]
+
+
+class Contrast(NamedTuple):
+    """Of a batch.
+
+    Attributes:
+        loss: a scalar.
+        best: ``(A,)`` the most probable candidate of each anchor other than itself.
+        masked: share of the other candidates that were masked as duplicates, over anchors with contexts.
+    """
+
+    loss: Tensor
+    best: Tensor
+    masked: Tensor
+
+
+def contrastive_loss(
+    directions: Sequence[Direction],
+    anchors: Tensor,
+    positives: Tensor,
+    self_score: str = "masked",
+    same: Tensor | None = None,
+) -> Contrast:
+    """Mean over anchors of the mean over their positives of ``-log p_ij``.
+
+    ``p_ij`` is the mean over directions of ``softmax_j(q_i . k_j)`` with a direction's queries and
+    keys. An anchor without positives takes no part; a batch without any has the loss 0. Memory is
+    linear in the number of candidates.
+
+    Args:
+        directions: queries and keys ``(M, E)`` of the candidates.
+        anchors: ``(A,)`` which candidates are the anchors.
+        positives: ``(A, K)`` which other candidates are their contexts, -1 where there are fewer.
+        self_score: ``masked`` leaves an anchor out of its own candidates; ``zero`` gives it the
+            score 0, as the quick-thoughts code does; ``positive`` makes it one of its own positives,
+            if it has others.
+        same: ``(M,)`` equal integers for equal sentences: those that equal the anchor or one of its
+            positives are no candidates then, but for the positives themselves.
+    """
+    return Contrast(*_ContrastiveLoss.apply(anchors, positives, self_score, same, *(v for d in directions for v in d)))
+
+
+class _ContrastiveLoss(torch.autograd.Function):
+    """Loss and gradient together, block by block of anchors: no score is kept or computed again."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, anchors: Tensor, positives: Tensor, self_score: str, same: Tensor | None, *vectors: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        directions = list(zip(vectors[::2], vectors[1::2], strict=True))
+        gradients = [(torch.zeros_like(queries), torch.zeros_like(keys)) for queries, keys in directions]
+        weights = _weights(positives, self_score, vectors[0].dtype)
+        has_context = (positives >= 0).any(dim=1)
+        columns = torch.where(positives >= 0, positives, anchors[:, None])  # without weight where there is none
+        losses, best, masked = [], [], []
+        rows = max(1, BLOCK // len(vectors[0]))
+        blocks = zip(*(tensor.split(rows) for tensor in (anchors, columns, weights, has_context)), strict=True)
+        for own, column, weight, counts in blocks:
+            mask = None if same is None else _duplicates(same, own, column)
+            parts = [_softmax(queries[own] @ keys.T, own, column, self_score, mask) for queries, keys in directions]
+            log_p = torch.stack([part.log_p for part in parts])
+            losses.append(-(weight * (log_p.logsumexp(dim=0) - math.log(len(parts)))).sum())
+            best.append(_best_other(parts, own))
+            masked.append((mask & counts[:, None]).sum() if mask is not None else counts.new_zeros(()))
+            if any(ctx.needs_input_grad):
+                # What each direction has of p at the positives.
+                shares = weight * log_p.softmax(dim=0)
+                for part, share, (queries, keys), (d_queries, d_keys) in zip(
+                    parts, shares, directions, gradients, strict=True
+                ):
+                    d_scores = _score_gradient(part, own, column, share)
+                    d_queries.index_add_(0, own, d_scores @ keys)
+                    d_keys.addmm_(d_scores.T, queries[own])
+        ctx.save_for_backward(*(gradient for pair in gradients for gradient in pair))
+        others = has_context.sum().clamp(min=1) * max(len(vectors[0]) - 1, 1)
+        chosen, share_masked = torch.cat(best), torch.stack(masked).sum() / others
+        ctx.mark_non_differentiable(chosen, share_masked)
+        return torch.stack(losses).sum(), chosen, share_masked
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_loss: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        return (None, None, None, None, *(d_loss * gradient for gradient in ctx.saved_tensors))
+
+
+class _Softmax(NamedTuple):
+    """One direction's softmax over the scores of a block.
+
+    Attributes:
+        exponentials: ``(R, M)`` proportional to the probabilities of the others, the largest 1.
+        total: ``(R, 1)`` logarithm of their sum, with that of the anchor's own score.
+        log_p: ``(R, K)`` of the positives; ``(R, K + 1)`` with the anchor itself as the last.
+    """
+
+    exponentials: Tensor
+    total: Tensor
+    log_p: Tensor
+
+
+def _weights(positives: Tensor, self_score: str, dtype: torch.dtype) -> Tensor:
+    """What the ``-log p`` of each positive counts in the loss, ``(A, K)`` or with the anchor ``(A, K + 1)``."""
+    there = positives >= 0
+    if self_score == "positive":
+        there = torch.cat([there, there.any(dim=1, keepdim=True)], dim=1)
+    n_positives = there.sum(dim=1, keepdim=True)
+    return there.to(dtype) / (n_positives * (n_positives > 0).sum()).clamp(min=1)
+
+
+def _duplicates(same: Tensor, own: Tensor, columns: Tensor) -> Tensor:
+    """``(R, M)`` which candidates equal the anchor or one of its positives, and are neither."""
+    mask = same[own][:, None] == same
+    for column in columns.T:
+        mask |= same[column][:, None] == same
+    return mask.scatter_(1, columns, False).scatter_(1, own[:, None], False)
+
+
+def _softmax(scores: Tensor, own: Tensor, columns: Tensor, self_score: str, mask: Tensor | None) -> _Softmax:
+    """The scores ``(R, M)`` are overwritten."""
+    own_score = scores.gather(1, own[:, None]) if self_score == "positive" else scores.new_zeros(len(own), 1)
+    scores.scatter_(1, own[:, None], MASKED)
+    if mask is not None:
+        scores.masked_fill_(mask, MASKED)
+    largest = scores.amax(dim=1, keepdim=True)
+    scores -= largest
+    chosen = scores.gather(1, columns)
+    total = scores.exp_().sum(dim=1, keepdim=True).log()
+    if self_score != "masked":
+        # The anchor's own score may be the largest by far: its exponential need not be a float.
+        total = torch.logaddexp(total, own_score - largest)
+    if self_score == "positive":
+        chosen = torch.cat([chosen, own_score - largest], dim=1)
+    return _Softmax(scores, total, chosen - total)
+
+
+def _best_other(directions: Sequence[_Softmax], own: Tensor) -> Tensor:
+    """The most probable candidate ``(R,)`` other than the anchor."""
+    # Proportional to p, with a factor that keeps the largest from vanishing.
+    least = torch.stack([part.total for part in directions]).amin(dim=0)
+    p = torch.zeros_like(directions[0].exponentials)
+    for part in directions:
+        p.addcmul_(part.exponentials, (least - part.total).exp())
+    return p.scatter_(1, own[:, None], -1.0).argmax(dim=1)
+
+
+def _score_gradient(part: _Softmax, own: Tensor, columns: Tensor, share: Tensor) -> Tensor:
+    """Gradient of the loss by the scores ``(R, M)``, in the place of the exponentials.
+
+    ``share`` is the weight of each ``log_p`` of this direction.
+    """
+    weight, k = share.sum(dim=1, keepdim=True), columns.shape[1]
+    gradient = part.exponentials.mul_(weight * (-part.total).exp()).scatter_add_(1, columns, -share[:, :k])
+    if share.shape[1] > k:
+        gradient.scatter_(1, own[:, None], weight * part.log_p[:, k:].exp() - share[:, k:])
+    return gradient
+
+
+class Contrastive(Objective):
+    """What an objective over directions of a batch logs.
+
+    Attributes:
+        self_score: see ``contrastive_loss``.
+        mask_duplicates: whether to mask them, and log their share.
+    """
+
+    self_score: str = "masked"
+    mask_duplicates: bool = False
+
+    def contrast(self, pairs: Sequence[Sequence[Direction]], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
+        """Mean over pairs of views of the loss of their directions, and the metrics."""
+        neighbours = context.neighbours
+        anchors = torch.arange(len(context), device=neighbours.device)
+        same = context.same if self.mask_duplicates else None
+        found = [contrastive_loss(pair, anchors, neighbours, self.self_score, same) for pair in pairs]
+        loss = torch.stack([contrast.loss for contrast in found]).mean()
+        hits = torch.stack([(contrast.best[:, None] == neighbours).sum() for contrast in found])
+        n_contexts = (neighbours >= 0).sum(dim=1)
+        n_anchors = (n_contexts > 0).sum()
+        # What an encoder that knows nothing would reach: all scores equal, nothing masked.
+        n_others = max(len(context) - 1, 1)
+        n_candidates = n_others if self.self_score == "masked" else len(context)
+        metrics = {
+            "loss": loss.detach(),
+            "accuracy": hits.double().mean() / n_anchors.clamp(min=1),
+            "chance_loss": math.log(n_candidates) * (n_anchors > 0),
+            "chance_accuracy": n_contexts.sum().double() / (n_others * n_anchors.clamp(min=1)),
+            "anchors": n_anchors,
+        }
+        if self.mask_duplicates:
+            metrics["masked"] = torch.stack([contrast.masked for contrast in found]).mean()
+        return loss, metrics
