@@ -3,6 +3,8 @@
 import os
 import sys
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -263,6 +265,59 @@ def train_settings(config: Path | None, flags: dict[str, Any]) -> "TrainConfig":
     # An unknown view is told before a corpus is looked for.
     checked = TrainConfig.from_settings({"corpus": ""} | given, "command line")
     return checked if checked.corpus else replace(checked, corpus=str(find_corpus()))
+
+
+@app.command("vectors")
+def learn_word_vectors(
+    corpus: Annotated[Path, typer.Argument(help="A parsed corpus.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", help="File to write: word2vec text, or binary if it ends with .bin.")
+    ],
+    dim: Annotated[int, typer.Option(help="Length of a vector.")] = 300,
+    window: Annotated[int, typer.Option(help="Words to each side that are predicted.")] = 5,
+    negative: Annotated[int, typer.Option(help="Words drawn for each that is predicted.")] = 5,
+    min_count: Annotated[int, typer.Option(help="Rarer words get no vector.")] = 5,
+    epochs: Annotated[int, typer.Option(help="Passes over the corpus.")] = 5,
+    workers: Annotated[int, typer.Option(help="Threads; with one the same vectors come out again.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 1,
+) -> None:
+    """Learn word vectors on a parsed corpus, for the fixed channel and the baselines.
+
+    Example: structviews vectors corpus.parsed -o corpus.vec --workers 2
+    """
+    from structviews.cache import ParsedCorpus
+    from structviews.word2vec import Word2VecConfig, learn_vectors
+    from structviews.word_vectors import save_vectors
+
+    if out.is_dir() or not out.parent.is_dir():
+        raise InputError(f"{out}: cannot be written: give --out the name of a file in a folder that is there")
+    config = Word2VecConfig(dim, window, negative, min_count, epochs, workers, seed)
+    try:
+        with rate_bar("learning", "sentences") as progress:
+            words, vectors = learn_vectors(ParsedCorpus.open(corpus), config, progress)
+    except KeyboardInterrupt:
+        errors.print(f"stopped; {out} is as it was", markup=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+    save_vectors(out, words, vectors)
+    console.print(f"{out}: {len(words):,} words, {dim} numbers each", markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def rate_bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    """A line with the share done, units a second and time left; yields what is told how many are done."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"))
+    bar = Progress(*columns, TimeRemainingColumn(), console=errors)
+    task = bar.add_task(what, total=None, rate="")
+    with ExitStack() as shown:
+
+        def show(done: int, total: int) -> None:
+            if not bar.live.is_started:  # from the first word on: what is refused before has no line
+                shown.enter_context(bar)
+            bar.update(task, completed=done, total=total, rate=f"{bar.tasks[task].speed or 0:,.0f} {unit}/s")
+
+        yield show
 
 
 @app.command("encode")

@@ -25,6 +25,17 @@ from structviews.errors import InputError
 UNKNOWN = "<unk>"
 
 
+def count_words(corpus: ParsedCorpus) -> Counter[str]:
+    """How often each word of a parsed corpus occurs, in the order of their first appearance by shard."""
+    counts: Counter[str] = Counter()
+    for i in range(corpus.n_shards):
+        for chunk in corpus.shard(i)["tokens"].chunks:
+            values = chunk.flatten()
+            found = np.bincount(values.indices.to_numpy(), minlength=len(values.dictionary))
+            counts.update(dict(zip(values.dictionary.to_pylist(), found.tolist(), strict=True)))
+    return counts
+
+
 class Vocabulary:
     """The most frequent words of a corpus, cased; id 0 stands for every other word.
 
@@ -59,12 +70,7 @@ class Vocabulary:
     @classmethod
     def of_corpus(cls, corpus: ParsedCorpus, size: int) -> Self:
         """The ``size`` most frequent words of a parsed corpus; ties go by the alphabet."""
-        counts: Counter[str] = Counter()
-        for i in range(corpus.n_shards):
-            for chunk in corpus.shard(i)["tokens"].chunks:
-                values = chunk.flatten()
-                found = np.bincount(values.indices.to_numpy(), minlength=len(values.dictionary))
-                counts.update(dict(zip(values.dictionary.to_pylist(), found.tolist(), strict=True)))
+        counts = count_words(corpus)
         total = counts.total()
         counts.pop(UNKNOWN, None)
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:size]

@@ -29,6 +29,7 @@ STAMP_VERSION = 1
 # What is recognised by, and so the longest line of the first words.
 SAMPLE_BYTES = 2**20
 BLOCK_BYTES = 2**22
+LINES_AT_ONCE = 4096
 LONGEST_WORD = 2**16
 FINGERPRINT_ROWS = 1000
 SPACE, NEWLINE, RETURN = b" \n\r"
@@ -132,6 +133,36 @@ class WordVectors:
             digest.update(buffer)
         digest.update(self.rows(np.arange(0, len(self), max(1, len(self) // FINGERPRINT_ROWS))).tobytes())
         return digest.hexdigest()
+
+
+def save_vectors(path: Path, words: Sequence[str], vectors: np.ndarray) -> None:
+    """Write a word2vec file, whole or not at all: binary where its name ends with ``.bin``, else text.
+
+    Args:
+        path: the file.
+        words: ``(V,)``.
+        vectors: ``(V, dim)`` float32; the text gives them back to the bit.
+    """
+    encode = _binary_lines if path.suffix == ".bin" else _text_lines
+
+    def write(file: BinaryIO) -> None:
+        file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
+        for start in range(0, len(words), LINES_AT_ONCE):
+            file.write(encode(words[start : start + LINES_AT_ONCE], vectors[start : start + LINES_AT_ONCE]))
+
+    write_whole(path, write)
+
+
+def _text_lines(words: Sequence[str], vectors: np.ndarray) -> bytes:
+    numbers = pa.array(vectors.reshape(-1)).cast(pa.string())
+    offsets = pa.array(np.arange(len(words) + 1) * vectors.shape[1], pa.int32())
+    rows = pc.binary_join(pa.ListArray.from_arrays(offsets, numbers), " ")
+    return "".join(f"{word} {row}\n" for word, row in zip(words, rows.to_pylist(), strict=True)).encode()
+
+
+def _binary_lines(words: Sequence[str], vectors: np.ndarray) -> bytes:
+    rows = vectors.astype("<f4")
+    return b"".join(word.encode() + b" " + row.tobytes() + b"\n" for word, row in zip(words, rows, strict=True))
 
 
 def _matrix(vectors: pa.FixedSizeListArray, dim: int) -> np.ndarray:

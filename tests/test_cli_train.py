@@ -12,6 +12,7 @@ from corpora import TINY, small_config, tiny_corpus, topic_corpus
 from structviews import cli, views
 from structviews.embedder import Embedder
 from structviews.training import train
+from structviews.word_vectors import WordVectors
 
 FLAGS = [
     *("--hidden", "8", "--words-dim", "6", "--batch-size", "8", "--epochs", "1"),
@@ -103,6 +104,18 @@ def test_views_are_trained_and_sentences_encoded(command, corpus, tmp_path):
     by_file = command("train", "--config", run / "config.toml", "--views", "bow,seq", "--seed", "4")
     assert (by_file.code, by_file.output) == (0, b"runs/bow-seq\n")
     assert Embedder.load(tmp_path / "runs" / "bow-seq").config.seed == 4
+
+
+@pytest.mark.skipif(find_spec("gensim") is None, reason="needs structviews[vectors]")
+def test_word_vectors_are_learnt_and_written(command, corpus, tmp_path):
+    ended = command("vectors", corpus, "-o", "x.vec", "--dim", "7", "--min-count", "2", "--epochs", "1")
+    words = WordVectors.open(tmp_path / "x.vec")
+    assert (ended.code, ended.output) == (0, f"x.vec: {len(words)} words, 7 numbers each\n".encode())
+    assert words.dim == 7
+    assert "bird" in words.words.to_pylist()
+    assert "no word occurs 99 times" in fails(command, tmp_path, "vectors", corpus, "-o", "y", "--min-count", "99")
+    assert "x.parsed: cannot be written" in fails(command, tmp_path, "vectors", corpus, "-o", corpus)
+    assert "none does not exist" in fails(command, tmp_path, "vectors", "none", "-o", "y")
 
 
 def test_vectors_go_to_a_file_or_to_standard_output(command, trained, tmp_path):
