@@ -172,8 +172,12 @@ def train_views(
         int | None, typer.Option(help="Words learnt, the most frequent ones.", show_default="50000")
     ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Sentences in a batch.", show_default="400")] = None,
+    accumulate: Annotated[
+        int | None,
+        typer.Option(help="Batches a step, each with its own negatives; gradients are averaged.", show_default="1"),
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the corpus.", show_default="5")] = None,
-    steps: Annotated[int | None, typer.Option(help="Stop after so many batches.", show_default=False)] = None,
+    steps: Annotated[int | None, typer.Option(help="Stop after so many steps.", show_default=False)] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate of Adam.", show_default="0.0005")] = None,
     clip: Annotated[float | None, typer.Option(help="Largest norm of the gradient.", show_default="5.0")] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random.", show_default="1")] = None,
@@ -215,6 +219,7 @@ def train_views(
         "words_spread": words_spread,
         "vocabulary": vocabulary,
         "batch_size": batch_size,
+        "accumulate": accumulate,
         "lr": lr,
         "clip": clip,
         "seed": seed,

@@ -38,8 +38,9 @@ class TrainConfig:
             those of ``bow`` have in any case.
         vocabulary: how many words are learnt, the most frequent ones.
         batch_size: consecutive sentences in a batch.
+        accumulate: batches a step; each is scored by itself, and their gradients are averaged.
         epochs: passes over the corpus.
-        steps: stop after so many batches, if the epochs are not over before; 0 for no such limit.
+        steps: stop after so many steps, if the epochs are not over before; 0 for no such limit.
         lr: learning rate of Adam.
         clip: largest norm of a channel's gradient.
         seed: of everything random.
@@ -64,6 +65,7 @@ class TrainConfig:
     words_spread: float = 0.5
     vocabulary: int = 50_000
     batch_size: int = 400
+    accumulate: int = 1
     epochs: int = 5
     steps: int = 0
     lr: float = 5e-4
@@ -89,7 +91,9 @@ class TrainConfig:
         _one_of("precision", self.precision, PRECISIONS)
         _one_of("self_score", self.self_score, SELF_SCORES)
         _one_of("tree_backend", self.tree_backend, tuple(kernels.BACKENDS))
-        for name in ("context", "hidden", "words_dim", "vocabulary", "epochs", "validate_every", "log_every"):
+        for name in ("context", "hidden", "words_dim", "vocabulary", "accumulate", "epochs"):
+            _at_least(name, getattr(self, name), 1)
+        for name in ("validate_every", "log_every"):
             _at_least(name, getattr(self, name), 1)
         _at_least("batch_size", self.batch_size, 2)
         _at_least("steps", self.steps, 0)

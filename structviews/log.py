@@ -20,7 +20,18 @@ LOG = "log.jsonl"
 SHOWN = ("loss", "accuracy")
 
 
-def flat(metrics: dict[str, dict[str, Tensor]]) -> dict[str, float]:
+Metrics = dict[str, dict[str, Tensor]]
+
+
+def mean_metrics(several: list[Metrics]) -> Metrics:
+    """The mean of several batches' metrics, still on the device."""
+    return {
+        channel: {name: torch.stack([m[channel][name] for m in several]).double().mean() for name in metrics}
+        for channel, metrics in several[0].items()
+    }
+
+
+def flat(metrics: Metrics) -> dict[str, float]:
     """Metrics as numbers; those of several channels carry the channel's name."""
     if len(metrics) == 1:
         return {name: float(value) for name, value in next(iter(metrics.values())).items()}

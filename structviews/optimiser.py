@@ -99,6 +99,21 @@ class LazyAdam(torch.optim.Optimizer):
         return _Part(whole, rows, moving, gradient.values(), state["step"])
 
 
+def merge_rows(gradient: Tensor, rows: Tensor) -> Tensor:
+    """A sparse gradient that may have a row several times, as one that has each of ``rows`` once.
+
+    What coalescing does; but that has to find the rows out, and waits for the device.
+
+    Args:
+        gradient: ``(n, dim)``, sparse.
+        rows: ``(U,)`` ascending; all rows of the gradient are among them.
+    """
+    values = gradient._values()
+    places = torch.searchsorted(rows, gradient._indices()[0])
+    merged = values.new_zeros(len(rows), values.shape[1]).index_add_(0, places, values)
+    return torch.sparse_coo_tensor(rows[None], merged, gradient.shape, check_invariants=False, is_coalesced=True)
+
+
 def clip_gradients(parameters: Iterable[Tensor], largest: float) -> None:
     """Scale the gradients of some parameters so that their norm together is at most ``largest``.
 

@@ -1,10 +1,12 @@
 """Training a pair of views, or more, on a parsed corpus."""
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,12 +18,12 @@ from structviews.cache import ParsedCorpus
 from structviews.checkpoint import Progress as Place
 from structviews.checkpoint import load_state, read_progress, save_state, save_weights, start_from
 from structviews.config import Parsed, TrainConfig
-from structviews.device import best_device, half_precision
+from structviews.device import best_device, half_precision, send
 from structviews.errors import InputError
 from structviews.kernels import message_passing
-from structviews.log import append_log, check_finite, cosines, cut_log, flat, progress_bar, say
+from structviews.log import append_log, check_finite, cosines, cut_log, flat, mean_metrics, progress_bar, say
 from structviews.model import Channel, Model
-from structviews.optimiser import LazyAdam, clip_gradients
+from structviews.optimiser import LazyAdam, clip_gradients, merge_rows
 from structviews.runs import check_source, is_finished, open_run
 from structviews.signals import Interrupted, stop_signals
 from structviews.vocabulary import Vocabulary
@@ -37,7 +39,7 @@ class Estimate:
     """What a training run will need.
 
     Attributes:
-        steps: batches to train on.
+        steps: steps to take.
         parameters: numbers that are learnt.
         gigabytes: weights, gradients and Adam's two moments, without activations.
         sentences_per_second: measured on a few batches.
@@ -49,6 +51,20 @@ class Estimate:
     gigabytes: float
     sentences_per_second: float
     hours: float
+
+
+class Step(NamedTuple):
+    """What one step trains on.
+
+    Attributes:
+        place: where training stands after it.
+        batches: on the device.
+        words: for each channel the ids ``(U,)`` that occur in several batches together, ascending.
+    """
+
+    place: Place
+    batches: list[Batch]
+    words: dict[str, Tensor]
 
 
 class Training:
@@ -72,11 +88,9 @@ class Training:
         begun = read_progress(self.run) is not None
         source = check_source(config) if config.init_from and not begun else None
         self.vocabulary = Vocabulary.of_corpus(self.corpus, config.vocabulary)
-        if source:
-            known = Vocabulary.load(Path(config.init_from) / VOCABULARY)
-            self.vocabulary = known.extended(self.vocabulary.words)
-        elif config.init_from:  # words came from a run that may be gone by now
-            self.vocabulary = Vocabulary.load(self.run / VOCABULARY)
+        if config.init_from:  # a run that may be gone once this one has begun
+            known = Vocabulary.load((self.run if begun else Path(config.init_from)) / VOCABULARY)
+            self.vocabulary = known.extended(self.vocabulary)
         torch.manual_seed(config.seed)
         self.model = build_model(config, {CHANNEL: self.vocabulary}).to(self.device)
         if source:
@@ -104,32 +118,59 @@ class Training:
     def n_steps(self) -> int:
         """Steps of the whole run."""
         c = self.config
-        steps = sum(n_batches(len(self.train_rows), c.batch_size, c.seed, epoch) for epoch in range(c.epochs))
+        batches = (n_batches(len(self.train_rows), c.batch_size, c.seed, epoch) for epoch in range(c.epochs))
+        steps = sum(math.ceil(count / c.accumulate) for count in batches)
         return min(steps, c.steps) if c.steps else steps
 
-    def batches(self, start: Place) -> Iterator[tuple[Place, Batch]]:
-        """The batches from ``start`` on, on the device, each with the place of the one after it."""
+    def steps(self, start: Place) -> Iterator[Step]:
+        """What the steps from ``start`` on train on."""
         c, step = self.config, start.step
         for epoch in range(start.epoch, c.epochs):
             count = n_batches(len(self.train_rows), c.batch_size, c.seed, epoch)
-            batches = enumerate(epoch_batches(self.train_rows, c.batch_size, c.seed, epoch), 1)
-            for done, rows in islice(batches, start.batch if epoch == start.epoch else 0, None):
+            done = start.batch if epoch == start.epoch else 0
+            batches = islice(epoch_batches(self.train_rows, c.batch_size, c.seed, epoch), done, None)
+            while rows := list(islice(batches, c.accumulate)):
                 if c.steps and step >= c.steps:
                     return
-                step += 1
+                step, done = step + 1, done + len(rows)
                 place = Place(step, epoch + 1, 0) if done == count else Place(step, epoch, done)
-                yield place, self.reader.batch(rows).to(self.device)
+                yield self._load(place, [self.reader.batch(each) for each in rows])
 
-    def step(self, batch: Batch) -> tuple[dict[str, dict[str, Tensor]], list[list[Tensor]]]:
-        """One step of the optimiser; metrics and vectors of each channel's views."""
+    def _load(self, place: Place, batches: list[Batch]) -> Step:
+        words = {}
+        if len(batches) > 1:
+            for name in batches[0].ids:
+                distinct = np.unique(np.concatenate([batch.ids[name].distinct.numpy() for batch in batches]))
+                words[name] = send(torch.from_numpy(distinct), self.device)
+        return Step(place, [batch.to(self.device) for batch in batches], words)
+
+    def step(
+        self, *batches: Batch, words: Mapping[str, Tensor] | None = None
+    ) -> tuple[dict[str, dict[str, Tensor]], list[list[Tensor]]]:
+        """One step of the optimiser.
+
+        Args:
+            *batches: each is scored by itself; their gradients are averaged.
+            words: what ``Step`` has; a single batch knows its own.
+
+        Returns:
+            The batches' mean metrics by channel, and the last one's vectors of each channel's views.
+        """
         self.optimiser.zero_grad(set_to_none=True)
-        loss, metrics, vectors = self._losses(batch)
-        loss.backward()
-        for _, channel in self.model.each():
+        scored = []
+        for batch in batches:
+            loss, metrics, vectors = self._losses(batch)
+            (loss / len(batches)).backward()
+            scored.append(metrics)
+        for name, channel in self.model.each():
+            if words:
+                for parameter in channel.parameters():
+                    if parameter.grad is not None and parameter.grad.is_sparse:
+                        parameter.grad = merge_rows(parameter.grad, words[name])
             clip_gradients(channel.parameters(), self.config.clip)
         self.optimiser.step()
         self.model.after_step()
-        return metrics, vectors
+        return mean_metrics(scored), vectors
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
@@ -211,9 +252,9 @@ def train(config: TrainConfig, console: Console | None = None) -> Path:
     sentences, total = 0, training.n_steps
     with stop_signals() as stopped, progress_bar(console, total, start.step, run.name) as show:
         place = start
-        for place, batch in prefetch(training.batches(start)):
-            metrics, vectors = training.step(batch)
-            sentences += len(batch)
+        for place, batches, words in prefetch(training.steps(start)):
+            metrics, vectors = training.step(*batches, words=words)
+            sentences += sum(map(len, batches))
             if place.step % config.log_every == 0:
                 now = time.monotonic()
                 rate, sentences, last_logged = sentences / (now - last_logged), 0, now
@@ -243,14 +284,15 @@ def is_validated(place: Place, config: TrainConfig) -> bool:
 def estimate(config: TrainConfig) -> Estimate:
     """What a run will need, from a few steps on its own batches; writes nothing."""
     training = Training(config)
-    batches = [batch for _, (_, batch) in zip(range(DRY_RUN_STEPS + 1), training.batches(Place()), strict=False)]
-    training.step(batches[0])  # the first one also pays for allocations
+    first, *others = islice(training.steps(Place()), DRY_RUN_STEPS + 1)
+    training.step(*first.batches, words=first.words)  # the first one also pays for allocations
+    timed = others or [first]
     began = time.monotonic()
-    for batch in batches[1:] or batches:
-        training.step(batch)
-    seconds = (time.monotonic() - began) / len(batches[1:] or batches)
+    for _, batches, words in timed:
+        training.step(*batches, words=words)
+    seconds = (time.monotonic() - began) / len(timed)
     parameters = sum(p.numel() for p in training.model.parameters())
-    rate = sum(map(len, batches[1:] or batches)) / len(batches[1:] or batches) / seconds
+    rate = sum(len(batch) for step in timed for batch in step.batches) / len(timed) / seconds
     return Estimate(training.n_steps, parameters, 16e-9 * parameters, rate, training.n_steps * seconds / 3600)
 
 

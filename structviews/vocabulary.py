@@ -4,7 +4,7 @@ Shapes: n words, U different ones among them, B sentences.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -77,10 +77,14 @@ class Vocabulary:
         known = np.array([count for _, count in ranked], dtype=np.int64)
         return cls([UNKNOWN, *(word for word, _ in ranked)], np.concatenate([[total - known.sum()], known]))
 
-    def extended(self, words: Iterable[str]) -> "Vocabulary":
-        """This vocabulary with those of some words that it lacks behind its own, which keep their ids."""
+    def extended(self, other: "Vocabulary") -> "Vocabulary":
+        """The words of this vocabulary with their ids, behind them those of another that it lacks; its counts."""
         known = set(self.words)
-        return Vocabulary([*self.words, *(word for word in words if word not in known)])
+        words = [*self.words, *(word for word in other.words if word not in known)]
+        if other.counts is None:
+            return Vocabulary(words)
+        counts = dict(zip(other.words, other.counts.tolist(), strict=True))
+        return Vocabulary(words, np.array([counts.get(word, 0) for word in words], dtype=np.int64))
 
     def save(self, path: Path) -> None:
         """Write one word a line."""

@@ -25,6 +25,7 @@ OTHERS = {
     "words_spread": 0.25,
     "vocabulary": 11,
     "batch_size": 13,
+    "accumulate": 2,
     "epochs": 17,
     "steps": 19,
     "lr": 1e-05,
@@ -92,8 +93,9 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"held_out": float("nan")}, "held_out = nan: give a share"),
         *(
             ({name: 0}, f"{name} = 0: give at least 1")
-            for name in ("context", "hidden", "words_dim", "vocabulary", "epochs", "validate_every", "log_every")
+            for name in ("context", "hidden", "words_dim", "vocabulary", "accumulate", "epochs")
         ),
+        *(({name: 0}, f"{name} = 0: give at least 1") for name in ("validate_every", "log_every")),
         *(
             ({name: value}, f"{name} = {value}: give a number above 0")
             for name in ("lr", "clip", "checkpoint_minutes")

@@ -37,6 +37,8 @@ def test_known_words_keep_their_rows_and_others_start_fresh(source, settings):
     assert words[: len(old_words)] == old_words
     assert set(words) == set(old_words) | set(fresh.vocabulary.words)
     assert len(words) == len(set(words)) > len(old_words)
+    counts = dict(zip(fresh.vocabulary.words, fresh.vocabulary.counts.tolist(), strict=True))
+    assert made.vocabulary.counts.tolist() == [counts.get(word, 0) for word in words]
     weights = load_file(source / "model.safetensors")
     state = made.model.state_dict()
     assert state.keys() == weights.keys()
@@ -63,11 +65,11 @@ def test_a_run_goes_on_without_the_one_that_it_began_from(source, settings, tmp_
     config = settings(init_from=str(copy), epochs=2)
     step, taken = Training.step, []
 
-    def failing(self, batch):
-        taken.append(batch)
+    def failing(self, *batches, **words):
+        taken.append(batches)
         if len(taken) == 3:
             raise KeyboardInterrupt
-        return step(self, batch)
+        return step(self, *batches, **words)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Training, "step", failing)

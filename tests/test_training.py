@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -147,9 +148,9 @@ def test_a_stop_is_between_checkpoints_too(config, monkeypatch):
     expected = result(train(small_config(config.corpus, config.out + "-whole", epochs=3, validate_every=4)))
     step = Training.step
 
-    def interrupted(self, batch):
+    def interrupted(self, *batches, **words):
         os.kill(os.getpid(), signal.SIGTERM)
-        return step(self, batch)
+        return step(self, *batches, **words)
 
     with monkeypatch.context() as patch:
         patch.setattr(Training, "step", interrupted)
@@ -168,11 +169,11 @@ def test_a_stop_at_the_last_step(config, settings, monkeypatch):
     last, step = Training(config).n_steps, Training.step
     taken = []
 
-    def interrupted(self, batch):
-        taken.append(batch)
+    def interrupted(self, *batches, **words):
+        taken.append(batches)
         if len(taken) == last:
             os.kill(os.getpid(), signal.SIGTERM)
-        return step(self, batch)
+        return step(self, *batches, **words)
 
     monkeypatch.setattr(Training, "step", interrupted)
     with pytest.raises(Interrupted):
@@ -291,7 +292,7 @@ class Heard(TorchDispatchMode):
 def test_a_step_asks_the_device_for_nothing(config, views):
     """No value and no size that depends on values; sorting a sparse gradient needs such a size."""
     made = Training(small_config(config.corpus, config.out, views))
-    batches = [batch for _, (_, batch) in zip(range(3), made.batches(Progress()), strict=False)]
+    batches = [step.batches[0] for step in islice(made.steps(Progress()), 3)]
     with Heard() as heard:
         for batch in batches:
             made.step(batch)
@@ -302,7 +303,7 @@ def test_a_step_asks_the_device_for_nothing(config, views):
 
 def test_a_step_leaves_the_words_that_do_not_occur(config):
     made = Training(small_config(config.corpus, config.out))
-    _, batch = next(iter(made.batches(Progress())))
+    _, (batch,), _ = next(made.steps(Progress()))
     tables = [table.weight for _, channel in made.model.each() for table in channel.words]
     before = [weight.detach().clone() for weight in tables]
     made.step(batch)
@@ -319,7 +320,7 @@ def test_held_out_documents_are_never_trained_on(config, monkeypatch):
         made = Training(small_config(config.corpus, config.out, seed=seed, held_out=0.3))
         documents = made.reader.documents()
         chosen = held_out(documents, seed, 0.3)
-        batches = [batch for _, batch in made.batches(Progress())]
+        batches = [batch for step in made.steps(Progress()) for batch in step.batches]
         left_out = set(documents[chosen].tolist())
         assert 0 < len(left_out) < 12
         trained_on = set().union(*(batch.document.tolist() for batch in batches))
@@ -361,11 +362,11 @@ def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(config, log_every, r
     config = small_config(config.corpus, config.out, epochs=4, log_every=log_every, checkpoint_minutes=1e-9)
     run, step, taken = Path(config.out), Training.step, []
 
-    def explosive(self, batch):
-        taken.append(batch)
+    def explosive(self, *batches, **words):
+        taken.append(batches)
         if len(taken) == 6:
             self.optimiser.param_groups[0]["lr"] = rate
-        return step(self, batch)
+        return step(self, *batches, **words)
 
     monkeypatch.setattr(Training, "step", explosive)
     with pytest.raises(InputError, match=r"run: the loss is nan at step \d+: give a lower --lr; .* stays") as error:

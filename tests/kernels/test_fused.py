@@ -238,10 +238,10 @@ def test_results_are_the_same_every_time_on_a_gpu(name):
 @pytest.mark.parametrize("views", [("dep", "const"), ("seq", "avg")], ids=",".join)
 def test_no_step_of_training_waits_for_the_gpu(views, tmp_path):
     training = Training(small_config(topic_corpus(tmp_path / "x.parsed"), tmp_path / "run", views=views))
-    batches = training.batches(Progress())
-    training.step(next(batches)[1])  # compiles, and makes what the optimiser remembers
+    steps = training.steps(Progress())
+    training.step(*next(steps).batches)  # compiles, and makes what the optimiser remembers
     try:
         torch.cuda.set_sync_debug_mode("error")
-        training.step(next(batches)[1])
+        training.step(*next(steps).batches)
     finally:
         torch.cuda.set_sync_debug_mode("default")
