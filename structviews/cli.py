@@ -57,6 +57,37 @@ def complain(colour: str, kind: str, what: str) -> None:
     errors.print(what, markup=False, soft_wrap=True)
 
 
+# Which vectors a run gives; by default those of its settings.
+Pooling = Annotated[
+    str | None,
+    typer.Option(
+        help="vector: what training scored; pooled: max, mean, min and last of the states; mean of the states.",
+        show_default="the run's",
+    ),
+]
+RemoveComponent = Annotated[
+    bool | None,
+    typer.Option(help="Remove each view's first principal component.", show_default="the run's"),
+]
+Normalise = Annotated[bool | None, typer.Option(help="Scale each view's vector to length 1.", show_default="the run's")]
+Join = Annotated[
+    str | None,
+    typer.Option(help="concatenation of the views, or average of their normalised vectors.", show_default="the run's"),
+]
+SimilarityPooling = Annotated[
+    str | None, typer.Option(help="Pooling for similarity tasks.", show_default="as --pooling")
+]
+SimilarityJoin = Annotated[str | None, typer.Option(help="Join for similarity tasks.", show_default="as --join")]
+Transductive = Annotated[
+    bool | None,
+    typer.Option(
+        "--transductive",
+        help="Fit the component on the sentences that are encoded, as papers do, not on training sentences.",
+        show_default=False,
+    ),
+]
+
+
 class TextFormat(StrEnum):
     """How sentences are laid out in a text."""
 
@@ -194,6 +225,12 @@ def train_views(
             show_default="level",
         ),
     ] = None,
+    pooling: Pooling = None,
+    remove_component: RemoveComponent = None,
+    normalise: Normalise = None,
+    join: Join = None,
+    similarity_pooling: SimilarityPooling = None,
+    similarity_join: SimilarityJoin = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say steps, memory and hours; train nothing.")] = False,
 ) -> None:
     """Train views of a parsed corpus to agree on which sentences are neighbours.
@@ -226,6 +263,12 @@ def train_views(
         "held_out": held_out,
         "precision": precision,
         "tree_backend": tree_backend,
+        "pooling": pooling,
+        "remove_component": remove_component,
+        "normalise": normalise,
+        "join": join,
+        "similarity_pooling": similarity_pooling,
+        "similarity_join": similarity_join,
     }
     if resume:
         given = [name for name, value in flags.items() if value is not None]
@@ -334,6 +377,11 @@ def encode_sentences(
     ] = None,
     tokenised: Annotated[bool, typer.Option("--tokenised", help="Words stand between white space.")] = False,
     batch_size: Annotated[int, typer.Option(help="Sentences encoded together.")] = 256,
+    pooling: Pooling = None,
+    remove_component: RemoveComponent = None,
+    normalise: Normalise = None,
+    join: Join = None,
+    transductive: Transductive = None,
 ) -> None:
     """Encode sentences, one a line, as a numpy array with one row each.
 
@@ -352,7 +400,14 @@ def encode_sentences(
     if out and (out.is_dir() or not out.parent.is_dir()):
         raise InputError(f"{out}: cannot be written: give --out the name of a file in a folder that is there")
     lines = read_lines(source)
-    embedder = Embedder.load(run)
+    changes = chosen(
+        pooling=pooling,
+        remove_component=remove_component,
+        normalise=normalise,
+        join=join,
+        transductive=transductive,
+    )
+    embedder = Embedder.load(run).represented(**changes)
     with Progress(console=errors) as progress:
         task = progress.add_task("encoding", total=len(lines))
         vectors = embedder.encode(
@@ -366,6 +421,20 @@ def encode_sentences(
         sys.stdout.buffer.write(buffer.getbuffer())
     else:
         write_whole(out, lambda file: file.write(buffer.getbuffer()))
+
+
+def chosen(**flags: Any) -> dict[str, Any]:
+    """The flags that were given."""
+    return {name: value for name, value in flags.items() if value is not None}
+
+
+def written(flags: dict[str, Any]) -> str:
+    """Flags as a user types them, each after a space."""
+    words = []
+    for name, value in flags.items():
+        flag = name.replace("_", "-")
+        words.append(f" --{flag} {value}" if isinstance(value, str) else f" --{'' if value else 'no-'}{flag}")
+    return "".join(words)
 
 
 def read_lines(source: Path | None) -> list[str]:
@@ -392,15 +461,24 @@ def evaluate_runs(
     senteval: Annotated[Path, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.")],
     tasks: Annotated[str, typer.Option(help="Tasks with commas between, such as MR,SUBJ; all if not given.")] = "",
     partial: Annotated[bool, typer.Option("--partial", help="Score incomplete task files too, marked with *.")] = False,
+    pooling: Pooling = None,
+    remove_component: RemoveComponent = None,
+    normalise: Normalise = None,
+    join: Join = None,
+    similarity_pooling: SimilarityPooling = None,
+    similarity_join: SimilarityJoin = None,
+    transductive: Transductive = None,
 ) -> None:
     """Score runs on SentEval's tasks, keep the scores in RUN/results.json, and print the table.
+
+    Scores of vectors that are not the run's own, by the flags from --pooling on, go to a results file beside it.
 
     Example: structviews eval runs/dep-const --senteval senteval --tasks MR,SUBJ,TREC,SICK-R
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from structviews.embedder import Embedder
-    from structviews.evaluation.results import save_results
+    from structviews.evaluation.results import RESULTS, results_name, save_results
     from structviews.evaluation.suite import evaluate
     from structviews.evaluation.tables import run_views
     from structviews.evaluation.tasks import TASKS, check_tasks
@@ -409,20 +487,43 @@ def evaluate_runs(
     check_tasks(names)
     for run in runs:
         run_views(run)
+    changes = chosen(
+        pooling=pooling,
+        remove_component=remove_component,
+        normalise=normalise,
+        join=join,
+        similarity_pooling=similarity_pooling,
+        similarity_join=similarity_join,
+        transductive=transductive,
+    )
     scored = 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=errors) as progress:
         for run in runs:
             bar = progress.add_task(f"{run.name}: loading", total=len(names))
-            encode = Embedder.load(run).encode
+            own = Embedder.load(run)
+            embedder = own.represented(**changes)
+            similarity = embedder.for_similarity()
+            vectors = {"representation": embedder.description, "flags": ""}
+            file = RESULTS
+            if embedder.description != own.description:
+                vectors["flags"] = written(changes)
+                file = results_name(embedder.description)
 
             def show(stage: str, bar: "TaskID" = bar, run: Path = run) -> None:
                 progress.update(bar, description=f"{run.name}: {stage}")
 
             for name in names:
                 # Saved task by task, so that an interruption loses one.
-                results = evaluate(encode, [name], senteval, allow_partial=partial, progress=show)
-                save_results(run, results)
+                results = evaluate(
+                    embedder.encode,
+                    [name],
+                    senteval,
+                    similarity=similarity.encode,
+                    allow_partial=partial,
+                    progress=show,
+                )
+                save_results(run, results | vectors, file)
                 scored += len(results["tasks"])
                 progress.advance(bar)
             show("done")

@@ -13,8 +13,11 @@ from structviews.cache import ParsedCorpus, write_whole
 from structviews.device import PRECISIONS
 from structviews.errors import InputError
 from structviews.objectives.pairwise import SELF_SCORES
+from structviews.representation import Representation
 
 CONFIG = "config.toml"
+# The key of config.toml that says what kind of run it is, where it is not a trained one.
+KIND = "kind"
 # The table of config.toml that says what the corpus was; not a setting.
 PARSED = "parsed"
 
@@ -50,6 +53,8 @@ class TrainConfig:
         validate_every: steps between validations; each epoch's end and the last step have one too.
         log_every: steps between lines of the log.
         checkpoint_minutes: time between checkpoints; an interruption always leaves one.
+        pooling, remove_component, normalise, join, similarity_pooling, similarity_join: which vectors the
+            trained run gives, see ``Representation``.
     """
 
     corpus: str
@@ -77,6 +82,12 @@ class TrainConfig:
     validate_every: int = 500
     log_every: int = 10
     checkpoint_minutes: float = 10.0
+    pooling: str = "vector"
+    remove_component: bool = False
+    normalise: bool = False
+    join: str = "concatenation"
+    similarity_pooling: str = ""
+    similarity_join: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "views", tuple(self.views))
@@ -105,6 +116,13 @@ class TrainConfig:
             raise InputError(f"words_spread = {self.words_spread}: give 0 for Xavier's, or a number above")
         if not 0 <= self.held_out < 1:
             raise InputError(f"held_out = {self.held_out}: give a share of the documents, from 0 to below 1")
+        _ = self.representation  # checks its own fields
+
+    @property
+    def representation(self) -> Representation:
+        """Which vectors the trained run gives."""
+        shared = {each.name for each in fields(Representation)} & vars(self).keys()
+        return Representation(**{name: getattr(self, name) for name in shared})
 
     @property
     def objective_options(self) -> dict[str, Any]:
@@ -168,10 +186,7 @@ class Parsed:
 
 def save_config(run: Path, config: TrainConfig, parsed: Parsed) -> None:
     """Write ``config.toml``."""
-    # Tuples are arrays in TOML. Written here because a training machine needs no package for it:
-    # TOML's strings, numbers, booleans and arrays are JSON's.
-    text = _toml(asdict(config) | {PARSED: asdict(parsed)})
-    write_whole(run / CONFIG, lambda file: file.write(text.encode("utf-8")))
+    write_settings(run, asdict(config) | {PARSED: asdict(parsed)})
 
 
 def load_config(path: Path) -> tuple[TrainConfig, Parsed]:
@@ -180,17 +195,40 @@ def load_config(path: Path) -> tuple[TrainConfig, Parsed]:
     Raises:
         InputError: if it cannot be read, is not TOML, or has unknown or wrong settings.
     """
-    try:
-        settings = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}: give a configuration that train wrote") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not TOML: {error}") from None
+    settings = _read_toml(path)
     try:
         parsed = Parsed(**settings.get(PARSED, {}))
     except TypeError:
         raise InputError(f"{path}: [{PARSED}] is not what train writes: leave it out") from None
     return TrainConfig.from_settings(settings, str(path)), parsed
+
+
+def run_kind(run: Path) -> str:
+    """What kind of run a folder holds: ``trained``, or what its ``config.toml`` says.
+
+    Raises:
+        InputError: if it is not a run's folder.
+    """
+    return str(read_settings(run).get(KIND, "trained"))
+
+
+def read_settings(run: Path) -> dict[str, Any]:
+    """What a run's ``config.toml`` says.
+
+    Raises:
+        InputError: if it is not a run's folder.
+    """
+    if not (run / CONFIG).is_file():
+        raise InputError(f"{run}: not a run: it has no {CONFIG}; give a folder that structviews train made")
+    return _read_toml(run / CONFIG)
+
+
+def write_settings(run: Path, settings: Mapping[str, Any]) -> None:
+    """Write a run's ``config.toml``; tables within tables are TOML tables."""
+    # Tuples are arrays in TOML. Written here because a training machine needs no package for it:
+    # TOML's strings, numbers, booleans and arrays are JSON's.
+    text = _toml(settings)
+    write_whole(run / CONFIG, lambda file: file.write(text.encode("utf-8")))
 
 
 def load_run(run: Path) -> tuple[TrainConfig, Parsed]:
@@ -199,9 +237,17 @@ def load_run(run: Path) -> tuple[TrainConfig, Parsed]:
     Raises:
         InputError: if it is not a run's folder.
     """
-    if not (run / CONFIG).is_file():
-        raise InputError(f"{run}: not a run: it has no {CONFIG}; give a folder that structviews train made")
+    read_settings(run)
     return load_config(run / CONFIG)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}: give a configuration that train wrote") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not TOML: {error}") from None
 
 
 def _toml(table: Mapping[str, Any], name: str = "") -> str:

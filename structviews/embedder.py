@@ -1,21 +1,28 @@
-"""Sentences to vectors, with a trained run.
+"""Sentences to vectors, with a run of any kind.
 
 Shapes: n sentences, d length of a vector.
 """
 
-from collections.abc import Callable, Sequence
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from structviews.batching import collate
 from structviews.checkpoint import load_weights
-from structviews.config import Parsed, TrainConfig, load_run
+from structviews.config import Parsed, TrainConfig, load_run, run_kind
 from structviews.device import best_device
 from structviews.errors import InputError
 from structviews.model import Model
+from structviews.preparation import Preparer, Sentence
+from structviews.representation import Components, Encoder, Representation, join_views, joined_width, load_components
+from structviews.representation import normalised as normalised_rows
 from structviews.sentence import ParsedSentence
 from structviews.training import CHANNEL, VOCABULARY, build_model
 from structviews.vocabulary import Vocabulary
@@ -23,20 +30,196 @@ from structviews.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from structviews.parsing.backends import Parser
 
-Sentence = str | Sequence[str] | ParsedSentence
 Progress = Callable[[int, int], None]
 
 
-class Embedder:
-    """A trained run, ready to encode.
+class Embedder(ABC):
+    """A run, ready to encode.
+
+    Attributes:
+        views: names of the views, in the order of their vectors.
+        needs: structures that they read.
+        preparer: gives sentences these structures.
+        representation: which vectors the sentences get.
+    """
+
+    views: tuple[str, ...]
+    needs: frozenset[str]
+    preparer: Preparer
+    representation: Representation
+
+    @staticmethod
+    def load(
+        run: str | Path, parser: "Parser | None" = None, representation: Representation | None = None
+    ) -> "Embedder":
+        """Load a run's folder.
+
+        Args:
+            run: what ``train``, ``join`` or ``baseline`` made.
+            parser: gives trees to sentences that come without; by default the one that parsed the
+                training corpus, loaded when first needed.
+            representation: by default the one in the run's settings.
+
+        Raises:
+            InputError: if it is not a run, or has no weights yet.
+        """
+        run = Path(run)
+        embedder = load_kind(run_kind(run), run, parser)
+        return embedder.represented(**vars(representation)) if representation else embedder
+
+    @property
+    @abstractmethod
+    def widths(self) -> list[int]:
+        """Length of each view's vector."""
+
+    @property
+    def description(self) -> str:
+        """Which vectors these are, in a few words."""
+        return str(self.representation)
+
+    @property
+    def dim(self) -> int:
+        """Length d of a sentence's vector."""
+        return joined_width(self.widths, self.views, self.representation.join)
+
+    def encode(
+        self, sentences: Sequence[Sentence], batch_size: int = 256, progress: Progress | None = None
+    ) -> np.ndarray:
+        """Vectors ``(n, d)``, float32, in the order of the sentences.
+
+        A sentence's vector is the same alone and in any batch, to rounding; but for a transductive
+        representation.
+
+        Args:
+            sentences: raw strings, which are tokenised and parsed; lists of tokens, which are
+                parsed as they are; or parsed sentences. They may be mixed.
+            batch_size: sentences encoded together.
+            progress: called with the number of sentences done and their total.
+
+        Raises:
+            InputError: for a sentence that is empty or cannot be parsed, or a representation that the run
+                does not have.
+        """
+        joined_width(self.widths, self.views, self.representation.join)
+        return join_views(self.encode_views(sentences, batch_size, progress), self.views, self.representation.join)
+
+    @abstractmethod
+    def encode_views(
+        self, sentences: Sequence[Sentence], batch_size: int = 256, progress: Progress | None = None
+    ) -> list[np.ndarray]:
+        """Vectors ``(n, width)`` of each view; see ``encode``."""
+
+    def represented(self, **changes: Any) -> Self:
+        """The same run with another representation.
+
+        Args:
+            **changes: fields of ``Representation``; those that are not given stay.
+        """
+        changed = copy.copy(self)
+        changed.representation = replace(self.representation, **changes)
+        return changed
+
+    def for_similarity(self) -> Self:
+        """The same run with the representation for similarity tasks."""
+        return self.represented(**vars(self.representation.for_similarity()))
+
+
+class PooledEmbedder(Embedder):
+    """A run whose encoders give vectors and states, which are pooled, post-processed and joined.
+
+    Attributes:
+        encoders: for each view those whose vectors stand side by side in it: one a channel.
+        components: to remove, by encoder and pooling; empty where the run has stored none.
+        n_components: how many directions are removed at once.
+        poolings: those that the encoders have the states for.
+    """
+
+    encoders: list[list[Encoder]]
+    components: dict[str, Components]
+    n_components: int = 1
+    poolings: tuple[str, ...] = ("vector", "pooled", "mean")
+
+    @property
+    def widths(self) -> list[int]:
+        """Length of each view's vector."""
+        return [sum(encoder.width(self.representation.pooling) for encoder in view) for view in self.encoders]
+
+    @abstractmethod
+    def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
+        """For each pooling and each encoder: the key of its components, and vectors ``(B, w)`` of a batch."""
+
+    def encode_views(
+        self, sentences: Sequence[Sentence], batch_size: int = 256, progress: Progress | None = None
+    ) -> list[np.ndarray]:
+        """Vectors ``(n, width)`` of each view; see ``encode``."""
+        pooling = self.representation.pooling
+        if pooling not in self.poolings:
+            raise InputError(f"pooling = {pooling}: this run has {', '.join(self.poolings)} only")
+        pooled = self._pool_all(self.preparer.prepare(sentences, self.needs), [pooling], batch_size, progress)
+        return [
+            np.concatenate([self._post_process(component_key(e, pooling), pooled) for e in view], axis=1)
+            for view in self.encoders
+        ]
+
+    def fit_components(self, sentences: Sequence[ParsedSentence]) -> dict[str, Components]:
+        """The components of all encoders and poolings, fitted on sentences with trees."""
+        pooled = self._pool_all(sentences, self.poolings, 256)
+        return {name: Components.fit(vectors, self.n_components) for name, vectors in pooled.items()}
+
+    @torch.inference_mode()
+    def _pool_all(
+        self,
+        sentences: Sequence[ParsedSentence],
+        poolings: Sequence[str],
+        batch_size: int,
+        progress: Progress | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Vectors ``(n, w)`` by the key of their components."""
+        if batch_size < 1:
+            raise InputError(f"batch_size = {batch_size}: give at least 1")
+        pooled = {
+            component_key(encoder, pooling): np.empty((len(sentences), encoder.width(pooling)), dtype=np.float32)
+            for pooling in poolings
+            for view in self.encoders
+            for encoder in view
+        }
+        # Sentences of similar length make full batches.
+        order = np.argsort([len(s.tokens) for s in sentences], kind="stable")
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            for key, vectors in self._pool([sentences[i] for i in rows], poolings):
+                pooled[key][rows] = vectors.float().cpu().numpy()
+            if progress:
+                progress(start + len(rows), len(order))
+        return pooled
+
+    def _post_process(self, key: str, pooled: dict[str, np.ndarray]) -> np.ndarray:
+        vectors = pooled[key]
+        if self.representation.remove_component and len(vectors):
+            vectors = self._components(key, vectors).remove_from(vectors)
+        return normalised_rows(vectors) if self.representation.normalise else vectors
+
+    def _components(self, key: str, vectors: np.ndarray) -> Components:
+        if self.representation.transductive:
+            return Components.fit(vectors, self.n_components)
+        if key not in self.components:
+            raise InputError(
+                "this run has stored no components, as training stores them when it has finished: finish it, or give "
+                "--transductive"
+            )
+        return self.components[key]
+
+
+class TrainedEmbedder(PooledEmbedder):
+    """A trained run.
 
     Args:
         config: the run's settings.
         parsed: what it was trained on.
         model: the trained model.
         vocabularies: by channel.
-        parser: gives trees to sentences that come without; by default the one that parsed the
-            training corpus, loaded when first needed.
+        parser: gives trees to sentences that come without; see ``load``.
+        components: to remove, as the run has stored them.
     """
 
     def __init__(
@@ -46,131 +229,49 @@ class Embedder:
         model: Model,
         vocabularies: dict[str, Vocabulary],
         parser: "Parser | None" = None,
+        components: dict[str, Components] | None = None,
     ):
         self.config = config
         self.parsed = parsed
         self.device = best_device()
         self.model = model.to(self.device).eval()
         self.vocabularies = vocabularies
-        self._parser = parser
+        self.preparer = Preparer(parsed, parser)
+        self.representation = config.representation
+        self.components = components or {}
+        self.views = config.views
+        self.needs = model.needs
+        self.encoders = [
+            [Encoder(f"{channel}.{i}", view.dim, view.linear) for channel, view in channels]
+            for i, channels in enumerate(model.by_view())
+        ]
 
     @classmethod
-    def load(cls, run: str | Path, parser: "Parser | None" = None) -> Self:
-        """Load a run's folder.
-
-        Raises:
-            InputError: if it is not a run, or has no weights yet.
-        """
-        run = Path(run)
+    def open(cls, run: Path, parser: "Parser | None" = None) -> Self:
+        """Load what ``train`` made."""
         config, parsed = load_run(run)
         vocabularies = {CHANNEL: Vocabulary.load(run / VOCABULARY)}
-        model = build_model(config, vocabularies)
+        with torch.random.fork_rng(devices=[]):  # its first weights are not kept, so they cost no random numbers
+            model = build_model(config, vocabularies)
         load_weights(run, model)
-        return cls(config, parsed, model, vocabularies, parser)
+        return cls(config, parsed, model, vocabularies, parser, load_components(run))
 
-    @property
-    def views(self) -> tuple[str, ...]:
-        """Names of the views, in the order of their vectors."""
-        return self.config.views
+    def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
+        batch = collate(sentences, self.vocabularies, self.needs).to(self.device)
+        encoded = self.model.encode(batch, states=any(pooling != "vector" for pooling in poolings))
+        for encoders, channels in zip(self.encoders, encoded, strict=True):
+            for encoder, each in zip(encoders, channels, strict=True):
+                for pooling in poolings:
+                    yield component_key(encoder, pooling), encoder.pool(each, pooling)
 
-    @property
-    def dim(self) -> int:
-        """Length d of a sentence's vector: all views, each with all channels."""
-        return len(self.views) * self.config.hidden * len(self.vocabularies)
 
-    def encode(
-        self, sentences: Sequence[Sentence], batch_size: int = 256, progress: Progress | None = None
-    ) -> np.ndarray:
-        """Vectors ``(n, d)``, float32, in the order of the sentences: the views side by side.
+def component_key(encoder: Encoder, pooling: str) -> str:
+    """Under which an encoder's components for a pooling are stored."""
+    return f"{encoder.name}.{pooling}"
 
-        A sentence's vector is the same alone and in any batch, to rounding.
 
-        Args:
-            sentences: raw strings, which are tokenised and parsed; lists of tokens, which are
-                parsed as they are; or parsed sentences. They may be mixed.
-            batch_size: sentences encoded together.
-            progress: called with the number of sentences done and their total.
-
-        Raises:
-            InputError: for a sentence that is empty or cannot be parsed.
-        """
-        return np.concatenate(self.encode_views(sentences, batch_size, progress), axis=1)
-
-    @torch.inference_mode()
-    def encode_views(
-        self, sentences: Sequence[Sentence], batch_size: int = 256, progress: Progress | None = None
-    ) -> list[np.ndarray]:
-        """Vectors ``(n, d / views)`` of each view; see ``encode``."""
-        if isinstance(sentences, str):
-            raise InputError(f"{sentences[:40]!r}: give a list of sentences, not one string")
-        if batch_size < 1:
-            raise InputError(f"batch_size = {batch_size}: give at least 1")
-        width = self.config.hidden * len(self.vocabularies)
-        vectors = [np.empty((len(sentences), width), dtype=np.float32) for _ in self.views]
-        prepared = self._prepare(sentences)
-        # Sentences of similar length make full batches.
-        order = np.argsort([len(s.tokens) for s in prepared], kind="stable")
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            batch = collate([prepared[i] for i in rows], self.vocabularies, self.model.needs).to(self.device)
-            for target, encoded in zip(vectors, self.model.vectors(batch), strict=True):
-                target[rows] = encoded.float().cpu().numpy()
-            if progress:
-                progress(start + len(rows), len(order))
-        return vectors
-
-    def _prepare(self, sentences: Sequence[Sentence]) -> list[ParsedSentence]:
-        """Tokenise what is raw, parse what has no trees that the views need."""
-        ready: list[ParsedSentence] = []
-        to_parse = []
-        for i, sentence in enumerate(sentences):
-            parsed = sentence if isinstance(sentence, ParsedSentence) else self._tokens(i, sentence)
-            if not self._has_trees(parsed):
-                to_parse.append(i)
-            ready.append(parsed)
-        if to_parse:
-            found = self._resolve_parser().parse([ready[i].tokens for i in to_parse])
-            for i, parse in zip(to_parse, found, strict=True):
-                if not isinstance(parse, ParsedSentence):
-                    raise InputError(
-                        f"sentence {i + 1}, {' '.join(ready[i].tokens)[:60]!r}: not parsed: {parse.reason}"
-                    )
-                ready[i] = parse
-        return ready
-
-    def _tokens(self, index: int, sentence: str | Sequence[str]) -> ParsedSentence:
-        if isinstance(sentence, str):
-            from structviews.parsing.text import tokenise  # noqa: PLC0415 - the offline stage loads when it is used
-
-            sentence = tokenise(sentence)
-        try:
-            return ParsedSentence(tuple(sentence))
-        except ValueError as error:
-            raise InputError(f"sentence {index + 1}: {error}") from None
-
-    def _has_trees(self, sentence: ParsedSentence) -> bool:
-        needs = self.model.needs
-        return ("dependency" not in needs or sentence.has_dependencies) and (
-            "constituency" not in needs or sentence.has_constituents
-        )
-
-    def _resolve_parser(self) -> "Parser":
-        if self._parser is None:
-            from structviews.parsing.backends import load  # noqa: PLC0415
-
-            # Gold trees parse nothing new.
-            name = self.parsed.parser.get("name", "treebank")
-            self._parser = load("builtin" if name == "treebank" else name)
-        self._warn_if_another(self._parser)
-        return self._parser
-
-    def _warn_if_another(self, parser: "Parser") -> None:
-        trained_with, given = self.parsed.parser, parser.describe()
-        if given != trained_with:
-            import warnings  # noqa: PLC0415
-
-            warnings.warn(
-                f"these sentences are parsed with {given.get('name')} {given.get('version', '')}, but the run was "
-                f"trained on trees of {trained_with.get('name')} {trained_with.get('version', '')}",
-                stacklevel=4,
-            )
+def load_kind(kind: str, run: Path, parser: "Parser | None") -> Embedder:
+    """Load a run of a kind that ``run_kind`` found."""
+    if kind == "trained":
+        return TrainedEmbedder.open(run, parser)
+    raise InputError(f"{run}: a run of an unknown kind, {kind!r}: update structviews, or make the run again")

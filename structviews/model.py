@@ -134,7 +134,16 @@ class Model(nn.Module):
         for _, channel in self.each():
             channel.objective.after_step()
 
+    def by_view(self) -> list[list[tuple[str, View]]]:
+        """For each view its channels' names and encoders."""
+        channels = [[(name, view) for view in cast("list[View]", channel.views)] for name, channel in self.each()]
+        return [list(view) for view in zip(*channels, strict=True)]
+
     def vectors(self, batch: Batch) -> list[Tensor]:
         """Vectors ``(B, dim)`` of each view, each view's channels side by side, in the views' order."""
-        channels = [channel.encode(batch, batch.ids[name]) for name, channel in self.each()]
-        return [torch.cat([encoded.vector for encoded in view], dim=1) for view in zip(*channels, strict=True)]
+        return [torch.cat([encoded.vector for encoded in view], dim=1) for view in self.encode(batch)]
+
+    def encode(self, batch: Batch, states: bool = False) -> list[list[Encoded]]:
+        """For each view what its channels' encoders make of a batch, in the order of ``by_view``."""
+        channels = [channel.encode(batch, batch.ids[name], states) for name, channel in self.each()]
+        return [list(view) for view in zip(*channels, strict=True)]

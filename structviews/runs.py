@@ -7,6 +7,7 @@ from structviews.cache import ParsedCorpus
 from structviews.checkpoint import read_progress, reopen
 from structviews.config import CONFIG, Parsed, TrainConfig, load_run, save_config
 from structviews.errors import InputError
+from structviews.representation import COMPONENTS
 
 
 def is_finished(config: TrainConfig) -> bool:
@@ -48,6 +49,7 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
     except OSError as error:
         raise InputError(f"{run}: {error.strerror}: give another folder with --out") from None
     save_config(run, config, parsed)  # first: it is what makes the folder a run
+    (run / COMPONENTS).unlink(missing_ok=True)  # of weights that training will change
     return run
 
 

@@ -24,6 +24,7 @@ from structviews.kernels import message_passing
 from structviews.log import append_log, check_finite, cosines, cut_log, flat, mean_metrics, progress_bar, say
 from structviews.model import Channel, Model
 from structviews.optimiser import LazyAdam, clip_gradients, merge_rows
+from structviews.representation import reference_sentences, save_components
 from structviews.runs import check_source, is_finished, open_run
 from structviews.signals import Interrupted, stop_signals
 from structviews.vocabulary import Vocabulary
@@ -272,7 +273,9 @@ def train(config: TrainConfig, console: Console | None = None) -> Path:
                 raise Interrupted(stopped(), place.step)
         if not is_validated(place, config):
             report_validation(training, place, console)
-    checkpoint(training, replace(place, finished=True))
+    checkpoint(training, place)
+    store_components(training)  # of these very weights, and before the run counts as finished
+    save_state(run, training.model, training.optimiser, replace(place, finished=True))
     return run
 
 
@@ -306,6 +309,14 @@ def checkpoint(training: Training, place: Place) -> None:
         check_finite({"loss": float("nan")}, place.step, training.run)
     save_state(training.run, training.model, training.optimiser, place)
     save_weights(training.run, training.model)
+
+
+def store_components(training: Training) -> None:
+    """Fit and save the components that a representation may remove, on a sample of the training sentences."""
+    from structviews.embedder import TrainedEmbedder  # noqa: PLC0415 - which imports this module
+
+    sample = reference_sentences(training.corpus, training.train_rows)
+    save_components(training.run, TrainedEmbedder.open(training.run).fit_components(sample))
 
 
 def report_validation(training: Training, place: Place, console: Console) -> None:

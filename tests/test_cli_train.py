@@ -11,6 +11,7 @@ from corpora import TINY, small_config, tiny_corpus, topic_corpus
 
 from structviews import cli, views
 from structviews.embedder import Embedder
+from structviews.representation import Representation
 from structviews.training import train
 from structviews.word_vectors import WordVectors
 
@@ -90,7 +91,7 @@ def test_views_are_trained_and_sentences_encoded(command, corpus, tmp_path):
     assert ended.errors[0].startswith("step 1: held-out loss ")
     run = tmp_path / "runs" / "dep-const"
     assert sorted(path.name for path in run.iterdir()) == [
-        "config.toml", "log.jsonl", "model.safetensors", "state", "vocabulary.trained.txt",
+        "components.safetensors", "config.toml", "log.jsonl", "model.safetensors", "state", "vocabulary.trained.txt",
     ]  # fmt: skip
     assert Embedder.load(run).config == small_config(
         "x.parsed", run, batch_size=8, epochs=1, held_out=0.3, precision="fp32", seed=3, log_every=10, lr=5e-4
@@ -129,6 +130,26 @@ def test_vectors_go_to_a_file_or_to_standard_output(command, trained, tmp_path):
     np.testing.assert_allclose(np.load(io.BytesIO(piped.output)), expected, atol=1e-5)
     raw = command("encode", trained, stdin=SENTENCES.replace(" .", ".").replace(" ,", ",").encode())
     np.testing.assert_allclose(np.load(io.BytesIO(raw.output)), expected, atol=1e-5)
+
+
+def test_flags_choose_which_vectors_are_written(command, trained, tmp_path):
+    (tmp_path / "s.txt").write_text(SENTENCES)
+    flags = ("--pooling", "mean", "--remove-component", "--normalise", "--join", "average", "--transductive")
+    assert command("encode", trained, "s.txt", "-o", "v.npy", "--tokenised", *flags).code == 0
+    chosen = Representation("mean", True, True, "average", transductive=True)
+    embedder = Embedder.load(trained, representation=chosen)
+    expected = embedder.encode([line.split() for line in SENTENCES.splitlines()])
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
+    wrong = command("encode", trained, "s.txt", "-o", "w.npy", "--pooling", "max")
+    assert (wrong.code, wrong.errors) == (2, ["error: unknown pooling 'max': one of vector, pooled, mean"])
+    assert not (tmp_path / "w.npy").exists()
+
+
+def test_a_run_keeps_which_vectors_it_gives(command, corpus, tmp_path):
+    flags = ("--pooling", "pooled", "--no-normalise", "--similarity-pooling", "mean", "--similarity-join", "average")
+    assert command("train", "--views", "seq,avg", *FLAGS, *flags).code == 0
+    kept = Embedder.load(tmp_path / "runs" / "seq-avg").representation
+    assert kept == Representation("pooled", similarity_pooling="mean", similarity_join="average")
 
 
 def test_a_dry_run_writes_nothing(command, corpus, tmp_path):

@@ -37,6 +37,12 @@ OTHERS = {
     "validate_every": 3,
     "log_every": 4,
     "checkpoint_minutes": 0.001,
+    "pooling": "mean",
+    "remove_component": True,
+    "normalise": True,
+    "join": "average",
+    "similarity_pooling": "pooled",
+    "similarity_join": "concatenation",
 }
 
 

@@ -9,7 +9,7 @@ from corpora import RandomParser, opened, random_trees, small_config, tiny_corpu
 
 from structviews import views
 from structviews.config import Parsed
-from structviews.embedder import Embedder
+from structviews.embedder import Embedder, TrainedEmbedder
 from structviews.errors import InputError
 from structviews.training import CHANNEL, build_model, train
 from structviews.vocabulary import UNKNOWN, Vocabulary
@@ -22,7 +22,7 @@ def untrained(names, parser=None):
     vocabularies = {CHANNEL: Vocabulary([UNKNOWN, *sorted({word for s in SENTENCES for word in s.tokens})[::2]])}
     config = small_config("x.parsed", "run", names)
     parsed = Parsed("", RandomParser().describe(), {})
-    return Embedder(config, parsed, build_model(config, vocabularies), vocabularies, parser)
+    return TrainedEmbedder(config, parsed, build_model(config, vocabularies), vocabularies, parser)
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +74,8 @@ def test_strings_tokens_and_trees_may_be_mixed():
 
 def test_token_lists_are_not_tokenised_again():
     embedder = untrained(("bow", "seq"))
-    assert embedder._prepare([["don't", "(x)"], "don't"])[0].tokens == ("don't", "(x)")
-    assert embedder._prepare(["They don't."])[0].tokens == ("They", "do", "n't", ".")
+    assert embedder.preparer.prepare([["don't", "(x)"], "don't"], ["tokens"])[0].tokens == ("don't", "(x)")
+    assert embedder.preparer.prepare(["They don't."], ["tokens"])[0].tokens == ("They", "do", "n't", ".")
 
 
 def test_views_without_trees_need_no_parser():

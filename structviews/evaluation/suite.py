@@ -24,6 +24,7 @@ def evaluate(
     tasks: Sequence[str],
     folder: Path,
     *,
+    similarity: Encode | None = None,
     allow_partial: bool = False,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> dict[str, Any]:
@@ -32,6 +33,7 @@ def evaluate(
     Args:
         encode: from ``n`` tokenised sentences to vectors (n, d) in the same order; each distinct sentence
             of a task is passed once.
+        similarity: what encodes the sentences of similarity tasks; ``encode`` if not given.
         tasks: names from ``TASKS``.
         folder: the directory that holds ``MR/``, ``STS/`` and so on.
         allow_partial: score files with fewer examples than published too, and mark them.
@@ -53,7 +55,8 @@ def evaluate(
         except InputError as error:
             results["unavailable"][name] = str(error)
             continue
-        vectors, dim, encoding = _encoded(task, encode, progress)
+        encoder = similarity if similarity and task.kind == "similarity" else encode
+        vectors, dim, encoding = _encoded(task, encoder, progress)
         progress(f"{name}: scoring")
         start = time.perf_counter()
         try:
@@ -64,6 +67,7 @@ def evaluate(
         results["dim"] = dim
         results["tasks"][name] = scored | {
             "examples": {split: len(examples) for split, examples in task.splits.items()},
+            "dim": dim,
             "partial": task.partial,
             "data": task.checksums,
             "seconds": {"encoding": round(encoding, 2), "scoring": round(time.perf_counter() - start, 2)},

@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table as RichTable
 
 from structviews.errors import InputError
-from structviews.evaluation.results import load_results, model_checksum
+from structviews.evaluation.results import all_results, model_checksum
 from structviews.evaluation.tasks import STS_SETS, TASKS
 
 MISSING = "-"
@@ -28,7 +28,7 @@ class ScoreTable:
 
     Attributes:
         header: names of the columns: run, views, dimension, tasks.
-        rows: one for each run; ``-`` where there is no score, ``*`` after a score on part of a task.
+        rows: one for each run and representation; ``-`` where there is no score, ``*`` after a score on part of a task.
         notes: what the numbers are, and why each missing one is missing.
     """
 
@@ -43,16 +43,16 @@ def score_table(runs: Sequence[Path]) -> ScoreTable:
     Raises:
         InputError: if a folder is not a run, or one of its files cannot be read.
     """
-    views = [run_views(run) for run in runs]
-    results = [_current_results(run) for run in runs]
-    asked = {name for result in results if result for name in (*result["tasks"], *result["unavailable"])}
+    views = {run: run_views(run) for run in runs}
+    scored = [(run, result) for run in runs for result in _current_results(run)]
+    asked = {name for _, result in scored if result for name in (*result["tasks"], *result["unavailable"])}
     tasks = [name for name in TASKS if name in asked]
     rows = [
-        [_name(run), ",".join(names), _dimension(result), *(_cell(name, result) for name in tasks)]
-        for run, names, result in zip(runs, views, results, strict=True)
+        [_row_name(run, result), ",".join(views[run]), _dimension(result), *(_cell(name, result) for name in tasks)]
+        for run, result in scored
     ]
     notes = [LEGEND] if tasks else []
-    for run, result in zip(runs, results, strict=True):
+    for run, result in scored:
         notes += _notes(run, result, tasks)
     return ScoreTable([*FIXED, *tasks], rows, list(dict.fromkeys(notes)))
 
@@ -112,19 +112,30 @@ def as_csv(table: ScoreTable) -> str:
     return text.getvalue()
 
 
-def _current_results(run: Path) -> dict[str, Any] | None:
-    """The run's results, unless they were made with other weights than it has now."""
-    results = load_results(run)
-    trained_since = results and (Path(run) / "model.safetensors").exists() and results["model"] != model_checksum(run)
-    return None if trained_since else results
+def _current_results(run: Path) -> list[dict[str, Any] | None]:
+    """The run's results for each of its representations, but for those of other weights than it has now; or None."""
+    results: list[dict[str, Any] | None] = list(all_results(run))
+    try:
+        model = model_checksum(run) if results else ""
+    except InputError:  # the weights are elsewhere, the scores are here
+        return results
+    return [result for result in results if result and result["model"] == model] or [None]
 
 
 def _name(run: Path) -> str:
     return Path(run).resolve().name
 
 
+def _row_name(run: Path, result: dict[str, Any] | None) -> str:
+    """The run's name, and which vectors were scored where they are not what training scored."""
+    vectors = (result or {}).get("representation", "vector")
+    return _name(run) if vectors == "vector" else f"{_name(run)} ({vectors})"
+
+
 def _dimension(result: dict[str, Any] | None) -> str:
-    return str(result["dim"]) if result and "dim" in result else MISSING
+    """Of the tasks' vectors; two numbers where similarity tasks have others."""
+    dims = {str(entry.get("dim", result["dim"])): None for entry in result["tasks"].values()} if result else {}
+    return "/".join(dims) or MISSING
 
 
 def _cell(task: str, result: dict[str, Any] | None) -> str:
@@ -150,8 +161,8 @@ def _notes(run: Path, result: dict[str, Any] | None, tasks: Sequence[str]) -> li
     notes += [f"{name} unavailable: {result['unavailable'][name]}" for name in missing if name in result["unavailable"]]
     left = [name for name in missing if name not in result["unavailable"]]
     if left:
-        command = f"structviews eval {run} --senteval DIR --tasks {','.join(left)}"
-        notes.append(f"{_name(run)}: {', '.join(left)} not evaluated; run: {command}")
+        command = f"structviews eval {run} --senteval DIR --tasks {','.join(left)}{result.get('flags', '')}"
+        notes.append(f"{_row_name(run, result)}: {', '.join(left)} not evaluated; run: {command}")
     for name in tasks:
         for file, counts in result["tasks"].get(name, {"partial": {}})["partial"].items():
             notes.append(f"{name}*: scored on part of the task, {file} has {counts}")

@@ -18,6 +18,7 @@ class BagOfWords(View):
     """
 
     adds_words: ClassVar[bool] = True
+    linear: ClassVar[bool] = True
 
     def __init__(self, words_dim: int, dim: int):
         super().__init__()
@@ -32,6 +33,8 @@ class BagOfWords(View):
 @register("avg")
 class ProjectedMean(View):
     """Mean of ``W x`` over the words, ``W`` learnt, without bias (multi-view 3.1)."""
+
+    linear: ClassVar[bool] = True
 
     def __init__(self, words_dim: int, dim: int):
         super().__init__()

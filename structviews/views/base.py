@@ -38,6 +38,7 @@ class View(nn.Module):
     Attributes:
         needs: the structure that it reads: ``tokens``, ``dependency`` or ``constituency``.
         adds_words: its vector is nothing but a sum of word vectors.
+        linear: its vector is a sum or a mean of its states, which are linear in the words.
         dim: length of its vector.
         words_dim: length of the word vectors that it wants.
         tree_backend: what runs its tree cell, see ``kernels.run``.
@@ -45,6 +46,7 @@ class View(nn.Module):
 
     needs: ClassVar[str] = "tokens"
     adds_words: ClassVar[bool] = False
+    linear: ClassVar[bool] = False
     dim: int
     words_dim: int
     tree_backend: str = "level"

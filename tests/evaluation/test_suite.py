@@ -61,6 +61,17 @@ def test_each_distinct_sentence_is_encoded_once_and_goes_to_its_place(folder, en
     assert again["tasks"]["STS12"]["scores"] != whole["tasks"]["STS12"]["scores"]
 
 
+def test_similarity_tasks_may_have_vectors_of_their_own(folder, encode):
+    def half(sentences):
+        return encode(sentences)[:, :7]
+
+    results = evaluate(encode, ["MR", "SICK-R", "STS12"], folder, similarity=half, allow_partial=True)["tasks"]
+    assert {name: entry["dim"] for name, entry in results.items()} == {"MR": 20, "SICK-R": 20, "STS12": 7}
+    assert (
+        results["STS12"]["scores"] == evaluate(half, ["STS12"], folder, allow_partial=True)["tasks"]["STS12"]["scores"]
+    )
+
+
 def test_an_unreadable_task_is_unavailable_and_the_others_run(folder, encode):
     (folder / "TREC/TREC_10.label").unlink()
     results = evaluate(encode, ["TREC", "MR"], folder, allow_partial=True)
@@ -112,12 +123,14 @@ def test_results_are_kept_and_merged(run, folder, encode):
     assert sorted(path.name for path in run.iterdir()) == ["config.toml", "model.safetensors", "results.json"]
 
 
-@pytest.mark.parametrize("change", ["model", "protocol"])
+@pytest.mark.parametrize("change", ["model", "protocol", "representation"])
 def test_results_of_another_model_or_protocol_are_dropped(change, run, folder, encode):
     save_results(run, evaluate(encode, ["MR"], folder, allow_partial=True))
     results = evaluate(encode, ["CR"], folder, allow_partial=True)
     if change == "model":
         (run / "model.safetensors").write_bytes(b"other weights")
+    elif change == "representation":
+        results["representation"] = "mean"
     else:
         results["protocol"] = {**results["protocol"], "seed": 1}
     save_results(run, results)

@@ -16,6 +16,21 @@ from structviews.evaluation.results import load_results, model_checksum
 from structviews.evaluation.tables import as_csv, as_markdown, as_rich, score_table
 
 
+class Represented:
+    """An encoder that has two representations."""
+
+    def __init__(self, encode, pooling="vector"):
+        self.encode = encode if pooling == "vector" else lambda sentences: encode(sentences)[:, ::2]
+        self.pooling = self.description = pooling
+        self._whole = encode
+
+    def represented(self, pooling="vector"):
+        return Represented(self._whole, pooling)
+
+    def for_similarity(self):
+        return self
+
+
 def make_run(root, name, views, tasks=None, unavailable=None):
     run = root / name
     run.mkdir(parents=True)
@@ -121,7 +136,7 @@ def test_the_table_command(runs):
 
 def test_the_eval_command(tmp_path, folder, encode, monkeypatch):
     embedder = types.ModuleType("structviews.embedder")
-    embedder.Embedder = types.SimpleNamespace(load=lambda run: types.SimpleNamespace(encode=encode))
+    embedder.Embedder = types.SimpleNamespace(load=lambda run: Represented(encode))
     monkeypatch.setitem(sys.modules, "structviews.embedder", embedder)
     run = make_run(tmp_path, "dep-seq", ["dep", "seq"])
     (folder / "TREC/TREC_10.label").unlink()
@@ -136,3 +151,28 @@ def test_the_eval_command(tmp_path, folder, encode, monkeypatch):
     assert "CR unavailable" in shown.output
     assert "MR*" in shown.output  # the earlier score is still there
     assert isinstance(CliRunner().invoke(app, [*command[:-1], "nonsense"]).exception, InputError)
+
+
+def test_scores_of_other_vectors_are_kept_beside_the_runs_own(tmp_path, folder, encode, monkeypatch):
+    embedder = types.ModuleType("structviews.embedder")
+    embedder.Embedder = types.SimpleNamespace(load=lambda run: Represented(encode))
+    monkeypatch.setitem(sys.modules, "structviews.embedder", embedder)
+    run = make_run(tmp_path, "dep-seq", ["dep", "seq"])
+    command = ["eval", str(run), "--senteval", str(folder), "--partial", "--tasks"]
+    for more in (["SICK-R"], ["MR,SICK-R", "--pooling", "mean"], ["MR"]):
+        shown = CliRunner().invoke(app, [*command, *more])
+        assert shown.exit_code == 0, shown.output
+    assert sorted(load_results(run)["tasks"]) == ["MR", "SICK-R"]
+    assert load_results(run)["representation"] == "vector"
+    other = load_results(run, "results.mean.json")
+    assert (other["representation"], other["flags"], other["dim"]) == ("mean", " --pooling mean", 10)
+    assert [row[:3] for row in score_table([run]).rows] == [
+        ["dep-seq", "dep,seq", "20"],
+        ["dep-seq (mean)", "dep,seq", "10"],
+    ]
+    del other["tasks"]["MR"]
+    (run / "results.mean.json").write_text(json.dumps(other))
+    assert (
+        f"dep-seq (mean): MR not evaluated; run: structviews eval {run} --senteval DIR --tasks MR --pooling mean"
+        in (score_table([run]).notes)
+    )
