@@ -568,6 +568,24 @@ def print_scores(runs: list[Path], format: str) -> None:
         (errors if format == "csv" else console).print(note, markup=False, highlight=False, soft_wrap=True)
 
 
+@app.command("join")
+def join_several(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders of any kind.", show_default=False)],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder to make.", show_default=False)],
+    join: Annotated[
+        str, typer.Option(help="concatenation of the runs' vectors, or average of them normalised.")
+    ] = "concatenation",
+    similarity_join: Annotated[str, typer.Option(help="Join for similarity tasks.", show_default="as --join")] = "",
+) -> None:
+    """Join runs into one that encode, eval and table take like any other; it holds copies of them.
+
+    Example: structviews join runs/seq-uni-seq-uni runs/seq-seq -o runs/combine-qt
+    """
+    from structviews.joined import join_runs
+
+    console.print(str(join_runs(runs, out, join, similarity_join)), markup=False, highlight=False, soft_wrap=True)
+
+
 @app.command("demo")
 def demonstrate(
     folder: Annotated[Path, typer.Option("-o", "--out", help="Work folder; made if need be.")] = Path(

@@ -40,12 +40,14 @@ class Embedder(ABC):
         views: names of the views, in the order of their vectors.
         needs: structures that they read.
         preparer: gives sentences these structures.
+        parsers: descriptions of the parsers whose trees it was trained on; empty where it reads none.
         representation: which vectors the sentences get.
     """
 
     views: tuple[str, ...]
     needs: frozenset[str]
     preparer: Preparer
+    parsers: list[dict[str, Any]]
     representation: Representation
 
     @staticmethod
@@ -241,6 +243,7 @@ class TrainedEmbedder(PooledEmbedder):
         self.components = components or {}
         self.views = config.views
         self.needs = model.needs
+        self.parsers = [parsed.parser] if model.needs - {"tokens"} else []
         self.encoders = [
             [Encoder(f"{channel}.{i}", view.dim, view.linear) for channel, view in channels]
             for i, channels in enumerate(model.by_view())
@@ -274,4 +277,9 @@ def load_kind(kind: str, run: Path, parser: "Parser | None") -> Embedder:
     """Load a run of a kind that ``run_kind`` found."""
     if kind == "trained":
         return TrainedEmbedder.open(run, parser)
+    # These build on the Embedder.
+    from structviews import joined  # noqa: PLC0415
+
+    if kind == joined.JOINED:
+        return joined.JoinedEmbedder.open(run, parser)
     raise InputError(f"{run}: a run of an unknown kind, {kind!r}: update structviews, or make the run again")
