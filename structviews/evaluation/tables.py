@@ -81,6 +81,7 @@ def as_rich(table: ScoreTable, width: int) -> list[RichTable]:
     The notes are printed below it.
     """
     widths = [max(map(len, column)) + 3 for column in zip(table.header, *table.rows, strict=True)]
+    widths[0] = min(widths[0], width // 3)  # the name of a run with its vectors may take several lines
     parts: list[list[int]] = [[]]
     for column in range(len(FIXED), len(table.header)):
         if parts[-1] and sum(widths[i] for i in (*range(len(FIXED)), *parts[-1], column)) + 1 > width:
@@ -92,7 +93,7 @@ def as_rich(table: ScoreTable, width: int) -> list[RichTable]:
 def _rich_part(table: ScoreTable, columns: list[int]) -> RichTable:
     rich = RichTable()
     for i in columns:
-        rich.add_column(table.header[i], justify="left" if i < 2 else "right", no_wrap=True)
+        rich.add_column(table.header[i], justify="left" if i < 2 else "right", no_wrap=i > 0)
     for row in table.rows:
         rich.add_row(*(row[i] for i in columns))
     return rich
