@@ -3,8 +3,6 @@
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -181,6 +179,14 @@ def train_views(
     init_from: Annotated[
         Path | None, typer.Option(help="Begin with the weights and words of this run.", show_default=False)
     ] = None,
+    channels: Annotated[
+        str | None,
+        typer.Option(help="Word vectors: trained, fixed, or fixed,trained for both at once.", show_default="trained"),
+    ] = None,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(help="Word vectors of fixed: GloVe, word2vec or fastText .vec.", show_default=False),
+    ] = None,
     objective: Annotated[str | None, typer.Option(help="Objective.", show_default="pairwise")] = None,
     self_score: Annotated[
         str | None, typer.Option(help="A sentence's score with itself: masked or zero.", show_default="masked")
@@ -244,10 +250,12 @@ def train_views(
     from structviews.training import estimate, train
 
     flags = {
-        "views": [name.strip() for name in views.split(",") if name.strip()] or None,
+        "views": names_in(views) or None,
         "corpus": str(corpus) if corpus else None,
         "out": str(out) if out else None,
         "init_from": str(init_from) if init_from else None,
+        "channels": names_in(channels or "") or None,
+        "vectors": str(vectors) if vectors else None,
         "objective": objective,
         "self_score": self_score,
         "mask_duplicates": mask_duplicates,
@@ -297,6 +305,11 @@ def train_views(
     console.print(str(run), markup=False, highlight=False, soft_wrap=True)
 
 
+def names_in(text: str) -> list[str]:
+    """The names of a list with commas between."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def train_settings(config: Path | None, flags: dict[str, Any]) -> "TrainConfig":
     """Settings from a file, overruled by flags; the corpus is looked for if none is named."""
     from structviews.cache import find_corpus
@@ -334,6 +347,7 @@ def learn_word_vectors(
     Example: structviews vectors corpus.parsed -o corpus.vec --workers 2
     """
     from structviews.cache import ParsedCorpus
+    from structviews.log import rate_bar
     from structviews.word2vec import Word2VecConfig, learn_vectors
     from structviews.word_vectors import save_vectors
 
@@ -341,31 +355,13 @@ def learn_word_vectors(
         raise InputError(f"{out}: cannot be written: give --out the name of a file in a folder that is there")
     config = Word2VecConfig(dim, window, negative, min_count, epochs, workers, seed)
     try:
-        with rate_bar("learning", "sentences") as progress:
+        with rate_bar(errors, "learning", "sentences") as progress:
             words, vectors = learn_vectors(ParsedCorpus.open(corpus), config, progress)
     except KeyboardInterrupt:
         errors.print(f"stopped; {out} is as it was", markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
     save_vectors(out, words, vectors)
     console.print(f"{out}: {len(words):,} words, {dim} numbers each", markup=False, highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def rate_bar(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """A line with the share done, units a second and time left; yields what is told how many are done."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"))
-    bar = Progress(*columns, TimeRemainingColumn(), console=errors)
-    task = bar.add_task(what, total=None, rate="")
-    with ExitStack() as shown:
-
-        def show(done: int, total: int) -> None:
-            if not bar.live.is_started:  # from the first word on: what is refused before has no line
-                shown.enter_context(bar)
-            bar.update(task, completed=done, total=total, rate=f"{bar.tasks[task].speed or 0:,.0f} {unit}/s")
-
-        yield show
 
 
 @app.command("encode")

@@ -14,12 +14,14 @@ from structviews.device import PRECISIONS
 from structviews.errors import InputError
 from structviews.objectives.pairwise import SELF_SCORES
 from structviews.representation import Representation
+from structviews.word_vectors import WordVectors
 
 CONFIG = "config.toml"
 # The key of config.toml that says what kind of run it is, where it is not a trained one.
 KIND = "kind"
 # The table of config.toml that says what the corpus was; not a setting.
 PARSED = "parsed"
+TRAINED, FIXED = CHANNELS = ("trained", "fixed")
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,14 @@ class TrainConfig:
         views: names of the views; one may stand twice.
         out: the run's folder; ``runs/`` and the views' names by default.
         init_from: a run whose weights and words training begins with; none by default.
+        channels: where word vectors come from: ``trained``, ``fixed``, or both, each a complete model.
+        vectors: file of the word vectors of ``fixed``.
         objective: name of the objective.
         context: how far apart in a document two sentences are one another's context.
         self_score: what an anchor's score with itself is (``masked`` or ``zero``).
         mask_duplicates: sentences that equal the anchor or one of its contexts are no candidates.
         hidden: length of each view's vector.
-        words_dim: length of a word vector.
+        words_dim: length of a word vector of ``trained``; those of ``fixed`` have the file's.
         words_spread: word vectors start uniformly between its negative and it; 0 for Xavier's, which
             those of ``bow`` have in any case.
         vocabulary: how many words are learnt, the most frequent ones.
@@ -61,6 +65,8 @@ class TrainConfig:
     views: tuple[str, ...]
     out: str = field(default="", compare=False)  # where a run lies is not what it is
     init_from: str = ""
+    channels: tuple[str, ...] = (TRAINED,)
+    vectors: str = field(default="", compare=False)  # where a file lies is not what it is
     objective: str = "pairwise"
     context: int = 1
     self_score: str = "masked"
@@ -91,11 +97,13 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "views", tuple(self.views))
+        object.__setattr__(self, "channels", tuple(self.channels))
         object.__setattr__(self, "lr", float(self.lr))
         object.__setattr__(self, "out", self.out or f"runs/{'-'.join(self.views)}")
         for name in self.views:
             if name not in views.names():
                 raise InputError(f"unknown view {name!r}: the views are {', '.join(views.names())}")
+        self._check_channels()
         if self.objective not in objectives.names():
             raise InputError(f"unknown objective {self.objective!r}: one of {', '.join(objectives.names())}")
         self._check_objective_options()
@@ -128,6 +136,22 @@ class TrainConfig:
     def objective_options(self) -> dict[str, Any]:
         """What the objective's constructor is given."""
         return {name: getattr(self, name) for name in objectives.options(self.objective)}
+
+    def _check_channels(self) -> None:
+        for name in self.channels:
+            _one_of("channel", name, CHANNELS)
+        if not self.channels or len(set(self.channels)) < len(self.channels):
+            raise InputError(f"channels = {','.join(self.channels)!r}: name each that is wanted, once")
+        if FIXED in self.channels and not self.vectors:
+            raise InputError(
+                f"channels = {','.join(self.channels)}: the channel {FIXED!r} needs word vectors: give a file with "
+                "--vectors, from elsewhere or from `structviews vectors`"
+            )
+        if self.vectors and FIXED not in self.channels:
+            raise InputError(
+                f"vectors = {self.vectors}: only the channel {FIXED!r} reads them: give --channels {FIXED}, or "
+                f"{FIXED},{TRAINED}, too"
+            )
 
     def _check_objective_options(self) -> None:
         """Refuse settings that only other objectives have."""
@@ -173,15 +197,18 @@ class Parsed:
         fingerprint: hash of the corpus' manifest.
         parser: the parser's own description.
         tokeniser: the tokeniser's.
+        vectors: fingerprint and dimension of the fixed channel's word vectors; empty without one.
     """
 
     fingerprint: str = ""
     parser: dict[str, Any] = field(default_factory=dict)
     tokeniser: dict[str, Any] = field(default_factory=dict)
+    vectors: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, corpus: ParsedCorpus) -> Self:
-        return cls(corpus.fingerprint, corpus.parser, corpus.manifest["tokeniser"])
+    def of(cls, corpus: ParsedCorpus, vectors: WordVectors | None = None) -> Self:
+        about = {"fingerprint": vectors.fingerprint, "dim": vectors.dim} if vectors else {}
+        return cls(corpus.fingerprint, corpus.parser, corpus.manifest["tokeniser"], about)
 
 
 def save_config(run: Path, config: TrainConfig, parsed: Parsed) -> None:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from structviews.batching import collate
+from structviews.channels import empty_table, load_vocabularies
 from structviews.checkpoint import load_weights
 from structviews.config import Parsed, TrainConfig, load_run, run_kind
 from structviews.device import best_device
@@ -24,7 +25,7 @@ from structviews.preparation import Preparer, Sentence
 from structviews.representation import Components, Encoder, Representation, join_views, joined_width, load_components
 from structviews.representation import normalised as normalised_rows
 from structviews.sentence import ParsedSentence
-from structviews.training import CHANNEL, VOCABULARY, build_model
+from structviews.training import build_model
 from structviews.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -253,9 +254,9 @@ class TrainedEmbedder(PooledEmbedder):
     def open(cls, run: Path, parser: "Parser | None" = None) -> Self:
         """Load what ``train`` made."""
         config, parsed = load_run(run)
-        vocabularies = {CHANNEL: Vocabulary.load(run / VOCABULARY)}
+        vocabularies = load_vocabularies(run, config)
         with torch.random.fork_rng(devices=[]):  # its first weights are not kept, so they cost no random numbers
-            model = build_model(config, vocabularies)
+            model = build_model(config, vocabularies, empty_table(vocabularies, parsed))
         load_weights(run, model)
         return cls(config, parsed, model, vocabularies, parser, load_components(run))
 

@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from torch import Tensor
 
 from structviews.checkpoint import Progress as Place
@@ -39,21 +39,20 @@ def flat(metrics: Metrics) -> dict[str, float]:
 
 
 @torch.no_grad()
-def cosines(channels: list[list[Tensor]]) -> dict[str, float]:
+def cosines(views: list[Tensor]) -> dict[str, Tensor]:
     """Mean cosine of different sentences under one view (``f-f``), of a sentence under two (``f-g``).
 
     The first tends to 1 where a view collapses. Views are lettered f, g, h, ... in their order.
     """
     result = {}
-    for views in channels:
-        unit = [torch.nn.functional.normalize(v.float(), dim=1) for v in views]
-        letters = [chr(ord("f") + i) for i in range(len(unit))]
-        for i, a in enumerate(unit):
-            n = len(a)
-            off_diagonal = a.sum(dim=0).square().sum() - a.square().sum()
-            result[f"cos_{letters[i]}{letters[i]}"] = float(off_diagonal / max(n * (n - 1), 1))
-            for j in range(i + 1, len(unit)):
-                result[f"cos_{letters[i]}{letters[j]}"] = float((a * unit[j]).sum(dim=1).mean())
+    unit = [torch.nn.functional.normalize(v.float(), dim=1) for v in views]
+    letters = [chr(ord("f") + i) for i in range(len(unit))]
+    for i, a in enumerate(unit):
+        n = len(a)
+        off_diagonal = a.sum(dim=0).square().sum() - a.square().sum()
+        result[f"cos_{letters[i]}{letters[i]}"] = off_diagonal / max(n * (n - 1), 1)
+        for j in range(i + 1, len(unit)):
+            result[f"cos_{letters[i]}{letters[j]}"] = (a * unit[j]).sum(dim=1).mean()
     return result
 
 
@@ -119,3 +118,26 @@ def progress_bar(
 
         yield show
         bar.update(task, completed=total)
+
+
+@contextmanager
+def rate_bar(console: Console, what: str, unit: str, size: int = 1) -> Iterator[Callable[[int, int], None]]:
+    """A line with the share done, the rate and time left, from the first word on; yields what is told.
+
+    Args:
+        console: where it is shown.
+        what: what is being done.
+        unit: what is counted.
+        size: how many of those that are told make one.
+    """
+    columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"))
+    bar = Progress(*columns, TimeRemainingColumn(), console=console)
+    task = bar.add_task(what, total=None, rate="")
+    with ExitStack() as shown:
+
+        def show(done: int, total: int) -> None:
+            if not bar.live.is_started:
+                shown.enter_context(bar)
+            bar.update(task, completed=done, total=total, rate=f"{(bar.tasks[task].speed or 0) / size:,.0f} {unit}/s")
+
+        yield show

@@ -13,24 +13,31 @@ from torch import Tensor, nn
 
 from structviews import objectives, views
 from structviews.batching import Batch
+from structviews.errors import InputError
 from structviews.objectives import Context, ContextWords, Inputs, context_indices, next_indices
 from structviews.views import Encoded, View
-from structviews.vocabulary import WordIds, WordTable
+from structviews.vocabulary import FixedWords, WordIds, Words, WordTable
 
 
 class Channel(nn.Module):
-    """One source of word vectors, an encoder with its own word table for each view, an objective.
+    """One source of word vectors, an encoder for each view, an objective.
+
+    Words are learnt in a table of its own for each view, or given in one table for all.
 
     Args:
         names: the views; a name may stand twice, with weights of its own each time.
         n_words: size of the vocabulary.
-        words_dim: length of a word vector.
+        words_dim: length of a word vector that is learnt.
         dim: length of each view's vector.
         objective: name of the objective.
         counts: ``(n_words,)`` how often each word occurs in the corpus; None where nothing is trained.
         words_spread: how word vectors start, see WordTable; those of a view that only adds them
             start by Xavier, since their sum is what is scored.
+        fixed: ``(n_words, given words_dim)`` vectors that are given; None where they are learnt.
         **options: for the objective.
+
+    Raises:
+        InputError: if given vectors are not as long as a view wants them, or leave nothing to learn.
     """
 
     def __init__(
@@ -42,23 +49,33 @@ class Channel(nn.Module):
         objective: str,
         words_spread: float = 0.0,
         counts: Tensor | None = None,
+        fixed: Tensor | None = None,
         **options: Any,
     ):
         super().__init__()
-        made = [views.create(name, words_dim, dim) for name in names]
+        made = [views.create(name, words_dim if fixed is None else fixed.shape[1], dim) for name in names]
         inputs = Inputs(tuple(names), tuple(view.dim for view in made), made[0].words_dim, counts)
         self.objective = objectives.create(objective, inputs, **options)
         self.views = nn.ModuleList(made)
         spreads = [0.0 if view.adds_words else words_spread for view in made]
-        self.words = nn.ModuleList(
-            WordTable(n_words, view.words_dim, spread) for view, spread in zip(made, spreads, strict=True)
-        )
+        if fixed is not None:
+            _check_fixed(names, made, fixed.shape[1])
+            self.words = nn.ModuleList([FixedWords(fixed)])
+        else:
+            self.words = nn.ModuleList(
+                WordTable(n_words, view.words_dim, spread) for view, spread in zip(made, spreads, strict=True)
+            )
+
+    @property
+    def tables(self) -> list[Words]:
+        """The words of each view."""
+        tables = cast("list[Words]", [*self.words])
+        return tables * len(self.views) if len(tables) == 1 else tables
 
     def encode(self, batch: Batch, ids: WordIds, states: bool = False) -> list[Encoded]:
         """What each view makes of a batch; ``ids`` are its words in this channel's vocabulary."""
         views = cast("list[View]", self.views)
-        tables = cast("list[WordTable]", self.words)
-        return [view.encode(words, batch, ids, states) for view, words in zip(views, tables, strict=True)]
+        return [view.encode(words, batch, ids, states) for view, words in zip(views, self.tables, strict=True)]
 
     def context(self, context: Context, batch: Batch, ids: WordIds) -> Context:
         """What the objective is told of a batch: the words too, if it reads them."""
@@ -68,6 +85,17 @@ class Channel(nn.Module):
         sentence = torch.repeat_interleave(rows, batch.offsets.diff(), output_size=len(ids))
         table = cast("WordTable", self.words[0]).weight.detach()
         return replace(context, words=ContextWords(ids.distinct, ids.inverse, sentence, table))
+
+
+def _check_fixed(names: Sequence[str], made: Sequence[View], given: int) -> None:
+    for name, view in zip(names, made, strict=True):
+        if view.words_dim != given:
+            raise InputError(
+                f"the view {name!r} of {view.dim} numbers adds up fixed word vectors, which have {given}: "
+                f"give --hidden {given}, or take 'avg', which projects them"
+            )
+    if not any(True for view in made for _ in view.parameters()):
+        raise InputError(f"views {','.join(names)}: with fixed words there is nothing to learn: name another view")
 
 
 class Model(nn.Module):

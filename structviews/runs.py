@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from structviews.cache import ParsedCorpus
+from structviews.channels import open_vectors
 from structviews.checkpoint import read_progress, reopen
 from structviews.config import CONFIG, Parsed, TrainConfig, load_run, save_config
 from structviews.errors import InputError
@@ -17,7 +18,10 @@ def is_finished(config: TrainConfig) -> bool:
     if progress is None or not progress.finished:
         return False
     there, parsed = load_run(run)
-    return there == config and parsed.fingerprint == ParsedCorpus.open(config.corpus).fingerprint
+    if there != config:
+        return False
+    now = Parsed.of(ParsedCorpus.open(config.corpus), open_vectors(config))
+    return (parsed.fingerprint, parsed.vectors) == (now.fingerprint, now.vectors)
 
 
 def open_run(config: TrainConfig, parsed: Parsed) -> Path:
@@ -25,10 +29,11 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
 
     Args:
         config: the settings.
-        parsed: what the corpus is.
+        parsed: what the corpus and the word vectors are.
 
     Raises:
-        InputError: if the folder is something else, or the run has other settings or another corpus.
+        InputError: if the folder is something else, or the run has other settings, another corpus or other word
+            vectors.
     """
     run = Path(config.out)
     if (run / CONFIG).is_file():
@@ -42,6 +47,10 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
             )
         if there_parsed.fingerprint != parsed.fingerprint:
             raise InputError(f"{run}: was trained on another state of {config.corpus}: give another folder with --out")
+        if there_parsed.vectors != parsed.vectors:
+            raise InputError(
+                f"{run}: was trained with other vectors than {config.vectors}: give those, or another folder with --out"
+            )
     elif run.exists() and (not run.is_dir() or any(run.iterdir())):
         raise InputError(f"{run}: is there already and is not a run: give another folder with --out")
     try:
@@ -54,7 +63,7 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
 
 
 # What a run and the one whose weights it begins with must have in common.
-IN_COMMON = ("views", "hidden", "words_dim")
+IN_COMMON = ("views", "channels", "hidden", "words_dim")
 
 
 def check_source(config: TrainConfig) -> TrainConfig:
@@ -64,7 +73,7 @@ def check_source(config: TrainConfig) -> TrainConfig:
         InputError: if it is not a run, or has other encoders.
     """
     source = Path(config.init_from)
-    there, _ = load_run(source)
+    there, parsed = load_run(source)
     for name in IN_COMMON:
         if getattr(there, name) != getattr(config, name):
             old, new = (_shown(getattr(c, name)) for c in (there, config))
@@ -72,6 +81,12 @@ def check_source(config: TrainConfig) -> TrainConfig:
                 f"{source}: cannot begin with its weights: it has {name} = {old}, not {new}: "
                 f"give --{name.replace('_', '-')} {old}, or another run with --init-from"
             )
+    vectors = open_vectors(config)
+    if vectors and parsed.vectors["fingerprint"] != vectors.fingerprint:
+        raise InputError(
+            f"{source}: cannot begin with its weights: it was trained with other vectors than {config.vectors}: "
+            "give those, or another run with --init-from"
+        )
     return there
 
 

@@ -15,13 +15,14 @@ from torch import Tensor
 
 from structviews.batching import Batch, CorpusReader, epoch_batches, held_out, n_batches, prefetch
 from structviews.cache import ParsedCorpus
+from structviews.channels import corpus_words, open_vectors, save_vocabularies, vocabulary_file
 from structviews.checkpoint import Progress as Place
 from structviews.checkpoint import load_state, read_progress, save_state, save_weights, start_from
-from structviews.config import Parsed, TrainConfig
+from structviews.config import FIXED, TRAINED, Parsed, TrainConfig
 from structviews.device import best_device, half_precision, send
 from structviews.errors import InputError
 from structviews.kernels import message_passing
-from structviews.log import append_log, check_finite, cosines, cut_log, flat, mean_metrics, progress_bar, say
+from structviews.log import append_log, check_finite, cosines, cut_log, flat, mean_metrics, progress_bar, rate_bar, say
 from structviews.model import Channel, Model
 from structviews.optimiser import LazyAdam, clip_gradients, merge_rows
 from structviews.representation import reference_sentences, save_components
@@ -29,8 +30,6 @@ from structviews.runs import check_source, is_finished, open_run
 from structviews.signals import Interrupted, stop_signals
 from structviews.vocabulary import Vocabulary
 
-CHANNEL = "trained"
-VOCABULARY = f"vocabulary.{CHANNEL}.txt"
 DRY_RUN_STEPS = 3
 VALIDATION_BATCHES = 25
 
@@ -88,19 +87,22 @@ class Training:
         self.corpus = ParsedCorpus.open(config.corpus)
         begun = read_progress(self.run) is not None
         source = check_source(config) if config.init_from and not begun else None
-        self.vocabulary = Vocabulary.of_corpus(self.corpus, config.vocabulary)
-        if config.init_from:  # a run that may be gone once this one has begun
-            known = Vocabulary.load((self.run if begun else Path(config.init_from)) / VOCABULARY)
-            self.vocabulary = known.extended(self.vocabulary)
+        self.vectors = open_vectors(config)
+        self.vocabularies, fixed = corpus_words(config, self.corpus, self.vectors)
+        n_known = 0
+        if config.init_from and TRAINED in config.channels:  # a run that may be gone once this one has begun
+            known = Vocabulary.load((self.run if begun else Path(config.init_from)) / vocabulary_file(TRAINED))
+            self.vocabularies[TRAINED] = known.extended(self.vocabularies[TRAINED])
+            n_known = len(known)
         torch.manual_seed(config.seed)
-        self.model = build_model(config, {CHANNEL: self.vocabulary}).to(self.device)
+        self.model = build_model(config, self.vocabularies, fixed).to(self.device)
         if source:
-            fresh = () if source.objective == config.objective else (".objective.",)
-            start_from(Path(config.init_from), self.model, len(known), fresh)
+            fresh = [f"{FIXED}.words."] + [".objective."] * (source.objective != config.objective)
+            start_from(Path(config.init_from), self.model, n_known, fresh)
         for view in self.model.views:
             view.tree_backend = config.tree_backend
         duplicates = "same" in self.model.context_needs
-        self.reader = CorpusReader(self.corpus, {CHANNEL: self.vocabulary}, self.model.needs, duplicates)
+        self.reader = CorpusReader(self.corpus, self.vocabularies, self.model.needs, duplicates)
         chosen = held_out(self.reader.documents(), config.seed, config.held_out)
         self.train_rows, self.held_out_rows = (np.flatnonzero(rows).astype(np.int32) for rows in (~chosen, chosen))
         if len(self.train_rows) < 2:
@@ -110,7 +112,7 @@ class Training:
 
     def restore(self) -> Place:
         """Bring the model and the log to the run's newest checkpoint; where to go on from."""
-        self.vocabulary.save(self.run / VOCABULARY)
+        save_vocabularies(self.run, self.vocabularies)
         start = load_state(self.run, self.model, self.optimiser)
         cut_log(self.run, start.step)
         return start
@@ -203,15 +205,16 @@ def _means(sums: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: total / sums["anchors"] for name, total in sums.items() if name != "anchors"}
 
 
-def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary]) -> Model:
+def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary], fixed: Tensor | None = None) -> Model:
     """A model with new weights.
 
     Args:
         config: names and sizes.
         vocabularies: one for each channel.
+        fixed: ``(words, dim)`` vectors of the fixed channel's words, if there is that channel.
 
     Raises:
-        InputError: if the objective cannot work on the views.
+        InputError: if the objective cannot work on the views, or the views on the fixed vectors.
     """
     return Model(
         {
@@ -223,6 +226,7 @@ def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary]) -> Mod
                 config.objective,
                 config.words_spread,
                 counts=torch.from_numpy(vocabulary.counts) if vocabulary.counts is not None else None,
+                fixed=fixed if name == FIXED else None,
                 **config.objective_options,
             )
             for name, vocabulary in vocabularies.items()
@@ -243,11 +247,13 @@ def train(config: TrainConfig, console: Console | None = None) -> Path:
         Interrupted: on SIGINT or SIGTERM, once the state is saved.
     """
     console = console or Console(stderr=True)
+    with rate_bar(console, f"reading {config.vectors}", "MB", 10**6) as progress:
+        open_vectors(config, progress)
     if is_finished(config):
         console.print(f"{config.out}: trained already", markup=False, highlight=False, soft_wrap=True)
         return Path(config.out)
     training = Training(config)
-    run = open_run(config, Parsed.of(training.corpus))
+    run = open_run(config, Parsed.of(training.corpus, training.vectors))
     start = training.restore()
     last_saved = last_logged = time.monotonic()
     sentences, total = 0, training.n_steps
@@ -259,7 +265,9 @@ def train(config: TrainConfig, console: Console | None = None) -> Path:
             if place.step % config.log_every == 0:
                 now = time.monotonic()
                 rate, sentences, last_logged = sentences / (now - last_logged), 0, now
-                line = flat(metrics) | cosines(vectors)
+                line = flat(
+                    {name: metrics[name] | cosines(views) for name, views in zip(metrics, vectors, strict=True)}
+                )
                 check_finite(line, place.step, run)
                 append_log(run, "train", place, line | {"sentences_per_second": rate})
                 warn(training, line, place, console)

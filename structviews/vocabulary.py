@@ -68,8 +68,8 @@ class Vocabulary:
         return table[encoded.indices.to_numpy()]
 
     @classmethod
-    def of_corpus(cls, corpus: ParsedCorpus, size: int) -> Self:
-        """The ``size`` most frequent words of a parsed corpus; ties go by the alphabet."""
+    def of_corpus(cls, corpus: ParsedCorpus, size: int | None = None) -> Self:
+        """The ``size`` most frequent words of a parsed corpus, or all; ties go by the alphabet."""
         counts = count_words(corpus)
         total = counts.total()
         counts.pop(UNKNOWN, None)
@@ -169,29 +169,18 @@ class _Rows(torch.autograd.Function):
         return ctx.gradient, None
 
 
-class WordTable(nn.Module):
-    """Vectors of a vocabulary's words, learnt from scratch.
+class Words(nn.Module):
+    """Vectors of a vocabulary's words.
 
-    The gradient of its weights is sparse: it has the rows of the words that were read.
-
-    Args:
-        n_words: rows, that of unknown words among them.
+    Attributes:
         dim: length of a vector.
-        spread: vectors start uniformly between ``-spread`` and ``spread``; 0 for Xavier's spread
-            (structured views 4.1), which is small where words are many.
     """
 
-    def __init__(self, n_words: int, dim: int, spread: float = 0.0):
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(n_words, dim))
-        if spread:
-            nn.init.uniform_(self.weight, -spread, spread)
-        else:
-            nn.init.xavier_uniform_(self.weight)
+    dim: int
 
-    @property
-    def dim(self) -> int:
-        return self.weight.shape[1]
+    def rows(self, ids: WordIds) -> Tensor:
+        """A vector for each different word, ``(U, dim)``."""
+        raise TypeError(f"{type(self).__name__} has no vectors")
 
     def lookup(self, ids: WordIds) -> Tensor:
         """A vector for each word, ``(n, dim)``."""
@@ -207,6 +196,45 @@ class WordTable(nn.Module):
         """
         return F.embedding_bag(ids.inverse, self.rows(ids), starts, mode=mode)
 
+
+class WordTable(Words):
+    """Vectors that are learnt from scratch.
+
+    The gradient of its weights is sparse: it has the rows of the words that were read.
+
+    Args:
+        n_words: rows, that of unknown words among them.
+        dim: length of a vector.
+        spread: vectors start uniformly between ``-spread`` and ``spread``; 0 for Xavier's spread
+            (structured views 4.1), which is small where words are many.
+    """
+
+    def __init__(self, n_words: int, dim: int, spread: float = 0.0):
+        super().__init__()
+        self.dim = dim
+        self.weight = nn.Parameter(torch.empty(n_words, dim))
+        if spread:
+            nn.init.uniform_(self.weight, -spread, spread)
+        else:
+            nn.init.xavier_uniform_(self.weight)
+
     def rows(self, ids: WordIds) -> Tensor:
-        """A vector for each different word, ``(U, dim)``."""
         return _Rows.apply(self.weight, ids.distinct)
+
+
+class FixedWords(Words):
+    """Given vectors, which are never updated and ask for no gradient.
+
+    Args:
+        table: ``(words, dim)``.
+    """
+
+    weight: Tensor
+
+    def __init__(self, table: Tensor):
+        super().__init__()
+        self.dim = table.shape[1]
+        self.register_buffer("weight", table)
+
+    def rows(self, ids: WordIds) -> Tensor:
+        return self.weight.index_select(0, ids.distinct)

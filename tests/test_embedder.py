@@ -11,7 +11,7 @@ from structviews import views
 from structviews.config import Parsed
 from structviews.embedder import Embedder, TrainedEmbedder
 from structviews.errors import InputError
-from structviews.training import CHANNEL, build_model, train
+from structviews.training import build_model, train
 from structviews.vocabulary import UNKNOWN, Vocabulary
 
 SENTENCES = [row.sentence for row in [*topic_rows(3, 5), *tiny_rows()]]
@@ -19,7 +19,7 @@ PAIRS = list(itertools.combinations_with_replacement(views.names(), 2))
 
 
 def untrained(names, parser=None):
-    vocabularies = {CHANNEL: Vocabulary([UNKNOWN, *sorted({word for s in SENTENCES for word in s.tokens})[::2]])}
+    vocabularies = {"trained": Vocabulary([UNKNOWN, *sorted({word for s in SENTENCES for word in s.tokens})[::2]])}
     config = small_config("x.parsed", "run", names)
     parsed = Parsed("", RandomParser().describe(), {})
     return TrainedEmbedder(config, parsed, build_model(config, vocabularies), vocabularies, parser)
@@ -57,8 +57,8 @@ def test_views_stand_side_by_side():
     parts = embedder.encode_views(SENTENCES)
     assert [part.shape for part in parts] == [(len(SENTENCES), 8)] * 3
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), embedder.encode(SENTENCES))
-    ids = embedder.vocabularies[CHANNEL].ids(list(SENTENCES[3].tokens))
-    table = embedder.model.channels[CHANNEL].words[0].weight
+    ids = embedder.vocabularies["trained"].ids(list(SENTENCES[3].tokens))
+    table = embedder.model.channels["trained"].words[0].weight
     np.testing.assert_allclose(parts[0][3], table[ids].sum(dim=0).detach(), atol=1e-5)
 
 

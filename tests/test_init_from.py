@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from structviews.checkpoint import read_progress
 from structviews.errors import InputError
-from structviews.training import VOCABULARY, Training, train
+from structviews.training import Training, train
 from structviews.vocabulary import Vocabulary
 
 
@@ -32,13 +32,13 @@ def settings(source, tmp_path):
 
 def test_known_words_keep_their_rows_and_others_start_fresh(source, settings):
     made, fresh = Training(settings()), Training(settings(init_from=""))
-    old_words = Vocabulary.load(source / VOCABULARY).words
-    words = made.vocabulary.words
+    old_words = Vocabulary.load(source / "vocabulary.trained.txt").words
+    words = made.vocabularies["trained"].words
     assert words[: len(old_words)] == old_words
-    assert set(words) == set(old_words) | set(fresh.vocabulary.words)
+    assert set(words) == set(old_words) | set(fresh.vocabularies["trained"].words)
     assert len(words) == len(set(words)) > len(old_words)
-    counts = dict(zip(fresh.vocabulary.words, fresh.vocabulary.counts.tolist(), strict=True))
-    assert made.vocabulary.counts.tolist() == [counts.get(word, 0) for word in words]
+    counts = dict(zip(fresh.vocabularies["trained"].words, fresh.vocabularies["trained"].counts.tolist(), strict=True))
+    assert made.vocabularies["trained"].counts.tolist() == [counts.get(word, 0) for word in words]
     weights = load_file(source / "model.safetensors")
     state = made.model.state_dict()
     assert state.keys() == weights.keys()
@@ -103,8 +103,8 @@ def test_runs_that_cannot_be_begun_from(settings, tmp_path, others, message):
     [
         (lambda run: (run / "model.safetensors").unlink(), r"model\.safetensors: no such file"),
         (lambda run: (run / "model.safetensors").write_bytes(b"\0" * 99), r"not the weights of this run's model"),
-        (lambda run: (run / VOCABULARY).write_text("<unk>\n"), r"not the weights of this run's model"),
-        (lambda run: (run / VOCABULARY).unlink(), r"No such file"),
+        (lambda run: (run / "vocabulary.trained.txt").write_text("<unk>\n"), r"not the weights of this run's model"),
+        (lambda run: (run / "vocabulary.trained.txt").unlink(), r"No such file"),
     ],
 )
 def test_damaged_runs_are_not_begun_from(source, settings, tmp_path, damage, message):

@@ -18,7 +18,7 @@ from rich.console import Console
 from safetensors.torch import load_file
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from structviews import kernels, training
+from structviews import kernels
 from structviews.batching import held_out
 from structviews.checkpoint import Progress, read_progress
 from structviews.config import Parsed, load_run, save_config
@@ -63,7 +63,8 @@ def result(run):
     """All that training leaves, but for rates of progress, which no two runs share."""
     (state,) = (run / "state").glob("step-*.safetensors")  # a kill may leave what was being written
     log = [{k: v for k, v in entry.items() if k != "sentences_per_second"} for entry in log_of(run)]
-    files = {path.name: path.read_bytes() for path in (run / "model.safetensors", state, run / training.VOCABULARY)}
+    paths = (run / "model.safetensors", state, *run.glob("vocabulary.*.txt"))
+    files = {path.name: path.read_bytes() for path in paths}
     return files, log, load_run(run)
 
 
@@ -411,7 +412,7 @@ def test_cosines_are_means_over_pairs():
         return float(a @ b / a.norm() / b.norm())
 
     others = [(i, j) for i in range(5) for j in range(5) if i != j]
-    assert cosines([[f, g]]) == pytest.approx(
+    assert cosines([f, g]) == pytest.approx(
         {
             "cos_ff": np.mean([cosine(f[i], f[j]) for i, j in others]),
             "cos_gg": np.mean([cosine(g[i], g[j]) for i, j in others]),

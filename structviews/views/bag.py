@@ -7,7 +7,7 @@ from torch import nn
 from structviews.batching import Batch
 from structviews.initialisation import xavier
 from structviews.views.base import Encoded, View, register
-from structviews.vocabulary import WordIds, WordTable
+from structviews.vocabulary import WordIds, Words
 
 
 @register("bow")
@@ -25,7 +25,7 @@ class BagOfWords(View):
         self.dim = dim
         self.words_dim = dim
 
-    def encode(self, words: WordTable, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+    def encode(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         vector = words.bag(ids, batch.offsets[:-1], "sum")
         return Encoded(vector, words.lookup(ids), batch.offsets) if states else Encoded(vector)
 
@@ -43,7 +43,7 @@ class ProjectedMean(View):
         self.project = nn.Linear(words_dim, dim, bias=False)
         xavier(self)
 
-    def encode(self, words: WordTable, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+    def encode(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         # W is linear, so it can wait until the words are averaged.
         vector = self.project(words.bag(ids, batch.offsets[:-1], "mean"))
         return Encoded(vector, self.project(words.lookup(ids)), batch.offsets) if states else Encoded(vector)

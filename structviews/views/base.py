@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from structviews.batching import Batch
 from structviews.errors import InputError
-from structviews.vocabulary import WordIds, WordTable
+from structviews.vocabulary import WordIds, Words
 
 _REGISTRY: dict[str, Callable[..., "View"]] = {}
 
@@ -51,7 +51,7 @@ class View(nn.Module):
     words_dim: int
     tree_backend: str = "level"
 
-    def encode(self, words: WordTable, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+    def encode(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         """Encode the sentences of a batch.
 
         Args:

@@ -8,7 +8,7 @@ from structviews import kernels
 from structviews.batching import Batch
 from structviews.kernels.nary import BinaryCell
 from structviews.views.base import Encoded, View, register
-from structviews.vocabulary import WordIds, WordTable
+from structviews.vocabulary import WordIds, Words
 
 
 @register("const")
@@ -23,7 +23,7 @@ class Constituency(View):
         self.words_dim = words_dim
         self.cell = BinaryCell(words_dim, dim)
 
-    def encode(self, words: WordTable, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+    def encode(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         trees = kernels.run(self.cell, words.rows(ids), ids, batch.constituency_trees, self.tree_backend)
         if not states:
             return Encoded(trees.roots)

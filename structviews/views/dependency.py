@@ -6,7 +6,7 @@ from structviews import kernels
 from structviews.batching import Batch
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.views.base import Encoded, View, register
-from structviews.vocabulary import WordIds, WordTable
+from structviews.vocabulary import WordIds, Words
 
 
 @register("dep", attention=True)
@@ -25,6 +25,6 @@ class Dependency(View):
         self.words_dim = words_dim
         self.cell = ChildSumCell(words_dim, dim, attention)
 
-    def encode(self, words: WordTable, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+    def encode(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         trees = kernels.run(self.cell, words.rows(ids), ids, batch.dependency_trees, self.tree_backend)
         return Encoded(trees.roots, trees.states, batch.offsets, trees.attention) if states else Encoded(trees.roots)

@@ -10,7 +10,7 @@ from structviews.errors import InputError
 from structviews.initialisation import xavier
 from structviews.kernels import gru
 from structviews.views.base import Encoded, View, register
-from structviews.vocabulary import WordIds, WordTable
+from structviews.vocabulary import WordIds, Words
 
 
 @register("seq", bidirectional=True)
@@ -30,7 +30,7 @@ class Sequence(View):
         self.gru = nn.GRU(words_dim, dim // (1 + bidirectional), bidirectional=bidirectional)
         xavier(self, {name: 3 for name, _ in self.named_parameters()})
 
-    def encode(self, words: WordTable, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+    def encode(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         packing = batch.packing
         vectors = words.rows(ids)
         if vectors.is_cuda:  # there cuDNN runs the whole sequence; elsewhere nn.GRU goes step by step, and wastefully

@@ -16,7 +16,7 @@ from trees_for_tests import SHAPES
 
 from structviews import kernels
 from structviews.config import TrainConfig
-from structviews.training import CHANNEL, Training
+from structviews.training import Training
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 needs_dgl = pytest.mark.skipif(find_spec("dgl") is None, reason="needs structviews[dgl]")
@@ -126,16 +126,16 @@ def test_a_step_is_that_of_training(module, monkeypatch, tmp_path):
     settings = {"lr": 5e-4, "clip": 0.01, "precision": "fp32"}
     training = Training(small_config(topic_corpus(tmp_path / "x.parsed"), tmp_path, **settings))
     assert (TrainConfig("", ()).lr, TrainConfig("", ()).clip) == (contenders.LEARNING_RATE, contenders.LARGEST_NORM)
-    sizes = {"WORDS_DIM": 6, "VOCABULARY": len(training.vocabulary), "LARGEST_NORM": settings["clip"]}
+    sizes = {"WORDS_DIM": 6, "VOCABULARY": len(training.vocabularies["trained"]), "LARGEST_NORM": settings["clip"]}
     for name, size in sizes.items():
         monkeypatch.setattr(contenders, name, size)
     step = contenders.Step(("dep", "const"), 8, 1, torch.device("cpu"))
-    channel = training.model.channels[CHANNEL]
+    channel = training.model.channels["trained"]
     step.model.channels["channel1"].load_state_dict(channel.state_dict())
     for rows in (training.train_rows[:9], training.train_rows[9:20]):
         batch = training.reader.batch(rows)
         training.step(batch)
-        step.run(replace(batch, ids={"channel1": batch.ids[CHANNEL]}), contenders.WAYS["fp32"])
+        step.run(replace(batch, ids={"channel1": batch.ids["trained"]}), contenders.WAYS["fp32"])
     trained = channel.state_dict()
     for name, weight in step.model.channels["channel1"].state_dict().items():
         assert torch.equal(weight, trained[name]), name
