@@ -329,7 +329,7 @@ def _batch(
         position=to_tensor(position.astype(np.int64)),
         dependency=dependency,
         constituency=constituency,
-        same=torch.from_numpy(same.view(np.int64)) if same is not None else None,
+        same=to_tensor(same.view(np.int64)) if same is not None else None,
     )
 
 

@@ -199,6 +199,42 @@ def train_views(
             show_default="keep-duplicates",
         ),
     ] = None,
+    agreement: Annotated[
+        str | None,
+        typer.Option(
+            help="consensus: whose cosines count: multi, single, multi+single, within, skip.", show_default="multi"
+        ),
+    ] = None,
+    include_self: Annotated[
+        bool | None,
+        typer.Option(
+            "--include-self/--exclude-self",
+            help="consensus: a sentence is among its own contexts.",
+            show_default="include-self",
+        ),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="consensus: temperature, at the start.", show_default="1.0")
+    ] = None,
+    learn_temperature: Annotated[
+        bool | None,
+        typer.Option(
+            "--learn-temperature/--fix-temperature",
+            help="consensus: whether it is learnt.",
+            show_default="learn-temperature",
+        ),
+    ] = None,
+    power_iterations: Annotated[
+        int | None,
+        typer.Option(help="consensus: to find the component that is removed; 0: none is.", show_default="5"),
+    ] = None,
+    negatives: Annotated[
+        int | None, typer.Option(help="generative: words drawn against each word.", show_default="5")
+    ] = None,
+    parseval: Annotated[
+        float | None,
+        typer.Option(help="generative: how strongly the decoder is kept orthonormal; 0: not.", show_default="0.01"),
+    ] = None,
     hidden: Annotated[int | None, typer.Option(help="Length of each view's vector.", show_default="600")] = None,
     words_dim: Annotated[int | None, typer.Option(help="Length of a word vector.", show_default="300")] = None,
     words_spread: Annotated[
@@ -259,6 +295,13 @@ def train_views(
         "objective": objective,
         "self_score": self_score,
         "mask_duplicates": mask_duplicates,
+        "agreement": agreement,
+        "include_self": include_self,
+        "temperature": temperature,
+        "learn_temperature": learn_temperature,
+        "power_iterations": power_iterations,
+        "negatives": negatives,
+        "parseval": parseval,
         "hidden": hidden,
         "words_dim": words_dim,
         "words_spread": words_spread,

@@ -12,7 +12,7 @@ from structviews import kernels, objectives, views
 from structviews.cache import ParsedCorpus, write_whole
 from structviews.device import PRECISIONS
 from structviews.errors import InputError
-from structviews.objectives.pairwise import SELF_SCORES
+from structviews.objectives.consensus import AGREEMENTS, TEMPERATURES
 from structviews.representation import Representation
 from structviews.word_vectors import WordVectors
 
@@ -39,6 +39,14 @@ class TrainConfig:
         context: how far apart in a document two sentences are one another's context.
         self_score: what an anchor's score with itself is (``masked`` or ``zero``).
         mask_duplicates: sentences that equal the anchor or one of its contexts are no candidates.
+        agreement: of which views' cosines agreement is the sum (``multi``, ``single``, ``multi+single``,
+            ``within`` or ``skip``).
+        include_self: a sentence is among its own contexts and candidates.
+        temperature: what agreement is divided by, or where that starts if it is learnt.
+        learn_temperature: whether it is.
+        power_iterations: to find the first principal component, which is removed; 0 leaves it in.
+        negatives: words drawn against each word that is predicted.
+        parseval: strength of the step that keeps the decoder orthonormal; 0 for none.
         hidden: length of each view's vector.
         words_dim: length of a word vector of ``trained``; those of ``fixed`` have the file's.
         words_spread: word vectors start uniformly between its negative and it; 0 for Xavier's, which
@@ -71,6 +79,13 @@ class TrainConfig:
     context: int = 1
     self_score: str = "masked"
     mask_duplicates: bool = False
+    agreement: str = "multi"
+    include_self: bool = True
+    temperature: float = 1.0
+    learn_temperature: bool = True
+    power_iterations: int = 5
+    negatives: int = 5
+    parseval: float = 0.01
     hidden: int = 600
     words_dim: int = 300
     words_spread: float = 0.5
@@ -108,15 +123,23 @@ class TrainConfig:
             raise InputError(f"unknown objective {self.objective!r}: one of {', '.join(objectives.names())}")
         self._check_objective_options()
         _one_of("precision", self.precision, PRECISIONS)
-        _one_of("self_score", self.self_score, SELF_SCORES)
+        _one_of("self_score", self.self_score, ("masked", "zero"))
+        _one_of("agreement", self.agreement, tuple(AGREEMENTS))
         _one_of("tree_backend", self.tree_backend, tuple(kernels.BACKENDS))
         for name in ("context", "hidden", "words_dim", "vocabulary", "accumulate", "epochs"):
             _at_least(name, getattr(self, name), 1)
         for name in ("validate_every", "log_every"):
             _at_least(name, getattr(self, name), 1)
+        _at_least("negatives", self.negatives, 1)
         _at_least("batch_size", self.batch_size, 2)
         _at_least("steps", self.steps, 0)
         _at_least("seed", self.seed, 0)
+        _at_least("power_iterations", self.power_iterations, 0)
+        lowest, highest = TEMPERATURES
+        if not lowest <= self.temperature <= highest:
+            raise InputError(f"temperature = {self.temperature}: give a number from {lowest} to {highest}")
+        if not 0 <= self.parseval < 1:
+            raise InputError(f"parseval = {self.parseval}: give a number below 1, or 0 for no such step")
         for name in ("lr", "clip", "checkpoint_minutes"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise InputError(f"{name} = {getattr(self, name)}: give a number above 0")

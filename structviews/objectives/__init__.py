@@ -1,6 +1,6 @@
 """Training objectives: how views are made to agree."""
 
-from structviews.objectives import pairwise  # noqa: F401 - it registers itself
+from structviews.objectives import consensus, generative, pairwise, quick_thoughts  # noqa: F401 - they register themselves
 from structviews.objectives.base import (
     Context,
     ContextWords,

@@ -14,6 +14,8 @@ from torch.autograd.function import once_differentiable
 
 from structviews.objectives.base import Context, Objective
 
+# What an anchor's score with itself may be.
+SELF_SCORES = ("masked", "zero", "positive")
 # Exponentiates to 0 like minus infinity, but a row of it has differences that are numbers.
 MASKED = -1e9
 # Scores of a block of anchors, R x M: 8 MB in single precision.
@@ -177,15 +179,21 @@ def _score_gradient(part: _Softmax, own: Tensor, columns: Tensor, share: Tensor)
 
 
 class Contrastive(Objective):
-    """What an objective over directions of a batch logs.
+    """What contrastive objectives have in common: options and metrics.
 
-    Attributes:
+    Args:
         self_score: see ``contrastive_loss``.
-        mask_duplicates: whether to mask them, and log their share.
+        mask_duplicates: sentences that equal the anchor or one of its contexts are no candidates;
+            their share is logged.
     """
 
-    self_score: str = "masked"
-    mask_duplicates: bool = False
+    def __init__(self, self_score: str = "masked", mask_duplicates: bool = False):
+        super().__init__()
+        if self_score not in SELF_SCORES:
+            raise ValueError(f"unknown self score {self_score!r}: one of {', '.join(SELF_SCORES)}")
+        self.self_score = self_score
+        self.mask_duplicates = mask_duplicates
+        self.needs = frozenset({"same"} if mask_duplicates else ())
 
     def contrast(self, pairs: Sequence[Sequence[Direction]], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
         """Mean over pairs of views of the loss of their directions, and the metrics."""

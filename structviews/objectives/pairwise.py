@@ -9,8 +9,6 @@ from torch import Tensor
 from structviews.objectives.base import Context, Inputs, promoted, register
 from structviews.objectives.contrast import Contrastive
 
-SELF_SCORES = ("masked", "zero")
-
 
 @register("pairwise")
 class Pairwise(Contrastive):
@@ -29,12 +27,7 @@ class Pairwise(Contrastive):
     options: ClassVar[tuple[str, ...]] = ("self_score", "mask_duplicates")
 
     def __init__(self, inputs: Inputs, self_score: str = "masked", mask_duplicates: bool = False):
-        super().__init__()
-        if self_score not in SELF_SCORES:
-            raise ValueError(f"unknown self score {self_score!r}: one of {', '.join(SELF_SCORES)}")
-        self.self_score = self_score
-        self.mask_duplicates = mask_duplicates
-        self.needs = frozenset({"same"} if mask_duplicates else ())
+        super().__init__(self_score, mask_duplicates)
 
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
         return self.contrast([[(f, g), (g, f)] for f, g in combinations(promoted(views), 2)], context)

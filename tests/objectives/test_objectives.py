@@ -10,20 +10,40 @@ from structviews import objectives
 from structviews.config import TrainConfig
 from structviews.errors import InputError
 from structviews.objectives import Context, ContextWords, Inputs, base, context_indices, next_indices
+from structviews.objectives.consensus import AGREEMENTS
 from structviews.objectives.pairwise import Pairwise
 
 B, DIM, WORDS_DIM, VOCABULARY = 7, 4, 3, 11
 DOCUMENT = torch.tensor([0, 0, 0, 1, 1, 1, 2])
 POSITION = torch.tensor([0, 1, 2, 0, 1, 5, 0])
-every_objective = pytest.mark.parametrize("name", objectives.names())
+# Settings in which an objective works in another way than by default.
+OTHERS = [
+    ("pairwise", {"self_score": "zero", "mask_duplicates": True}),
+    ("quick-thoughts", {"self_score": "zero", "mask_duplicates": True}),
+    *(("consensus", {"agreement": name}) for name in AGREEMENTS),
+    ("consensus", {"include_self": False, "power_iterations": 0}),
+    ("generative", {"parseval": 0.0, "negatives": 1}),
+]
+every_name = pytest.mark.parametrize("name", objectives.names())
+every_objective = pytest.mark.parametrize(
+    ("name", "settings"),
+    [*((name, {}) for name in objectives.names()), *OTHERS],
+    ids=lambda value: value if isinstance(value, str) else ",".join(f"{k}={v}" for k, v in value.items()) or "default",
+)
 
 
-def make(name):
-    """The objective for as few views as it takes, and their vectors."""
-    n_views = base._REGISTRY[name].min_views
-    counts = torch.arange(VOCABULARY)
-    objective = objectives.create(name, Inputs(("seq",) * n_views, (DIM,) * n_views, WORDS_DIM, counts)).double()
-    return objective, [torch.randn(B, DIM, dtype=torch.float64, requires_grad=True) for _ in range(n_views)]
+def views_of(name, settings=None):
+    """As few views as the objective takes."""
+    agreement = (settings or {}).get("agreement", "multi")
+    return ("seq",) * (AGREEMENTS[agreement] if name == "consensus" else base._REGISTRY[name].min_views)
+
+
+def make(name, settings):
+    """The objective, and vectors of its views."""
+    views = views_of(name, settings)
+    inputs = Inputs(views, (DIM,) * len(views), WORDS_DIM, torch.arange(VOCABULARY))
+    objective = objectives.create(name, inputs, **settings).double()
+    return objective, [torch.randn(B, DIM, dtype=torch.float64, requires_grad=True) for _ in views]
 
 
 def context(document=DOCUMENT, position=POSITION):
@@ -47,8 +67,8 @@ def on_meta(part):
 
 
 @every_objective
-def test_a_loss_and_metrics_that_are_numbers(name):
-    objective, views = make(name)
+def test_a_loss_and_metrics_that_are_numbers(name, settings):
+    objective, views = make(name, settings)
     loss, metrics = objective(views, context())
     assert loss.shape == ()
     assert loss.isfinite()
@@ -61,8 +81,8 @@ def test_a_loss_and_metrics_that_are_numbers(name):
 
 
 @every_objective
-def test_validation_has_what_it_reports(name):
-    objective, views = make(name)
+def test_validation_has_what_it_reports(name, settings):
+    objective, views = make(name, settings)
     with torch.no_grad():
         _, metrics = objective.eval()(views, context())
     assert "loss" in objective.report.format(**{metric: float(value) for metric, value in metrics.items()})
@@ -70,8 +90,8 @@ def test_validation_has_what_it_reports(name):
 
 
 @every_objective
-def test_every_view_and_parameter_learns(name):
-    objective, views = make(name)
+def test_every_view_and_parameter_learns(name, settings):
+    objective, views = make(name, settings)
     objective(views, context())[0].backward()
     for what, tensor in [("view", view) for view in views] + list(objective.named_parameters()):
         assert tensor.grad is not None, what
@@ -80,8 +100,8 @@ def test_every_view_and_parameter_learns(name):
 
 
 @every_objective
-def test_following_the_gradient_lowers_the_loss(name):
-    objective, views = make(name)
+def test_following_the_gradient_lowers_the_loss(name, settings):
+    objective, views = make(name, settings)
     told = context()
     torch.manual_seed(1)
     before, _ = objective(views, told)
@@ -93,8 +113,8 @@ def test_following_the_gradient_lowers_the_loss(name):
 
 @every_objective
 @pytest.mark.parametrize("n", [1, 3])
-def test_a_batch_without_contexts_teaches_nothing(name, n):
-    objective, views = make(name)
+def test_a_batch_without_contexts_teaches_nothing(name, settings, n):
+    objective, views = make(name, settings)
     views = [view[:n].detach().requires_grad_() for view in views]
     loss, metrics = objective(views, context(torch.arange(n), torch.zeros(n, dtype=torch.int64)))
     assert loss == 0
@@ -107,8 +127,8 @@ def test_a_batch_without_contexts_teaches_nothing(name, n):
 
 @every_objective
 @pytest.mark.parametrize("scale", [0.0, 1e3])
-def test_extreme_vectors_are_harmless(name, scale):
-    objective, views = make(name)
+def test_extreme_vectors_are_harmless(name, settings, scale):
+    objective, views = make(name, settings)
     views = [(scale * view).detach().requires_grad_() for view in views]
     loss, _ = objective(views, context())
     loss.backward()
@@ -117,8 +137,8 @@ def test_extreme_vectors_are_harmless(name, scale):
 
 
 @every_objective
-def test_the_order_of_documents_does_not_matter(name):
-    objective, views = make(name)
+def test_the_order_of_documents_does_not_matter(name, settings):
+    objective, views = make(name, settings)
     order = torch.tensor([6, 3, 4, 5, 0, 1, 2])
     told = context()
     place = torch.argsort(order)
@@ -135,8 +155,8 @@ def test_the_order_of_documents_does_not_matter(name):
 
 @every_objective
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_promoted(name, dtype):
-    objective, views = make(name)
+def test_half_precision_is_promoted(name, settings, dtype):
+    objective, views = make(name, settings)
     objective.float()
     halves = [view.detach().to(dtype).requires_grad_() for view in views]
     told = context()
@@ -152,8 +172,8 @@ def test_half_precision_is_promoted(name, dtype):
 
 
 @every_objective
-def test_nothing_waits_for_the_device(name):
-    objective, views = make(name)
+def test_nothing_waits_for_the_device(name, settings):
+    objective, views = make(name, settings)
     views = [view.detach().to("meta").requires_grad_() for view in views]
     document, position = torch.empty(2, B, dtype=torch.int64, device="meta")
     told = replace(
@@ -168,8 +188,8 @@ def test_nothing_waits_for_the_device(name):
 
 
 @every_objective
-def test_the_same_seed_gives_the_same_loss(name):
-    objective, views = make(name)
+def test_the_same_seed_gives_the_same_loss(name, settings):
+    objective, views = make(name, settings)
     told, losses = context(), []
     for _ in range(2):
         torch.manual_seed(2)
@@ -178,9 +198,9 @@ def test_the_same_seed_gives_the_same_loss(name):
 
 
 @every_objective
-def test_validation_draws_no_random_numbers(name):
+def test_validation_draws_no_random_numbers(name, settings):
     """A run with another number of validations would be another run."""
-    objective, views = make(name)
+    objective, views = make(name, settings)
     told = context()
     before = torch.get_rng_state()
     with torch.no_grad():
@@ -189,16 +209,16 @@ def test_validation_draws_no_random_numbers(name):
 
 
 @every_objective
-def test_after_a_step_it_can_go_on(name):
-    objective, views = make(name)
+def test_after_a_step_it_can_go_on(name, settings):
+    objective, views = make(name, settings)
     objective.after_step()
     assert objective(views, context())[0].isfinite()
     assert all(isinstance(view, nn.Module) for view in objective.extra_views().values())
 
 
 @every_objective
-def test_nothing_is_read_that_it_does_not_need(name):
-    objective, views = make(name)
+def test_nothing_is_read_that_it_does_not_need(name, settings):
+    objective, views = make(name, settings)
     needed = {"neighbours"} | objective.needs
     told = context()
     less = replace(told, **{f.name: None for f in fields(Context) if f.name not in needed})
@@ -209,15 +229,15 @@ def test_nothing_is_read_that_it_does_not_need(name):
     assert torch.equal(*losses)
 
 
-@every_objective
+@every_name
 def test_its_options_are_settings_of_a_run(name):
-    config = TrainConfig("x.parsed", ("seq",) * base._REGISTRY[name].min_views, objective=name)
+    config = TrainConfig("x.parsed", views_of(name), objective=name)
     assert set(config.objective_options) == set(objectives.options(name)) <= {f.name for f in fields(TrainConfig)}
     inputs = Inputs(config.views, (DIM,) * len(config.views), WORDS_DIM)
     objectives.create(name, inputs, **config.objective_options)
 
 
-@every_objective
+@every_name
 def test_too_few_or_too_many_views_are_an_error_that_names_it(name):
     cls = base._REGISTRY[name]
     numbers = [cls.min_views - 1] + ([cls.max_views + 1] if cls.max_views is not None else [])
@@ -226,7 +246,7 @@ def test_too_few_or_too_many_views_are_an_error_that_names_it(name):
             objectives.create(name, Inputs(("seq",) * n, (DIM,) * n))
 
 
-@every_objective
+@every_name
 def test_unequal_dimensions_are_refused(name):
     cls = base._REGISTRY[name]
     if cls.max_views == 1:
