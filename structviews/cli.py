@@ -229,7 +229,7 @@ def train_views(
         typer.Option(help="consensus: to find the component that is removed; 0: none is.", show_default="5"),
     ] = None,
     negatives: Annotated[
-        int | None, typer.Option(help="generative: words drawn against each word.", show_default="5")
+        int | None, typer.Option(help="generative: how many words stand against each.", show_default="1")
     ] = None,
     parseval: Annotated[
         float | None,
@@ -365,7 +365,7 @@ def train_settings(config: Path | None, flags: dict[str, Any]) -> "TrainConfig":
             del settings["out"]
         return TrainConfig.from_settings(settings, str(config))
     if "views" not in given:
-        raise InputError("no views: name two or more with --views, as in --views dep,const")
+        raise InputError("no views: name them with --views, as in --views dep,const")
     # An unknown view is told before a corpus is looked for.
     checked = TrainConfig.from_settings({"corpus": ""} | given, "command line")
     return checked if checked.corpus else replace(checked, corpus=str(find_corpus()))

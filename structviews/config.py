@@ -45,7 +45,7 @@ class TrainConfig:
         temperature: what agreement is divided by, or where that starts if it is learnt.
         learn_temperature: whether it is.
         power_iterations: to find the first principal component, which is removed; 0 leaves it in.
-        negatives: words drawn against each word that is predicted.
+        negatives: how many words stand against each word that is predicted.
         parseval: strength of the step that keeps the decoder orthonormal; 0 for none.
         hidden: length of each view's vector.
         words_dim: length of a word vector of ``trained``; those of ``fixed`` have the file's.
@@ -84,7 +84,7 @@ class TrainConfig:
     temperature: float = 1.0
     learn_temperature: bool = True
     power_iterations: int = 5
-    negatives: int = 5
+    negatives: int = 1
     parseval: float = 0.01
     hidden: int = 600
     words_dim: int = 300

@@ -242,7 +242,7 @@ class TrainedEmbedder(PooledEmbedder):
         self.preparer = Preparer(parsed, parser)
         self.representation = config.representation
         self.components = components or {}
-        self.views = config.views
+        self.views = (*config.views, *model.extra_views)
         self.needs = model.needs
         self.parsers = [parsed.parser] if model.needs - {"tokens"} else []
         self.encoders = [

@@ -77,6 +77,15 @@ class Channel(nn.Module):
         views = cast("list[View]", self.views)
         return [view.encode(words, batch, ids, states) for view, words in zip(views, self.tables, strict=True)]
 
+    def extra_views(self) -> dict[str, View]:
+        """Encoders that training the objective leaves behind, by name; they read the first view's words."""
+        return cast("dict[str, View]", self.objective.extra_views())
+
+    def encode_extra(self, batch: Batch, ids: WordIds, states: bool = False) -> list[Encoded]:
+        """What each of ``extra_views`` makes of a batch."""
+        words = cast("WordTable", self.words[0])
+        return [view.encode(words, batch, ids, states) for view in self.extra_views().values()]
+
     def context(self, context: Context, batch: Batch, ids: WordIds) -> Context:
         """What the objective is told of a batch: the words too, if it reads them."""
         if "words" not in self.objective.needs:
@@ -137,6 +146,11 @@ class Model(nn.Module):
             next=next_indices(batch.document, batch.position) if "next" in self.context_needs else None,
         )
 
+    @property
+    def extra_views(self) -> tuple[str, ...]:
+        """Names of the encoders that objectives leave behind, see ``Objective.extra_views``."""
+        return tuple(next(channel.extra_views() for _, channel in self.each()))
+
     def losses(self, batch: Batch, context: Context) -> tuple[Tensor, dict[str, dict[str, Tensor]], list[list[Tensor]]]:
         """The training loss of a batch.
 
@@ -163,8 +177,11 @@ class Model(nn.Module):
             channel.objective.after_step()
 
     def by_view(self) -> list[list[tuple[str, View]]]:
-        """For each view its channels' names and encoders."""
-        channels = [[(name, view) for view in cast("list[View]", channel.views)] for name, channel in self.each()]
+        """For each view its channels' names and encoders; behind them those that objectives leave behind."""
+        channels = [
+            [(name, view) for view in (*cast("list[View]", channel.views), *channel.extra_views().values())]
+            for name, channel in self.each()
+        ]
         return [list(view) for view in zip(*channels, strict=True)]
 
     def vectors(self, batch: Batch) -> list[Tensor]:
@@ -173,5 +190,8 @@ class Model(nn.Module):
 
     def encode(self, batch: Batch, states: bool = False) -> list[list[Encoded]]:
         """For each view what its channels' encoders make of a batch, in the order of ``by_view``."""
-        channels = [channel.encode(batch, batch.ids[name], states) for name, channel in self.each()]
+        channels = [
+            [*channel.encode(batch, batch.ids[name], states), *channel.encode_extra(batch, batch.ids[name], states)]
+            for name, channel in self.each()
+        ]
         return [list(view) for view in zip(*channels, strict=True)]

@@ -182,6 +182,7 @@ class Training:
         Of a large corpus' held-out sentences, batches evenly spread over them are taken.
         """
         totals: dict[str, dict[str, Tensor]] = {}
+        self.model.eval()
         size = self.config.batch_size
         starts = range(0, len(self.held_out_rows), size)
         for start in starts[:: max(1, len(starts) // VALIDATION_BATCHES)]:
@@ -191,6 +192,7 @@ class Training:
                 anchors, sums = values["anchors"].double(), totals.setdefault(channel, {})
                 for name, value in (values | {"anchors": torch.ones_like(anchors)}).items():
                     sums[name] = sums.get(name, 0) + anchors * value
+        self.model.train()
         if not any(sums["anchors"] for sums in totals.values()):
             return {}
         return flat({channel: _means(sums) for channel, sums in totals.items()})

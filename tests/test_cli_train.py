@@ -170,15 +170,38 @@ def test_a_dry_run_writes_nothing(command, corpus, tmp_path):
     ("arguments", "message"),
     [
         (["--views", "dep,deep"], f"unknown view 'deep': the views are {', '.join(views.names())}"),
-        (["--views", "dep"], "1 view for the objective 'pairwise', which takes at least 2: name them"),
-        (["--views", " , "], "no views: name two or more with --views"),
-        ([], "no views: name two or more with --views"),
+        (["--views", "dep"], "1 view for the objective 'pairwise', which takes at least 2: give them"),
+        (
+            ["--views", "seq,bow", "--objective", "quick-thoughts"],
+            "views seq,bow for the objective 'quick-thoughts', which takes two encoders of one architecture: name one",
+        ),
+        (
+            ["--views", "seq,avg", "--objective", "generative"],
+            "2 views for the objective 'generative', which takes 1: give it as in --views seq",
+        ),
+        (
+            ["--views", "seq", "--objective", "consensus"],
+            "agreement 'multi' for the view seq: it takes 2, as in --views seq,avg; or give --agreement single",
+        ),
+        (
+            ["--views", "seq,avg,dep", "--objective", "consensus"],
+            "3 views for the objective 'consensus', which takes 1 to 2: give them as in --views seq,avg",
+        ),
+        (
+            ["--views", "seq,avg", "--negatives", "3"],
+            "negatives = 3: the objective 'pairwise' has no such setting; leave it out, or take generative",
+        ),
+        (["--views", " , "], "no views: name them with --views"),
+        ([], "no views: name them with --views"),
         (["--views", "dep,const", "--corpus", "none.parsed"], "none.parsed does not exist: make a parsed corpus"),
         (["--views", "dep,const", "--corpus", "mine"], "mine is not a parsed corpus"),
         (["--views", "seq,seq", "--hidden", "7"], "dimension 7 of the view 'seq' is odd"),
         (["--views", "bow,bow", "--hidden", "0"], "hidden = 0: give at least 1"),
         (["--views", "bow,bow", "--lr", "nan"], "lr = nan: give a number above 0"),
-        (["--views", "bow,bow", "--objective", "best"], "unknown objective 'best': one of pairwise"),
+        (
+            ["--views", "bow,bow", "--objective", "best"],
+            "unknown objective 'best': one of consensus, generative, pairwise",
+        ),
         (["--views", "bow,bow", "--precision", "fp8"], "unknown precision 'fp8'"),
         (["--views", "bow,bow", "--out", "mine"], "mine: is there already and is not a run: give another folder"),
         (["--views", "bow,bow", "--out", "mine/thesis.txt"], "mine/thesis.txt: is there already and is not a run"),

@@ -46,17 +46,22 @@ OTHERS = {
     "similarity_pooling": "pooled",
     "similarity_join": "concatenation",
 }
+# Settings that only some objectives have.
+OF_OBJECTIVES = [
+    {"objective": "consensus", "agreement": "skip", "include_self": False, "temperature": 0.5},
+    {"objective": "consensus", "learn_temperature": False, "power_iterations": 0},
+    {"objective": "generative", "negatives": 4, "parseval": 0.5},
+]
 
 
 def test_a_configuration_comes_back_from_toml(tmp_path):
-    # One objective is registered, so that its name cannot differ from the default.
-    assert {f.name for f in fields(TrainConfig)} == OTHERS.keys() | {"objective"}
+    assert {f.name for f in fields(TrainConfig)} == OTHERS.keys() | {name for some in OF_OBJECTIVES for name in some}
     parsed = Parsed(
         "f00d",
         {"name": "x", "version": "1.0", "settings": {"beam": 3, "fast": True, "scale": 1e-07, "names": ["ü", "b"]}},
         {"name": "wörter", "a key.with dots": "", "none": {}},
     )
-    for settings in ({}, OTHERS):
+    for settings in ({}, OTHERS, *OF_OBJECTIVES):
         written = TrainConfig(**NEEDED | settings)
         save_config(tmp_path, written, parsed)
         assert load_run(tmp_path) == (written, parsed)
@@ -87,7 +92,23 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"views": "dep"}, "views = 'dep' is not of type list of texts"),
         ({"views": ["dep", 3]}, "is not of type list of texts"),
         ({"views": ["dep", "deep"]}, "unknown view 'deep': the views are avg, bow, const, dep, "),
-        ({"objective": "max"}, "unknown objective 'max': one of pairwise"),
+        ({"objective": "max"}, "unknown objective 'max': one of consensus, generative, pairwise, quick-thoughts"),
+        (
+            {"objective": "consensus", "self_score": "zero"},
+            "self_score = 'zero': the objective 'consensus' has no such setting; .* pairwise or quick-thoughts",
+        ),
+        (
+            {"parseval": 0.5},
+            "parseval = 0.5: the objective 'pairwise' has no such setting; .* generative",
+        ),
+        ({"objective": "consensus", "agreement": "none"}, "unknown agreement 'none': one of multi, single, "),
+        ({"objective": "consensus", "temperature": 0.001}, "temperature = 0.001: give a number from 0.01 to 10.0"),
+        ({"objective": "consensus", "temperature": float("nan")}, "temperature = nan: give a number from"),
+        ({"objective": "consensus", "power_iterations": -1}, "power_iterations = -1: give at least 0"),
+        ({"objective": "consensus", "include_self": 1}, "include_self = 1 is not of type true or false"),
+        ({"objective": "generative", "negatives": 0}, "negatives = 0: give at least 1"),
+        ({"objective": "generative", "parseval": 1.0}, "parseval = 1.0: give a number below 1"),
+        ({"self_score": "positive"}, "unknown self_score 'positive': one of masked, zero"),
         ({"precision": "fp8"}, "unknown precision 'fp8': one of auto, fp32, bf16"),
         ({"tree_backend": "fast"}, "unknown tree_backend 'fast': one of level, dgl, naive"),
         ({"self_score": "one"}, "unknown self_score 'one': one of masked, zero"),

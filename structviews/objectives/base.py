@@ -111,6 +111,7 @@ class Objective(nn.Module):
 
     Attributes:
         min_views, max_views: how many views it takes; ``max_views`` None for any number.
+        example: views that it takes, for messages.
         options: the settings that it has.
         report: what validation prints of the metrics, a format string.
         needs: what it reads of a ``Context`` beside the neighbours: ``same``, ``next``, ``words``.
@@ -118,6 +119,7 @@ class Objective(nn.Module):
 
     min_views: ClassVar[int] = 2
     max_views: ClassVar[int | None] = None
+    example: ClassVar[str] = "dep,const"
     options: ClassVar[tuple[str, ...]] = ()
     report: ClassVar[str] = (
         "loss {loss:.3f} (chance {chance_loss:.3f}), context accuracy {accuracy:.3f} (chance {chance_accuracy:.4f})"
@@ -190,19 +192,16 @@ def create(name: str, inputs: Inputs, **settings: Any) -> Objective:
         raise InputError(f"unknown objective {name!r}: the objectives are {', '.join(names())}")
     cls, n_views = _REGISTRY[name], len(inputs.views)
     if n_views < cls.min_views or (cls.max_views is not None and n_views > cls.max_views):
-        raise InputError(
-            f"{n_views} view{'s' * (n_views != 1)} for the objective {name!r}, which takes {_wanted(cls)}: "
-            "name them separated by commas, as in --views dep,const"
-        )
+        raise InputError(f"{n_views} view{'s' * (n_views != 1)} for the objective {name!r}, which takes {_wanted(cls)}")
     if len(set(inputs.dims)) > 1:
         raise InputError(f"views of unequal dimensions {', '.join(map(str, inputs.dims))}: give all the same --hidden")
     return cls(inputs, **settings)
 
 
 def _wanted(cls: type[Objective]) -> str:
-    if cls.max_views is None:
-        return f"at least {cls.min_views}"
-    return f"{cls.min_views}" if cls.max_views == cls.min_views else f"{cls.min_views} to {cls.max_views}"
+    least, most = cls.min_views, cls.max_views
+    number = f"at least {least}" if most is None else f"{least}" if least == most else f"{least} to {most}"
+    return f"{number}: give {'it' if most == 1 else 'them'} as in --views {cls.example}"
 
 
 def promoted(vectors: Sequence[Tensor]) -> list[Tensor]:

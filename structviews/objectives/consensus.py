@@ -48,6 +48,7 @@ class Consensus(Contrastive):
 
     min_views: ClassVar[int] = 1
     max_views: ClassVar[int | None] = 2
+    example: ClassVar[str] = "seq,avg"
     options: ClassVar[tuple[str, ...]] = (
         "agreement",
         "include_self",

@@ -20,6 +20,8 @@ from structviews.vocabulary import WordIds, WordTable
 
 # Of the unigram counts, for the words drawn (Mikolov et al. 2013).
 POWER = 0.75
+# Words drawn a batch, which stand for all of its negatives.
+DRAWS = 2048
 
 
 @register("generative")
@@ -31,8 +33,8 @@ class Generative(Objective):
 
         -log sigmoid(v_w . h_i) - k E_q[log sigmoid(-v . h_i)]
 
-    Training draws k words a sentence for the expectation, which all sentences share; in
-    evaluation mode it is exact. Word vectors get no gradient from here. The probability of a word is
+    Training draws ``DRAWS`` words for the expectation, which all sentences share; in evaluation mode it
+    is exact. Word vectors get no gradient from here. The probability of a word is
     read off as ``q(w) exp(v_w . h_i)``, normalised over the vocabulary, to which negative sampling
     drives the scores (Levy and Goldberg 2014).
 
@@ -45,6 +47,7 @@ class Generative(Objective):
 
     min_views: ClassVar[int] = 1
     max_views: ClassVar[int | None] = 1
+    example: ClassVar[str] = "seq"
     options: ClassVar[tuple[str, ...]] = ("negatives", "parseval")
     report: ClassVar[str] = (
         "loss {loss:.3f} (chance {chance_loss:.3f}), negative log-likelihood a word {nll:.3f} "
@@ -54,7 +57,7 @@ class Generative(Objective):
     noise: Tensor
     unigram: Tensor
 
-    def __init__(self, inputs: Inputs, negatives: int = 5, parseval: float = 0.01):
+    def __init__(self, inputs: Inputs, negatives: int = 1, parseval: float = 0.01):
         super().__init__()
         self.negatives = negatives
         self.parseval = parseval
@@ -91,7 +94,7 @@ class Generative(Objective):
 
     def _sampled(self, decoded: Tensor, words: ContextWords) -> tuple[Tensor, None]:
         """An estimate of what a negative costs each sentence, ``(B,)``; the same words for all."""
-        draws = torch.rand(self.negatives * len(decoded), dtype=self.noise.dtype, device=decoded.device)
+        draws = torch.rand(DRAWS, dtype=self.noise.dtype, device=decoded.device)
         drawn = torch.searchsorted(self.noise.cumsum(dim=0), draws).clamp(max=len(self.noise) - 1)
         return F.softplus(decoded @ words.table.index_select(0, drawn).T).mean(dim=1), None
 
@@ -122,6 +125,8 @@ class LinearView(View):
     Args:
         decoder: ``(X, D)`` U, which stays the objective's.
     """
+
+    linear: ClassVar[bool] = True
 
     def __init__(self, decoder: Tensor):
         super().__init__()

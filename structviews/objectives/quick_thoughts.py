@@ -27,6 +27,7 @@ class QuickThoughts(Contrastive):
     """
 
     max_views: ClassVar[int | None] = 2
+    example: ClassVar[str] = "seq,seq"
     options: ClassVar[tuple[str, ...]] = ("self_score", "mask_duplicates")
 
     def __init__(self, inputs: Inputs, self_score: str = "masked", mask_duplicates: bool = False):

@@ -1,0 +1,165 @@
+"""The consensus objective against the papers' formulas, in plain loops, with components by SVD."""
+
+import math
+
+import pytest
+import torch
+from test_pairwise import BATCHES, contexts_by_loops, contexts_of, draw, every_batch
+
+from structviews.errors import InputError
+from structviews.objectives import Inputs, create
+from structviews.objectives.consensus import (
+    AGREEMENTS,
+    EPSILON,
+    TEMPERATURES,
+    first_component,
+    without_first_component,
+)
+
+MANY = 500  # iterations after which the power method has come to its end on small matrices
+every_agreement = pytest.mark.parametrize("agreement", AGREEMENTS)
+with_and_without_self = pytest.mark.parametrize("include_self", [True, False])
+
+
+def objective(agreement="multi", **options):
+    views = ("seq", "avg")[: AGREEMENTS[agreement]]
+    return create("consensus", Inputs(views, (3,) * len(views)), agreement=agreement, **options).double()
+
+
+def cosine(a, b):
+    return (a @ b) / ((a @ a + EPSILON).sqrt() * (b @ b + EPSILON).sqrt())
+
+
+def agreement_by_definition(agreement, views, i, j):
+    """M's and C's definitions, of vectors without their component."""
+    f, g = views[0], views[-1]
+    return {
+        "multi": lambda: cosine(f[i], g[j]) + cosine(g[i], f[j]),
+        "single": lambda: cosine(f[i], f[j]),
+        "multi+single": lambda: cosine(f[i], g[j]) + cosine(g[i], f[j]) + cosine(f[i], f[j]) + cosine(g[i], g[j]),
+        "within": lambda: cosine(f[i], f[j]) + cosine(g[i], g[j]),
+        "skip": lambda: cosine(f[i] + g[i], f[j] + g[j]),
+    }[agreement]()
+
+
+def loss_by_loops(agreement, views, contexts, temperature, include_self):
+    n = len(contexts)
+    losses = []
+    for i, some in enumerate(contexts):
+        candidates = [j for j in range(n) if include_self or j != i]
+        scores = {j: agreement_by_definition(agreement, views, i, j) / temperature for j in candidates}
+        total = sum(torch.exp(score) for score in scores.values())
+        positives = [*some, i] if include_self else some
+        terms = [-torch.log(torch.exp(scores[j]) / total) for j in positives]
+        if some:
+            losses.append(sum(terms) / len(terms))
+    return sum(losses) / len(losses) if losses else torch.zeros((), dtype=torch.float64)
+
+
+def projected(view):
+    """Without the first right singular vector, which is a constant."""
+    u = torch.linalg.svd(view.detach())[2][0]
+    return view - (view @ u)[:, None] * u
+
+
+@every_agreement
+@every_batch
+@with_and_without_self
+@pytest.mark.parametrize(("distance", "iterations"), [(1, 0), (3, MANY)])
+def test_the_loss_and_its_gradient_are_the_formula(agreement, batch, include_self, distance, iterations):
+    batch = BATCHES[batch]
+    views = draw(AGREEMENTS[agreement], len(batch))
+    run = objective(agreement, include_self=include_self, temperature=0.3, power_iterations=iterations)
+    loss, metrics = run(views, contexts_of(batch, distance))
+    seen = [projected(view) if iterations else view for view in views]
+    contexts = contexts_by_loops(batch, distance)
+    expected = loss_by_loops(agreement, seen, contexts, run.log_temperature.exp(), include_self)
+    assert loss.item() == pytest.approx(expected.item(), abs=1e-9)
+    assert metrics["temperature"].item() == pytest.approx(0.3)
+    if any(contexts):
+        learnt = [*views, run.log_temperature]
+        gradients, wanted = (torch.autograd.grad(value, learnt) for value in (loss, expected))
+        torch.testing.assert_close(gradients, wanted, rtol=1e-6, atol=1e-8)
+
+
+@with_and_without_self
+def test_a_small_temperature_does_not_hide_the_other_sentences(include_self):
+    """The sentence itself has nearly all of the probability; accuracy is about the others."""
+    axes = torch.eye(4)[[0, 0, 1, 1]] + torch.tensor([[0.0, 0, 0.3, 0], [0, 0, 0, 0.9], [0, 0, 0.5, 0], [0, 0, 0, 0.7]])
+    batch = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    run = objective(include_self=include_self, temperature=TEMPERATURES[0], power_iterations=0).float()
+    loss, metrics = run([axes, axes], contexts_of(batch))
+    assert metrics["accuracy"] == 1
+    assert loss.isfinite()
+
+
+@with_and_without_self
+@every_batch
+def test_chance_is_what_equal_vectors_reach(batch, include_self):
+    batch = BATCHES[batch]
+    ones = torch.ones(len(batch), 3, dtype=torch.float64)
+    run = objective(include_self=include_self, power_iterations=0)
+    loss, metrics = run([ones, ones], contexts_of(batch))
+    assert metrics["chance_loss"].item() == pytest.approx(loss.item(), rel=1e-6)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(5, 9), (9, 5), (6, 6), (1, 4)])
+def test_the_component_is_the_first_singular_vector(rows, columns):
+    vectors = torch.randn(rows, columns, dtype=torch.float64) + 0.5
+    u = first_component(vectors, MANY)
+    expected = torch.linalg.svd(vectors)[2][0]
+    assert abs(u @ expected) == pytest.approx(1, abs=1e-9)
+    assert u.norm().item() == pytest.approx(1)
+    left = without_first_component(vectors, MANY)
+    torch.testing.assert_close(left, vectors - torch.outer(vectors @ expected, expected), rtol=0, atol=1e-7)
+
+
+def test_each_iteration_brings_it_nearer():
+    vectors = torch.randn(40, 30, dtype=torch.float64) + 0.2
+    expected = torch.linalg.svd(vectors)[2][0]
+    nearness = [abs(first_component(vectors, n) @ expected).item() for n in (1, 2, 4, 8, 16)]
+    assert nearness == sorted(nearness)
+
+
+def test_the_gradient_does_not_go_through_the_component():
+    vectors = torch.randn(6, 4, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(6, 4, dtype=torch.float64)
+    (gradient,) = torch.autograd.grad((without_first_component(vectors, 5) * weight).sum(), vectors)
+    u = first_component(vectors.detach(), 5)
+    torch.testing.assert_close(gradient, weight - torch.outer(weight @ u, u))
+
+
+def test_vectors_of_nothing_are_harmless():
+    vectors = torch.zeros(4, 3, requires_grad=True)
+    loss, _ = objective("single").float()([vectors], contexts_of([(0, i) for i in range(4)]))
+    loss.backward()
+    assert vectors.grad.isfinite().all()
+
+
+def test_a_learnt_temperature_is_bounded_and_the_bound_is_told():
+    run = objective(temperature=TEMPERATURES[1])
+    assert "at its bound 10.0" in run.warning({"temperature": 10.0})
+    for far, bound in ((-100.0, TEMPERATURES[0]), (100.0, TEMPERATURES[1])):
+        torch.nn.init.constant_(run.log_temperature, far)
+        run.after_step()
+        _, metrics = run(draw(2, 4), contexts_of(BATCHES["one document"]))
+        assert metrics["temperature"].item() == pytest.approx(bound)
+        assert f"the temperature is at its bound {bound}" in run.warning({"temperature": metrics["temperature"].item()})
+    assert run.warning({"temperature": 0.5}) == ""
+
+
+def test_a_fixed_temperature_stays_and_warns_of_nothing():
+    run = objective(temperature=TEMPERATURES[0], learn_temperature=False)
+    loss, metrics = run(draw(2, 4), contexts_of(BATCHES["one document"]))
+    loss.backward()
+    assert run.log_temperature.grad is None
+    assert run.log_temperature.item() == pytest.approx(math.log(TEMPERATURES[0]))
+    assert run.warning({"temperature": metrics["temperature"].item()}) == ""
+
+
+@every_agreement
+def test_the_number_of_views_that_an_agreement_takes(agreement):
+    views = ("seq", "avg") if AGREEMENTS[agreement] == 1 else ("seq",)
+    with pytest.raises(InputError, match=f"it takes {AGREEMENTS[agreement]}, as in --views") as error:
+        create("consensus", Inputs(views, (3,) * len(views)), agreement=agreement)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,221 @@
+"""The generative objective against its formula in plain loops."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from trees_for_tests import SHAPES, WORDS
+
+from structviews.batching import collate
+from structviews.model import Channel, Model
+from structviews.objectives import Context, ContextWords, Inputs, create, generative
+from structviews.objectives.generative import orthonormality_error
+from structviews.vocabulary import UNKNOWN, Vocabulary
+
+DIM, WORDS_DIM = 4, 3
+COUNTS = torch.tensor([5, 90, 40, 12, 7, 1])
+# Words of each sentence, as ids; the third one ends a document, the last follows a gap.
+SENTENCES = [[1, 2, 1], [3], [4, 4, 0, 1], [2, 5], [1], [3, 2]]
+NEXT = [1, 2, -1, 4, -1, -1]
+
+
+def objective(dim=DIM, counts=COUNTS, **options):
+    return create("generative", Inputs(("seq",), (dim,), WORDS_DIM, counts), **options).double()
+
+
+def context(sentences=SENTENCES, following=NEXT):
+    words = torch.tensor([word for sentence in sentences for word in sentence])
+    distinct, inverse = words.unique(return_inverse=True)
+    rows = torch.tensor([row for row, sentence in enumerate(sentences) for _ in sentence])
+    table = torch.randn(len(COUNTS), WORDS_DIM, dtype=torch.float64)
+    neighbours = torch.full((len(sentences), 3), -1)  # not read
+    return Context(neighbours, next=torch.tensor(following), words=ContextWords(distinct, inverse, rows, table))
+
+
+def vectors(n=6):
+    return torch.randn(n, DIM, dtype=torch.float64, requires_grad=True)
+
+
+def noise():
+    powers = [count**0.75 for count in COUNTS.tolist()]
+    return [power / sum(powers) for power in powers]
+
+
+def cost_by_loops(z, u, table, word, negatives, drawn=None):
+    """-log sigmoid(v_w . U z) - k times the mean, over q or over words drawn, of log sigmoid(-v . U z)."""
+    h = u @ z
+
+    def log_sigmoid(x):
+        return -torch.log(1 + torch.exp(-x))
+
+    if drawn is None:
+        expected = sum(q * log_sigmoid(-(table[w] @ h)) for w, q in enumerate(noise()))
+    else:
+        expected = sum(log_sigmoid(-(table[w] @ h)) for w in drawn) / len(drawn)
+    return -log_sigmoid(table[word] @ h) - negatives * expected
+
+
+def loss_by_loops(z, run, told, drawn=None):
+    terms = [
+        cost_by_loops(z[i], run.decoder, told.words.table, word, run.negatives, drawn)
+        for i, j in enumerate(NEXT)
+        for word in (SENTENCES[j] if j >= 0 else [])
+    ]
+    return sum(terms) / len(terms)
+
+
+@pytest.mark.parametrize("negatives", [1, 5])
+@pytest.mark.parametrize("rows", [1, 64])
+def test_in_evaluation_the_loss_and_its_gradient_are_the_formula(monkeypatch, negatives, rows):
+    monkeypatch.setattr(generative, "BLOCK", rows * len(COUNTS))
+    run, told, z = objective(negatives=negatives).eval(), context(), vectors()
+    loss, metrics = run([z], told)
+    expected = loss_by_loops(z, run, told)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
+    assert metrics["anchors"] == sum(len(SENTENCES[j]) for j in NEXT if j >= 0)
+    gradients, wanted = (torch.autograd.grad(value, [z, run.decoder]) for value in (loss, expected))
+    torch.testing.assert_close(gradients, wanted, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("negatives", [1, 5])
+def test_in_training_the_expectation_is_over_words_drawn(monkeypatch, negatives):
+    """Each draw is where a uniform number falls among the cumulative probabilities."""
+    monkeypatch.setattr(generative, "DRAWS", 20)
+    run, told, z = objective(negatives=negatives), context(), vectors()
+    torch.manual_seed(4)
+    loss, metrics = run([z], told)
+    torch.manual_seed(4)
+    cumulative = [sum(noise()[: word + 1]) for word in range(len(COUNTS))]
+    drawn = [next(w for w, c in enumerate(cumulative) if u <= c) for u in torch.rand(20, dtype=torch.float64).tolist()]
+    expected = loss_by_loops(z, run, told, drawn)
+    assert len(set(drawn)) > 2
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
+    gradients, wanted = (torch.autograd.grad(value, [z, run.decoder]) for value in (loss, expected))
+    torch.testing.assert_close(gradients, wanted, rtol=1e-10, atol=1e-12)
+    assert "nll" not in metrics
+
+
+def test_words_are_drawn_by_their_counts_to_the_power(monkeypatch):
+    """The mean of many draws nears the expectation, which evaluation computes."""
+    monkeypatch.setattr(generative, "DRAWS", 200_000)
+    run, told, z = objective(), context(), vectors()
+    drawn, exact = run([z], told)[0], run.eval()([z], told)[0]
+    assert drawn.item() == pytest.approx(exact.item(), rel=5e-3)
+    assert drawn != exact
+
+
+def test_the_likelihood_is_that_of_a_softmax_over_the_vocabulary():
+    run, told, z = objective().eval(), context(), vectors()
+    _, metrics = run([z], told)
+    log_p, unigram = [], []
+    for i, j in enumerate(NEXT):
+        for word in SENTENCES[j] if j >= 0 else []:
+            weights = [q * math.exp((told.words.table[w] @ run.decoder @ z[i]).item()) for w, q in enumerate(noise())]
+            log_p.append(math.log(weights[word] / sum(weights)))
+            unigram.append(math.log(COUNTS[word] / COUNTS.sum()))
+    assert metrics["nll"].item() == pytest.approx(-sum(log_p) / len(log_p))
+    assert metrics["unigram_nll"].item() == pytest.approx(-sum(unigram) / len(unigram))
+
+
+def test_chance_is_what_a_vector_of_nothing_reaches():
+    run, told = objective(negatives=3).eval(), context()
+    loss, metrics = run([torch.zeros(len(SENTENCES), DIM, dtype=torch.float64)], told)
+    assert metrics["chance_loss"].item() == pytest.approx(loss.item())
+
+
+def test_several_batches_joined_are_their_mean_weighted_by_words():
+    run = objective().eval()
+    z = [vectors(), vectors(3)]
+    parts = [context(), context(SENTENCES[:3], NEXT[:3])]
+    parts[1] = replace(parts[1], words=replace(parts[1].words, table=parts[0].words.table))
+    of_parts = [run([some], part) for some, part in zip(z, parts, strict=True)]
+    loss, metrics = run([torch.cat(z)], Context.joined(parts))
+    anchors = [of_part["anchors"] for _, of_part in of_parts]
+    assert metrics["anchors"] == sum(anchors)
+    expected = sum(n * of_part for n, (of_part, _) in zip(anchors, of_parts, strict=True)) / sum(anchors)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 8])
+def test_the_decoder_starts_orthonormal(dim):
+    assert orthonormality_error(objective(dim).decoder.detach()).item() == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 8])
+def test_the_parseval_step_is_its_formula_and_restores_orthonormality(dim):
+    run = objective(dim, parseval=0.1)
+    u = run.decoder.detach() + 0.2 * torch.randn(WORDS_DIM, dim)
+    run.decoder.data.copy_(u)
+    run.after_step()
+    torch.testing.assert_close(run.decoder.detach(), 1.1 * u - 0.1 * u @ u.T @ u)
+    errors = [orthonormality_error(u).item()]
+    for _ in range(3):
+        for _ in range(20):
+            run.after_step()
+        errors.append(orthonormality_error(run.decoder.detach()).item())
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 1e-3 * errors[0]
+
+
+@pytest.mark.parametrize("dim", [2, 8])
+def test_the_orthonormality_error_is_of_rows_or_of_columns(dim):
+    u = torch.randn(WORDS_DIM, dim, dtype=torch.float64)
+    gram = u @ u.T if dim > WORDS_DIM else u.T @ u
+    expected = math.sqrt(sum((gram[i, j].item() - (i == j)) ** 2 for i in range(len(gram)) for j in range(len(gram))))
+    assert orthonormality_error(u).item() == pytest.approx(expected)
+
+
+def test_without_the_constraint_the_decoder_is_left_alone():
+    run = objective(parseval=0.0)
+    run.decoder.data.mul_(2)
+    before = run.decoder.detach().clone()
+    run.after_step()
+    assert torch.equal(run.decoder, before)
+
+
+def test_the_words_must_be_told():
+    with pytest.raises(ValueError, match="no words or no next sentences"):
+        objective()([vectors()], Context(torch.full((6, 3), -1)))
+
+
+VOCABULARY = Vocabulary([UNKNOWN, *WORDS])
+
+
+@pytest.fixture
+def model():
+    counts = torch.arange(1, len(VOCABULARY) + 1)
+    return Model({"trained": Channel(("seq",), len(VOCABULARY), 5, 6, "generative", counts=counts)}).double()
+
+
+def test_the_words_of_a_batch_are_told_by_its_channel(model):
+    batch = collate(SHAPES["mixed"], {"trained": VOCABULARY}, ["tokens"])
+    channel = model.channels["trained"]
+    words = channel.context(model.context(batch, 1), batch, batch.ids["trained"]).words
+    expected = [(i, word) for i, sentence in enumerate(SHAPES["mixed"]) for word in sentence.tokens]
+    assert words.sentence.tolist() == [i for i, _ in expected]
+    assert words.distinct[words.inverse].tolist() == VOCABULARY.ids([word for _, word in expected]).tolist()
+    assert words.table.data_ptr() == channel.words[0].weight.data_ptr()
+    assert not words.table.requires_grad
+
+
+def test_the_linear_view_is_the_transposed_decoder_of_the_mean_word(model):
+    batch = collate(SHAPES["mixed"], {"trained": VOCABULARY}, ["tokens"])
+    channel = model.channels["trained"]
+    assert model.extra_views == ("linear",)
+    assert [[name for name, _ in view] for view in model.by_view()] == [["trained"], ["trained"]]
+    _, (linear,) = model.encode(batch, states=True)
+    decoder, table = channel.objective.decoder.detach(), channel.words[0].weight.detach()
+    for row, sentence in enumerate(SHAPES["mixed"]):
+        words = table[VOCABULARY.ids(list(sentence.tokens))]
+        torch.testing.assert_close(linear.vector[row], decoder.T @ words.mean(dim=0))
+        start, end = linear.offsets[row], linear.offsets[row + 1]
+        torch.testing.assert_close(linear.states[start:end], words @ decoder)
+    assert torch.equal(model.vectors(batch)[1], linear.vector)
+
+
+def test_the_linear_view_adds_no_parameters(model):
+    names = [name for name, _ in model.named_parameters()]
+    assert sum("decoder" in name for name in names) == 1
+    model.extra_views  # noqa: B018 - making them is what is tested
+    assert [name for name, _ in model.named_parameters()] == names
