@@ -83,7 +83,7 @@ class Channel(nn.Module):
 
     def encode_extra(self, batch: Batch, ids: WordIds, states: bool = False) -> list[Encoded]:
         """What each of ``extra_views`` makes of a batch."""
-        words = cast("WordTable", self.words[0])
+        words = self.tables[0]
         return [view.encode(words, batch, ids, states) for view in self.extra_views().values()]
 
     def context(self, context: Context, batch: Batch, ids: WordIds) -> Context:
@@ -92,7 +92,7 @@ class Channel(nn.Module):
             return context
         rows = torch.arange(len(batch), device=batch.device)
         sentence = torch.repeat_interleave(rows, batch.offsets.diff(), output_size=len(ids))
-        table = cast("WordTable", self.words[0]).weight.detach()
+        table = cast("WordTable | FixedWords", self.words[0]).weight.detach()
         return replace(context, words=ContextWords(ids.distinct, ids.inverse, sentence, table))
 
 

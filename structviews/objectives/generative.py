@@ -16,7 +16,7 @@ from structviews.batching import Batch
 from structviews.objectives.base import Context, ContextWords, Inputs, Objective, promoted, register
 from structviews.objectives.contrast import BLOCK
 from structviews.views.base import Encoded, View
-from structviews.vocabulary import WordIds, WordTable
+from structviews.vocabulary import WordIds, Words
 
 # Of the unigram counts, for the words drawn (Mikolov et al. 2013).
 POWER = 0.75
@@ -133,7 +133,7 @@ class LinearView(View):
         self.words_dim, self.dim = decoder.shape
         self._decoder = [decoder]  # in a list: not a parameter of this module too
 
-    def encode(self, words: WordTable, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+    def encode(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         decoder = self._decoder[0]
         vector = words.bag(ids, batch.offsets[:-1], "mean") @ decoder
         return Encoded(vector, words.lookup(ids) @ decoder, batch.offsets) if states else Encoded(vector)
