@@ -522,7 +522,7 @@ def evaluate_runs(
     from structviews.evaluation.tables import run_views
     from structviews.evaluation.tasks import TASKS, check_tasks
 
-    names = list(dict.fromkeys(name.strip() for name in tasks.split(",") if name.strip())) or list(TASKS)
+    names = list(dict.fromkeys(names_in(tasks))) or list(TASKS)
     check_tasks(names)
     for run in runs:
         run_views(run)
@@ -623,6 +623,34 @@ def join_several(
     from structviews.joined import join_runs
 
     console.print(str(join_runs(runs, out, join, similarity_join)), markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("baseline")
+def make_a_baseline(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="average, tfidf, sif, up, all-but-the-top, random, or sentence-transformers:PATH.", show_default=False
+        ),
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder to make.", show_default=False)],
+    corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the only *.parsed here")] = None,
+    vectors: Annotated[Path | None, typer.Option(help="File of word vectors.", show_default=False)] = None,
+    views: Annotated[str, typer.Option(help="Encoders of random, with commas between.", show_default=False)] = "",
+    hidden: Annotated[int | None, typer.Option(help="Length of a random view's vector.", show_default="600")] = None,
+    words_dim: Annotated[int | None, typer.Option(help="Length of a random word vector.", show_default="300")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of random.", show_default="1")] = None,
+) -> None:
+    """Make a baseline: a run that nothing was trained for, which encode, eval and table take like any other.
+
+    Example: structviews baseline sif --corpus corpus.parsed --vectors glove.840B.300d.txt -o runs/sif
+    """
+    from structviews.baselines import make_baseline
+    from structviews.cache import find_corpus
+
+    encoders = chosen(views=names_in(views) or None, hidden=hidden, words_dim=words_dim, seed=seed)
+    run = make_baseline(kind, corpus or find_corpus(), out, vectors, encoders)
+    console.print(str(run), markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command("demo")

@@ -193,14 +193,14 @@ class TrainConfig:
         """From names and values, as a TOML file or flags give them.
 
         Args:
-            settings: the table ``[parsed]`` of a run's file is passed over.
+            settings: the table ``[parsed]`` and the kind of run in a run's file are passed over.
             place: file that they are from, for messages.
 
         Raises:
             InputError: for an unknown name, a missing one, or a value of the wrong type.
         """
         known = {f.name: f.type for f in fields(cls)}
-        settings = {name: value for name, value in settings.items() if name != PARSED}
+        settings = {name: value for name, value in settings.items() if name not in (PARSED, KIND)}
         for name, value in settings.items():
             if name not in known:
                 raise InputError(f"{place}: unknown setting {name!r}: the settings are {', '.join(known)}")

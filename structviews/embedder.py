@@ -276,11 +276,16 @@ def component_key(encoder: Encoder, pooling: str) -> str:
 
 def load_kind(kind: str, run: Path, parser: "Parser | None") -> Embedder:
     """Load a run of a kind that ``run_kind`` found."""
-    if kind == "trained":
-        return TrainedEmbedder.open(run, parser)
     # These build on the Embedder.
-    from structviews import joined  # noqa: PLC0415
+    from structviews.baselines import load_baseline  # noqa: PLC0415
+    from structviews.joined import JoinedEmbedder  # noqa: PLC0415
 
-    if kind == joined.JOINED:
-        return joined.JoinedEmbedder.open(run, parser)
+    openers: dict[str, Callable[[Path, Parser | None], Embedder]] = {
+        "trained": TrainedEmbedder.open,
+        "random": TrainedEmbedder.open,
+        "joined": JoinedEmbedder.open,
+        "baseline": load_baseline,
+    }
+    if kind in openers:
+        return openers[kind](run, parser)
     raise InputError(f"{run}: a run of an unknown kind, {kind!r}: update structviews, or make the run again")

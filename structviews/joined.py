@@ -1,6 +1,5 @@
 """Several runs as one: combine-QT, channels trained apart, ensembles of single views."""
 
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from structviews.cache import sync_folder
 from structviews.config import KIND, read_settings, run_kind, write_settings
 from structviews.embedder import Embedder, Progress, load_kind
 from structviews.errors import InputError
 from structviews.evaluation.results import MEMBERS
 from structviews.preparation import Preparer, Sentence
 from structviews.representation import Representation, joined_width
+from structviews.runs import new_run
 
 if TYPE_CHECKING:
     from structviews.parsing.backends import Parser
@@ -126,23 +125,15 @@ def join_runs(runs: Sequence[Path], out: Path, join: str = "concatenation", simi
     """
     if not runs:
         raise InputError("no runs: name those to join")
-    if out.exists():
-        raise InputError(f"{out}: is there already: give another folder with --out")
     names = [f"{i}-{run.resolve().name}" for i, run in enumerate(runs)]
     members = [Embedder.load(run) for run in runs]
     joined = JoinedEmbedder(members, names, join, similarity_join)
     for each in (joined, joined.for_similarity()):
         joined_width(each.widths, each.views, each.representation.join)
     views = [str(view) for run in runs for view in read_settings(run).get("views", [])]
-    partial = out.with_name(f".{out.name}.{os.getpid()}.tmp")
-    try:
-        partial.mkdir(parents=True)
+    with new_run(out) as folder:
         for run, name in zip(runs, names, strict=True):
-            shutil.copytree(run, partial / MEMBERS / name, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+            shutil.copytree(run, folder / MEMBERS / name, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
         settings = {KIND: JOINED, "views": views, "join": join, "similarity_join": similarity_join, "members": names}
-        write_settings(partial, settings)
-        partial.replace(out)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    sync_folder(out.parent)
+        write_settings(folder, settings)
     return out

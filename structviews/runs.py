@@ -1,9 +1,13 @@
 """The folder of a run: made, recognised, gone on with."""
 
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 
-from structviews.cache import ParsedCorpus
+from structviews.cache import ParsedCorpus, sync_folder
 from structviews.channels import open_vectors
 from structviews.checkpoint import read_progress, reopen
 from structviews.config import CONFIG, Parsed, TrainConfig, load_run, save_config
@@ -92,6 +96,28 @@ def check_source(config: TrainConfig) -> TrainConfig:
 
 def _shown(value: object) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+@contextmanager
+def new_run(out: Path) -> Iterator[Path]:
+    """A folder to fill, which becomes ``out`` at the end, whole or not at all.
+
+    Raises:
+        InputError: if ``out`` is there already, or cannot be made.
+    """
+    if out.exists():
+        raise InputError(f"{out}: is there already: give another folder with --out")
+    partial = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    try:
+        try:
+            partial.mkdir(parents=True)
+        except OSError as error:
+            raise InputError(f"{out}: {error.strerror}: give another folder with --out") from None
+        yield partial
+        partial.replace(out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    sync_folder(out.parent)
 
 
 def extended(run: Path, epochs: int | None, steps: int | None) -> TrainConfig:

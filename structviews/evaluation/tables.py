@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.table import Table as RichTable
 
+from structviews.config import run_kind
 from structviews.errors import InputError
 from structviews.evaluation.results import all_results, model_checksum
 from structviews.evaluation.tasks import STS_SETS, TASKS
@@ -43,12 +44,11 @@ def score_table(runs: Sequence[Path]) -> ScoreTable:
     Raises:
         InputError: if a folder is not a run, or one of its files cannot be read.
     """
-    views = {run: run_views(run) for run in runs}
     scored = [(run, result) for run in runs for result in _current_results(run)]
     asked = {name for _, result in scored if result for name in (*result["tasks"], *result["unavailable"])}
     tasks = [name for name in TASKS if name in asked]
     rows = [
-        [_row_name(run, result), ",".join(views[run]), _dimension(result), *(_cell(name, result) for name in tasks)]
+        [_row_name(run, result), _views_cell(run), _dimension(result), *(_cell(name, result) for name in tasks)]
         for run, result in scored
     ]
     notes = [LEGEND] if tasks else []
@@ -125,6 +125,10 @@ def _current_results(run: Path) -> list[dict[str, Any] | None]:
 
 def _name(run: Path) -> str:
     return Path(run).resolve().name
+
+
+def _views_cell(run: Path) -> str:
+    return ",".join(run_views(run)) + " (random)" * (run_kind(run) == "random")
 
 
 def _row_name(run: Path, result: dict[str, Any] | None) -> str:

@@ -1,0 +1,94 @@
+"""Any sentence-transformers model that is on the user's disk."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.numpy import save
+from torch import Tensor
+
+from structviews.cache import file_hash, write_whole
+from structviews.checkpoint import WEIGHTS
+from structviews.config import Parsed
+from structviews.device import best_device
+from structviews.embedder import PooledEmbedder
+from structviews.errors import InputError
+from structviews.preparation import Preparer
+from structviews.representation import Encoder, Representation
+from structviews.sentence import ParsedSentence
+
+KIND = "sentence-transformers"
+
+
+class TransformerBaseline(PooledEmbedder):
+    """Vectors of a sentence-transformers model; its input is the words with spaces between.
+
+    Args:
+        model: its folder. Nothing is fetched, and no code of the model's own is run.
+        parsed: the corpus that the components are fitted on.
+
+    Raises:
+        InputError: if the package is not there, or the folder is not such a model.
+    """
+
+    poolings = ("vector",)
+
+    def __init__(self, model: Path, parsed: Parsed):
+        try:
+            from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - an extra
+        except ImportError:
+            raise InputError(f"{KIND} is not installed: pip install 'structviews[{KIND}]'") from None
+        if not model.is_dir():
+            raise InputError(f"{model}: no such folder: give that of a {KIND} model")
+        try:
+            self._model = SentenceTransformer(str(model), device=best_device().type, local_files_only=True)
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"{model}: not a model that {KIND} loads: {reason}") from None
+        self.model = model
+        self.views = (model.resolve().name,)
+        self.needs = frozenset({"tokens"})
+        self.parsers = []
+        self.preparer = Preparer(parsed)
+        self.representation = Representation()
+        width = len(self._vectors(["a"])[0])
+        self.encoders = [[Encoder("transformer", width, linear=False)]]
+        self.components = {}
+
+    def fingerprint(self) -> str:
+        """Hash of the model's files."""
+        files = sorted(path for path in self.model.rglob("*") if path.is_file() and not path.name.startswith("."))
+        text = "".join(f"{path.relative_to(self.model)} {file_hash(path)}\n" for path in files)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def save(self, run: Path) -> dict[str, Any]:
+        """Write what tells that it is this model; return what the run's settings need."""
+        fingerprint = self.fingerprint()
+        # It has no weights of ours, and the file says whose scores are in the run.
+        content = save({}, metadata={"kind": KIND, "model": fingerprint})
+        write_whole(run / WEIGHTS, lambda file: file.write(content))
+        return {"model": str(self.model.resolve()), "fingerprint": fingerprint}
+
+    @classmethod
+    def open(cls, run: Path, settings: dict[str, Any], parsed: Parsed) -> "TransformerBaseline":
+        """Load what ``save`` wrote.
+
+        Raises:
+            InputError: if the model has gone or changed.
+        """
+        embedder = cls(Path(settings["model"]), parsed)
+        if embedder.fingerprint() != settings["fingerprint"]:
+            raise InputError(f"{embedder.model}: not the model that {run} was made with: make the baseline again")
+        return embedder
+
+    def _vectors(self, texts: list[str]) -> np.ndarray:
+        return self._model.encode(texts, batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True)
+
+    def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
+        (encoder,) = self.encoders[0]
+        vectors = self._vectors([" ".join(sentence.tokens) for sentence in sentences])
+        for pooling in poolings:
+            yield f"{encoder.name}.{pooling}", torch.from_numpy(vectors)
