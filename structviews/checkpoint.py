@@ -41,7 +41,7 @@ def load_weights(run: Path, model: nn.Module) -> None:
         InputError: if it is missing, damaged, or of another model.
     """
     try:
-        model.load_state_dict(_weights(run))
+        model.load_state_dict(read_weights(run))
     except RuntimeError as error:
         raise _other_weights(run, error) from None
 
@@ -59,7 +59,7 @@ def start_from(run: Path, model: nn.Module, n_words: int, fresh: Collection[str]
     Raises:
         InputError: if the weights are missing, damaged, or of another model.
     """
-    weights = _weights(run)
+    weights = read_weights(run)
     for name, tensor in model.state_dict().items():
         if any(part in name for part in fresh):
             continue
@@ -70,7 +70,12 @@ def start_from(run: Path, model: nn.Module, n_words: int, fresh: Collection[str]
         target.copy_(weights[name])
 
 
-def _weights(run: Path) -> dict[str, Tensor]:
+def read_weights(run: Path) -> dict[str, Tensor]:
+    """The weights of a run by name.
+
+    Raises:
+        InputError: if they are missing or damaged.
+    """
     path = run / WEIGHTS
     if not path.is_file():
         raise InputError(f"{path}: no such file: the run has not been trained to a first checkpoint yet")

@@ -407,6 +407,31 @@ def learn_word_vectors(
     console.print(f"{out}: {len(words):,} words, {dim} numbers each", markup=False, highlight=False, soft_wrap=True)
 
 
+@app.command("expand")
+def expand_vocabulary(
+    run: Annotated[Path, typer.Argument(help="A run's folder, as made by train.", show_default=False)],
+    vectors: Annotated[Path, typer.Option(help="Word vectors: GloVe, word2vec or fastText .vec.")],
+) -> None:
+    """Let a trained run read every word of a vector file, by a linear map fitted on the words that both know.
+
+    The file is read whenever the run encodes, so it has to stay where it is.
+
+    Example: structviews expand runs/dep-const --vectors glove.840B.300d.txt
+    """
+    from structviews.expansion import expand
+    from structviews.log import rate_bar
+
+    with rate_bar(errors, f"reading {vectors}", "MB", 10**6) as progress:
+        report = expand(run, vectors, progress)
+    lines = [f"{run}: {report.n_new:,} words more, of {vectors}"]
+    lines += [
+        f"  {fit.view}: R^2 {fit.r2:.3f} on {report.n_shared:,} shared words; {fit.r2_left_out:.3f} on a tenth of them "
+        "when it is left out"
+        for fit in report.fits
+    ]
+    console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+
+
 @app.command("encode")
 def encode_sentences(
     run: Annotated[Path, typer.Argument(help="A run's folder, as made by train.", show_default=False)],

@@ -20,6 +20,7 @@ from structviews.checkpoint import load_weights
 from structviews.config import Parsed, TrainConfig, load_run, run_kind
 from structviews.device import best_device
 from structviews.errors import InputError
+from structviews.expansion import ExpandedVocabulary, expanded
 from structviews.model import Model
 from structviews.preparation import Preparer, Sentence
 from structviews.representation import Components, Encoder, Representation, join_views, joined_width, load_components
@@ -258,7 +259,14 @@ class TrainedEmbedder(PooledEmbedder):
         with torch.random.fork_rng(devices=[]):  # its first weights are not kept, so they cost no random numbers
             model = build_model(config, vocabularies, empty_table(vocabularies, parsed))
         load_weights(run, model)
+        vocabularies = expanded(run, model, vocabularies)
         return cls(config, parsed, model, vocabularies, parser, load_components(run))
+
+    @property
+    def description(self) -> str:
+        """Which vectors these are, in a few words."""
+        grown = any(isinstance(vocabulary, ExpandedVocabulary) for vocabulary in self.vocabularies.values())
+        return f"{self.representation}, expanded" if grown else str(self.representation)
 
     def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
         batch = collate(sentences, self.vocabularies, self.needs).to(self.device)

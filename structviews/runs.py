@@ -12,6 +12,7 @@ from structviews.channels import open_vectors
 from structviews.checkpoint import read_progress, reopen
 from structviews.config import CONFIG, Parsed, TrainConfig, load_run, save_config
 from structviews.errors import InputError
+from structviews.evaluation.results import EXPANSION
 from structviews.representation import COMPONENTS
 
 
@@ -62,7 +63,8 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
     except OSError as error:
         raise InputError(f"{run}: {error.strerror}: give another folder with --out") from None
     save_config(run, config, parsed)  # first: it is what makes the folder a run
-    (run / COMPONENTS).unlink(missing_ok=True)  # of weights that training will change
+    for name in (COMPONENTS, EXPANSION):  # of weights that training will change
+        (run / name).unlink(missing_ok=True)
     return run
 
 

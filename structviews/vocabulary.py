@@ -64,7 +64,7 @@ class Vocabulary:
         found = pc.index_in(self._array, value_set=encoded.dictionary)
         # One place more, for the words of the vocabulary that are not among these.
         table = np.zeros(len(encoded.dictionary) + 1, dtype=np.int64)
-        table[pc.fill_null(found, len(encoded.dictionary)).to_numpy()] = np.arange(len(self))
+        table[pc.fill_null(found, len(encoded.dictionary)).to_numpy()] = np.arange(len(self._array))
         return table[encoded.indices.to_numpy()]
 
     @classmethod

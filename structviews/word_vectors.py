@@ -100,12 +100,12 @@ class WordVectors:
         if not isinstance(words, pa.Array):
             words = pa.array(words, pa.string())
         encoded = words.dictionary_encode()
-        # The other way round, a hash table of all the words would be built each time.
-        found = pc.index_in(self.words, value_set=encoded.dictionary)
-        places = np.full(len(encoded.dictionary), -1, dtype=np.int64)
-        hits = np.flatnonzero(found.is_valid())
-        places[found.take(pa.array(hits)).to_numpy()] = hits
+        places = np.fromiter((self._places.get(word, -1) for word in encoded.dictionary.to_pylist()), np.int64)
         return places[encoded.indices.to_numpy()]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {word: place for place, word in enumerate(self.words.to_pylist())}
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
         """Vectors ``(n, dim)``, float32, of the words at some places ``(n,)``; zeros at -1.

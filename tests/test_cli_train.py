@@ -7,12 +7,14 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from corpora import TINY, small_config, tiny_corpus, topic_corpus
+from corpora import TINY, opened, small_config, tiny_corpus, topic_corpus
+from vector_files import random_vectors, write_vectors
 
 from structviews import cli, views
 from structviews.embedder import Embedder
 from structviews.representation import Representation
 from structviews.training import train
+from structviews.vocabulary import count_words
 from structviews.word_vectors import WordVectors
 
 FLAGS = [
@@ -117,6 +119,24 @@ def test_word_vectors_are_learnt_and_written(command, corpus, tmp_path):
     assert "no word occurs 99 times" in fails(command, tmp_path, "vectors", corpus, "-o", "y", "--min-count", "99")
     assert "x.parsed: cannot be written" in fails(command, tmp_path, "vectors", corpus, "-o", corpus)
     assert "none does not exist" in fails(command, tmp_path, "vectors", "none", "-o", "y")
+
+
+def test_both_channels_are_trained_and_a_run_expanded(command, corpus, tmp_path):
+    words = [*sorted(count_words(opened(corpus))), "new"]
+    write_vectors(tmp_path / "v.vec", words, random_vectors(words, 3))
+    channels = ("--channels", "fixed, trained", "--vectors", "v.vec")
+    assert command("train", "--views", "dep,const", *channels, *FLAGS).code == 0
+    run = tmp_path / "runs" / "dep-const"
+    assert Embedder.load(run).dim == 2 * 2 * 8
+    ended = command("expand", "runs/dep-const", "--vectors", "v.vec")
+    assert ended.code == 0
+    first, *views = ended.output.decode().splitlines()
+    assert first == "runs/dep-const: 1 words more, of v.vec"
+    assert [line.split(":")[0].strip() for line in views] == ["dep", "const"]
+    message = fails(command, tmp_path, "train", "--views", "dep,seq", "--channels", "fixed")
+    assert "the channel 'fixed' needs word vectors: give a file with --vectors" in message
+    assert "only the channel 'fixed' reads" in fails(command, tmp_path, "train", "--views", "dep,seq", *channels[2:])
+    assert "none: No such file" in fails(command, tmp_path, "expand", "runs/dep-const", "--vectors", "none")
 
 
 def test_vectors_go_to_a_file_or_to_standard_output(command, trained, tmp_path):

@@ -12,6 +12,7 @@ from structviews.errors import InputError
 FORMAT = 1
 RESULTS = "results.json"
 MODEL = "model.safetensors"
+EXPANSION = "expansion.safetensors"
 MEMBERS = "members"
 
 
@@ -75,8 +76,9 @@ def load_results(run: Path, name: str = RESULTS) -> dict[str, Any] | None:
 
 
 def model_checksum(run: Path) -> str:
-    """SHA-256 of the run's weights; of a joined run, of its members' SHA-256."""
-    paths = [Path(run) / MODEL] if (Path(run) / MODEL).is_file() else sorted((Path(run) / MEMBERS).rglob(MODEL))
+    """SHA-256 of the run's weights; with its expansion, and of a joined run, of the SHA-256 of each file."""
+    folder = Path(run) if (Path(run) / MODEL).is_file() else Path(run) / MEMBERS
+    paths = sorted(path for name in (MODEL, EXPANSION) for path in folder.rglob(name))
     if not paths:
         raise InputError(f"{run}: not a run folder, it has no {MODEL}; give one that train made")
     digests = [file_hash(path) for path in paths]

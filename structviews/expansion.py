@@ -1,0 +1,276 @@
+"""Vocabulary expansion: after training, a run learns every word of a vector file.
+
+A linear map with an intercept, fitted by least squares on the words that both know, takes the file's
+vectors to those that a view has learnt (skip-thought vectors, Kiros et al. 2015, section 2.2, whose code
+and that of quick-thoughts have the intercept). Words of the vocabulary keep what they have learnt. The
+maps are stored, not the vectors: those are read from the file, for the words at hand.
+
+Shapes: U different words of a batch, n words that both know, d length of the file's vectors, t of learnt ones.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self, cast
+
+import numpy as np
+import pyarrow as pa
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import safe_open, save
+from torch import Tensor, nn
+
+from structviews.cache import write_whole
+from structviews.channels import load_vocabularies
+from structviews.checkpoint import read_weights
+from structviews.config import FIXED, TRAINED, load_run, run_kind
+from structviews.errors import InputError
+from structviews.evaluation.results import EXPANSION
+from structviews.model import Model
+from structviews.vocabulary import FixedWords, Vocabulary, WordIds, Words, WordTable
+from structviews.word_vectors import Progress, WordVectors
+
+# Every so many-th word is left out of the fit that the others' R^2 is measured by.
+LEFT_OUT = 10
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """What a run keeps of its expansion.
+
+    Attributes:
+        vectors: path of the vector file.
+        fingerprint: of its content.
+        maps: ``(d + 1, t)`` for each table of the trained channel; the last row is the intercept.
+    """
+
+    vectors: str
+    fingerprint: str
+    maps: list[Tensor]
+
+    def save(self, run: Path) -> None:
+        """Write it to a run's folder, whole or not at all."""
+        notes = {"vectors": self.vectors, "fingerprint": self.fingerprint}
+        content = save({f"{TRAINED}.{i}": each.contiguous() for i, each in enumerate(self.maps)}, metadata=notes)
+        write_whole(run / EXPANSION, lambda file: file.write(content))
+
+    @classmethod
+    def load(cls, run: Path) -> Self | None:
+        """Read what ``save`` wrote; None if there is nothing.
+
+        Raises:
+            InputError: if it is damaged.
+        """
+        path = run / EXPANSION
+        if not path.is_file():
+            return None
+        try:
+            with safe_open(path, "pt") as file:
+                notes = file.metadata() or {}
+                maps = [file.get_tensor(f"{TRAINED}.{i}") for i in range(len(file.keys()))]
+                return cls(notes["vectors"], notes["fingerprint"], maps)
+        except (SafetensorError, KeyError) as error:
+            raise InputError(f"{path}: damaged ({error}): give `structviews expand` again") from None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well a map gives the learnt vectors.
+
+    Attributes:
+        view: whose table.
+        r2: share of their variance, on the words that the map is fitted on.
+        r2_left_out: the same of a map fitted on nine tenths of them, on the tenth.
+    """
+
+    view: str
+    r2: float
+    r2_left_out: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an expansion did.
+
+    Attributes:
+        n_new: words that the run did not know before.
+        n_shared: words that the maps are fitted on.
+        fits: one for each view of the trained channel.
+    """
+
+    n_new: int
+    n_shared: int
+    fits: list[Fit]
+
+
+def expand(run: Path, file: Path, progress: Progress | None = None) -> Report:
+    """Expand a run's vocabulary to all words of a vector file, in place of an expansion before.
+
+    Args:
+        run: a trained run's folder.
+        file: the vectors; those of the fixed channel's words must be in it, if there is that channel.
+        progress: see ``WordVectors.open``.
+
+    Raises:
+        InputError: if the run is not a trained one, the file is not one of word vectors, shares too few words
+            with the run, or has others than its fixed channel.
+    """
+    if run_kind(run) != "trained":
+        raise InputError(f"{run}: only a run that train made is expanded: expand it before it is joined to others")
+    config, _ = load_run(run)
+    vocabularies, weights = load_vocabularies(run, config), read_weights(run)
+    vectors = WordVectors.open(file, progress)
+    if FIXED in config.channels:
+        _check_fixed(run, vectors, vocabularies[FIXED], weights[f"channels.{FIXED}.words.0.weight"])
+    fits, maps, n_shared = [], [], 0
+    if TRAINED in config.channels:
+        places = vectors.find(vocabularies[TRAINED].words[1:])
+        shared = np.flatnonzero(places >= 0)
+        n_shared = len(shared)
+        if n_shared <= vectors.dim + 1:
+            raise InputError(
+                f"{file}: has {n_shared} of the run's {len(places)} words, too few to fit a map from {vectors.dim} "
+                "numbers: give vectors of the same language, or shorter ones"
+            )
+        inputs = vectors.rows(places[shared])
+        for i, view in enumerate(config.views):
+            learnt = weights[f"channels.{TRAINED}.words.{i}.weight"].numpy()[1 + shared]
+            maps.append(torch.from_numpy(fit_map(inputs, learnt).astype(np.float32)))
+            fits.append(Fit(view, r_squared(inputs, learnt, maps[-1].numpy()), _left_out(inputs, learnt)))
+    Expansion(str(file.resolve()), vectors.fingerprint, maps).save(run)
+    known = set().union(*(vocabulary.words for vocabulary in vocabularies.values()))
+    return Report(len(vectors) - int((vectors.find(sorted(known)) >= 0).sum()), n_shared, fits)
+
+
+def fit_map(inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+    """The affine map ``(d + 1, t)`` with the smallest sum of squared errors; its last row is the intercept.
+
+    Args:
+        inputs: ``(n, d)``.
+        outputs: ``(n, t)``.
+    """
+    return np.linalg.lstsq(_with_ones(inputs), outputs.astype(np.float64), rcond=None)[0]
+
+
+def r_squared(inputs: np.ndarray, outputs: np.ndarray, affine: np.ndarray) -> float:
+    """Share of the variance of ``outputs`` that an affine map of ``inputs`` explains, over all dimensions."""
+    errors = outputs - _with_ones(inputs) @ affine
+    return 1 - float(np.square(errors).sum() / np.square(outputs - outputs.mean(axis=0)).sum())
+
+
+def _left_out(inputs: np.ndarray, outputs: np.ndarray) -> float:
+    out = np.arange(len(inputs)) % LEFT_OUT == 0
+    return r_squared(inputs[out], outputs[out], fit_map(inputs[~out], outputs[~out]))
+
+
+def _with_ones(inputs: np.ndarray) -> np.ndarray:
+    return np.concatenate([inputs, np.ones((len(inputs), 1))], axis=1, dtype=np.float64)
+
+
+def _check_fixed(run: Path, vectors: WordVectors, vocabulary: Vocabulary, table: Tensor) -> None:
+    places = vectors.find(vocabulary.words[1:])
+    same = vectors.dim == table.shape[1] and np.array_equal(vectors.rows(places), table[1:].numpy())
+    if not same or (places < 0).any():
+        raise InputError(
+            f"{vectors.path}: has not the vectors that the fixed channel of {run} was trained with: give that file, or "
+            "one with these vectors and more"
+        )
+
+
+def expanded(run: Path, model: Model, vocabularies: dict[str, Vocabulary]) -> dict[str, Vocabulary]:
+    """Let a run's model read every word of the file that it was expanded with, if it was.
+
+    Where that file has gone or is another now, a warning says so and the model stays as it is.
+
+    Args:
+        run: its folder.
+        model: the trained model; its word tables are replaced.
+        vocabularies: by channel.
+
+    Returns:
+        The vocabularies to encode with.
+
+    Raises:
+        InputError: if what the run keeps of its expansion is damaged.
+    """
+    expansion = Expansion.load(run)
+    vectors = _open_again(run, expansion) if expansion else None
+    if not expansion or not vectors:
+        return vocabularies
+    maps: dict[str, Sequence[Tensor | None]] = {TRAINED: expansion.maps, FIXED: [None]}
+    for name, channel in model.each():
+        tables = [cast("WordTable | FixedWords", table) for table in channel.words]
+        channel.words = nn.ModuleList(
+            ExpandedWords(table, vectors, affine) for table, affine in zip(tables, maps[name], strict=True)
+        )
+    return {name: ExpandedVocabulary(vocabulary, vectors) for name, vocabulary in vocabularies.items()}
+
+
+def _open_again(run: Path, expansion: Expansion) -> WordVectors | None:
+    try:
+        vectors = WordVectors.open(expansion.vectors)
+    except InputError as error:
+        reason = str(error)
+    else:
+        if vectors.fingerprint == expansion.fingerprint:
+            return vectors
+        reason = f"{expansion.vectors} holds other vectors now"
+    warnings.warn(
+        f"{run}: only the words that it was trained on are known: {reason}; `structviews expand` adds those of a file",
+        stacklevel=4,
+    )
+    return None
+
+
+class ExpandedVocabulary(Vocabulary):
+    """A vocabulary and behind its ids, in their order, all words of a vector file.
+
+    Args:
+        known: the vocabulary; its words keep their ids.
+        vectors: the file.
+    """
+
+    def __init__(self, known: Vocabulary, vectors: WordVectors):
+        super().__init__(known.words, known.counts)
+        self._vectors = vectors
+
+    def __len__(self) -> int:
+        return len(self.words) + len(self._vectors)
+
+    def ids(self, words: pa.Array | Sequence[str]) -> np.ndarray:
+        if not isinstance(words, pa.Array):
+            words = pa.array(words, pa.string())
+        ids = super().ids(words)
+        unknown = np.flatnonzero(ids == 0)
+        places = self._vectors.find(words.take(pa.array(unknown)))
+        ids[unknown] = np.where(places < 0, 0, len(self.words) + places)
+        return ids
+
+
+class ExpandedWords(Words):
+    """A table's vectors, and behind them those that a vector file gives its words.
+
+    Args:
+        known: the table.
+        vectors: the file.
+        affine: ``(d + 1, dim)`` takes the file's vectors to the table's; None if they are the same.
+    """
+
+    affine: Tensor | None
+
+    def __init__(self, known: WordTable | FixedWords, vectors: WordVectors, affine: Tensor | None):
+        super().__init__()
+        self.dim = known.dim
+        self.known = known
+        self.register_buffer("affine", affine)
+        self._vectors = vectors
+
+    def rows(self, ids: WordIds) -> Tensor:
+        table = self.known.weight
+        # The ids ascend: first the table's, then the file's.
+        ours, theirs = ids.distinct[ids.distinct < len(table)], ids.distinct[ids.distinct >= len(table)]
+        given = torch.from_numpy(self._vectors.rows(theirs.cpu().numpy() - len(table))).to(table.device)
+        if self.affine is not None:
+            given = torch.addmm(self.affine[-1], given, self.affine[:-1])
+        return torch.cat([table.index_select(0, ours), given])
