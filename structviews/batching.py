@@ -323,7 +323,7 @@ def _batch(
     if "left" in columns:
         constituency = constituency_trees(columns["left"], columns["right"], columns["const_height"], lengths)
     return Batch(
-        ids=ids,
+        ids={name: words.over(dependency, constituency) for name, words in ids.items()},
         lengths=lengths,
         document=to_tensor(document.astype(np.int64)),
         position=to_tensor(position.astype(np.int64)),

@@ -1,10 +1,17 @@
 """What the machine can do."""
 
+from dataclasses import is_dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
 import torch
 from torch import Tensor
 
 from structviews.errors import InputError
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 PRECISIONS = ("auto", "fp32", "bf16")
 
 
@@ -18,6 +25,18 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
     if device.type == "cuda":
         tensor = tensor.pin_memory()
     return tensor.to(device, non_blocking=True)
+
+
+def send_fields(fields: T, device: torch.device | str) -> T:
+    """A dataclass with its tensors on ``device``, and those of dataclasses in it."""
+    device = torch.device(device)
+    moved: dict[str, Any] = {}
+    for name, value in vars(fields).items():
+        if isinstance(value, Tensor):
+            moved[name] = send(value, device)
+        elif is_dataclass(value) and not isinstance(value, type):
+            moved[name] = send_fields(value, device)
+    return replace(fields, **moved)
 
 
 def multiplies_half(device: torch.device) -> bool:

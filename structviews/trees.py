@@ -1,23 +1,25 @@
 """Trees of many sentences as one level schedule.
 
-Nodes are sorted by height, so a level is one slice, and within a level by falling number of
-children. The edges to a level's children are one slice too: of a binary tree each parent's left and
-right child in turn, otherwise all first children, then all second ones, and so on. So the k-th
-children of a level belong to its first few nodes, and sums over children are sums of slices.
+Nodes are sorted by height, so a level is one slice, and the edges to a level's children are one slice
+too. Within a level, nodes of binary trees are sorted by what they are: left children, right children,
+roots; edges come in pairs, each parent's left and right child in turn. Nodes of other trees are sorted
+by falling number of children, edges by ordinal: all first children, then all second ones, and so on. So
+the k-th children of a level belong to its first few nodes, and sums over children are sums of slices.
 
-Shapes: B sentences of n words, N nodes of all of them, E = N - B edges.
+Shapes: B sentences of n words, N nodes of all of them, E = N - B edges, I = N - leaves inner nodes, U
+different words, L different leaves, R = L + I rows.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from structviews.arrays import Array, inverse_of, stable_argsort, starts_of, to_tensor
-from structviews.device import send
+from structviews.arrays import Array, group, inverse_of, stable_argsort, starts_of, to_tensor
+from structviews.device import send_fields
 
 
 class Level(NamedTuple):
@@ -25,18 +27,22 @@ class Level(NamedTuple):
 
     Attributes:
         nodes: its nodes, a slice of the sorted order.
+        inner: the same, numbered from the first node that is no leaf.
         edges: the edges to its children.
         siblings: how many of its nodes have a first child, a second one, ...; falling. Of binary
             trees empty, since their edges are in pairs.
         counts: the same, as a tensor that ends with 0.
         parent: ``(K,)`` the parent of each of its K children, numbered within the level.
+        sides: of binary trees, how many of its nodes are left children, and how many right ones.
     """
 
     nodes: slice
+    inner: slice
     edges: slice
     siblings: list[int]
     counts: Tensor
     parent: Tensor
+    sides: list[int]
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,6 @@ class TreeBatch:
         rank: ``(N,)`` the place of each node of the sentences' own order.
         words: ``(n,)`` the word, in text order, of each place that has one: of every node of
             dependency trees, of the leaves of constituency trees.
-        places: ``(n,)`` the place of each word.
         levels: where each level starts, and the end; level 0 are the leaves.
         roots: ``(B,)`` the root of each sentence.
         parent: ``(N,)`` the parent of each node, -1 for a root.
@@ -58,12 +63,11 @@ class TreeBatch:
         counts: ``(levels, most children + 1)`` the same, filled up with zeros.
         parent_row: ``(E,)`` the parent of the node at the lower end of each edge, numbered within
             its level.
-        binary: whether every inner node has a left and a right child.
+        sides: for each level, see ``Level``; empty if trees are not binary.
     """
 
     rank: Tensor
     words: Tensor
-    places: Tensor
     levels: list[int]
     roots: Tensor
     parent: Tensor
@@ -73,7 +77,7 @@ class TreeBatch:
     siblings: list[list[int]]
     counts: Tensor
     parent_row: Tensor
-    binary: bool = False
+    sides: list[list[int]] = field(default_factory=list)
 
     def __len__(self) -> int:
         """The number N of nodes."""
@@ -84,6 +88,11 @@ class TreeBatch:
         return self.levels[1]
 
     @property
+    def binary(self) -> bool:
+        """Whether every inner node has a left and a right child."""
+        return bool(self.sides)
+
+    @property
     def n_edges(self) -> int:
         return self.edges[-1]
 
@@ -91,15 +100,81 @@ class TreeBatch:
         """The levels above the leaves, bottom up."""
         for level in range(1, len(self.levels) - 1):
             nodes = slice(self.levels[level], self.levels[level + 1])
+            inner = slice(nodes.start - self.n_leaves, nodes.stop - self.n_leaves)
             edges = slice(self.edges[level], self.edges[level + 1])
-            yield Level(nodes, edges, self.siblings[level], self.counts[level], self.parent_row[edges])
+            sides = self.sides[level] if self.binary else []
+            yield Level(nodes, inner, edges, self.siblings[level], self.counts[level], self.parent_row[edges], sides)
 
     def to(self, device: torch.device | str) -> Self:
         """The batch with its tensors on ``device``; the Python lists stay."""
-        device = torch.device(device)
-        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
-        moved: dict[str, Any] = {name: send(value, device) for name, value in tensors.items()}
-        return replace(self, **moved)
+        return send_fields(self, device)
+
+
+@dataclass(frozen=True)
+class NodeRows:
+    """The nodes of a batch of trees without those that must come out the same: leaves of the same word.
+
+    First come the different leaves, sorted by word; of binary trees those that are left children, then those
+    that are right ones, then roots. Then come the inner nodes in the sorted order.
+
+    Attributes:
+        of_nodes: ``(N,)`` the row of each node.
+        words: of each row that has a word, which of the different ones it is: ``(R,)`` of dependency
+            trees, ``(L,)`` of constituency trees.
+        by_word: the same rows sorted by word.
+        word_starts: ``(U,)`` where those of each different word begin in ``by_word``.
+        leaves: ``(leaves,)`` the leaves among the nodes, sorted by row.
+        leaf_starts: ``(L,)`` where those of each row begin in ``leaves``.
+        sides: of binary trees, how many of the different leaves are left children, and how many right ones.
+    """
+
+    of_nodes: Tensor
+    words: Tensor
+    by_word: Tensor
+    word_starts: Tensor
+    leaves: Tensor
+    leaf_starts: Tensor
+    sides: list[int]
+
+    @property
+    def n_leaves(self) -> int:
+        """The number L of different leaves."""
+        return len(self.leaf_starts)
+
+    def at(self, level: Level) -> slice:
+        """The rows of a level above the leaves."""
+        return slice(self.n_leaves + level.inner.start, self.n_leaves + level.inner.stop)
+
+    def to(self, device: torch.device | str) -> Self:
+        """The rows with their tensors on ``device``."""
+        return send_fields(self, device)
+
+
+def node_rows(trees: TreeBatch, words: Array, n_distinct: int) -> NodeRows:
+    """The rows of a batch of trees, on the CPU.
+
+    Args:
+        trees: the structure.
+        words: ``(n,)`` which of the different words each word is, in text order.
+        n_distinct: how many there are.
+    """
+    of_place = words[trees.words.numpy()]
+    ends = np.cumsum(trees.sides[0] if trees.binary else [], dtype=np.int64)
+    side = np.searchsorted(ends, np.arange(trees.n_leaves), side="right")
+    leaves = group(of_place[: trees.n_leaves] + n_distinct * side, n_distinct * (len(ends) + 1))
+    n_leaves = len(leaves.distinct)
+    with_word = np.concatenate([leaves.distinct % n_distinct, of_place[trees.n_leaves :]])
+    by_word = group(with_word, n_distinct)
+    inner = n_leaves + np.arange(len(trees) - trees.n_leaves)
+    return NodeRows(
+        of_nodes=to_tensor(np.concatenate([leaves.inverse, inner])),
+        words=to_tensor(with_word),
+        by_word=to_tensor(by_word.places),
+        word_starts=to_tensor(by_word.starts),
+        leaves=to_tensor(leaves.places),
+        leaf_starts=to_tensor(leaves.starts),
+        sides=np.diff(np.searchsorted(leaves.distinct, n_distinct * np.arange(len(ends) + 1))).tolist(),
+    )
 
 
 def dependency_trees(heads: Array, heights: Array, lengths: Array) -> TreeBatch:
@@ -131,7 +206,6 @@ def dependency_trees(heads: Array, heights: Array, lengths: Array) -> TreeBatch:
     return TreeBatch(
         **nodes.fields(is_root, nodes.rank[child[by_parent][by_ordinal]], child_parent[by_ordinal]),
         words=to_tensor(order),
-        places=to_tensor(nodes.rank),
         edges=[0, *counts.sum(axis=1).cumsum().tolist()],
         siblings=[[size for size in row if size] for row in counts.tolist()],
         counts=to_tensor(counts),
@@ -147,25 +221,28 @@ def constituency_trees(left: Array, right: Array, heights: Array, lengths: Array
         heights: ``(N,)`` height of each node, leaf 0.
         lengths: ``(B,)`` words of each sentence; a sentence has ``n - 1`` internal nodes.
     """
-    nodes = _sort(stable_argsort(heights.astype(np.int64)), heights)
     starts, inner = starts_of(2 * lengths - 1), lengths - 1
+    is_root = np.zeros(len(heights), dtype=bool)
+    is_root[starts + 2 * lengths - 2] = True
+    # 0 for a left child, 1 for a right one, 2 for a root.
+    side = 2 * is_root
+    side[np.repeat(starts, inner) + right] = 1
+    key = heights.astype(np.int64) * 3 + side
+    nodes = _sort(stable_argsort(key), heights)
     pairs = np.repeat(starts, inner)[:, None] + np.stack([left, right], axis=1)
     # Internal nodes in the sentences' own order are the rows of `pairs`; in sorted order they follow the leaves.
     row = np.cumsum(heights > 0) - 1
     by_place = row[nodes.order[nodes.levels[1] :]]
-    is_root = np.zeros(len(heights), dtype=bool)
-    is_root[starts + 2 * lengths - 2] = True
     children = nodes.rank[pairs[by_place]].reshape(-1)
     parent = np.repeat(np.arange(nodes.levels[1], len(heights)), 2)
     leaf_words = np.cumsum(heights == 0) - 1
     return TreeBatch(
         **nodes.fields(is_root, children, parent),
         words=to_tensor(leaf_words[nodes.order[: nodes.levels[1]]]),
-        places=to_tensor(nodes.rank[heights == 0]),
         edges=[0, *(2 * (end - nodes.levels[1]) for end in nodes.levels[1:])],
         siblings=[[] for _ in range(nodes.n_levels)],
         counts=to_tensor(np.zeros((nodes.n_levels, 1), dtype=np.int64)),
-        binary=True,
+        sides=np.bincount(key, minlength=3 * nodes.n_levels).reshape(-1, 3)[:, :2].tolist(),
     )
 
 

@@ -5,7 +5,7 @@ Shapes: n words, U different ones among them, B sentences.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,10 +17,11 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from structviews.arrays import stable_argsort, starts_of
+from structviews.arrays import group
 from structviews.cache import ParsedCorpus, write_whole
-from structviews.device import send
+from structviews.device import send_fields
 from structviews.errors import InputError
+from structviews.trees import NodeRows, TreeBatch, node_rows
 
 UNKNOWN = "<unk>"
 
@@ -119,25 +120,42 @@ class WordIds:
         inverse: ``(n,)`` for each word the place of its id among them.
         places: ``(n,)`` the words sorted by id: all places of the first one, then of the second, ...
         starts: ``(U,)`` where those of each id begin in ``places``.
+        dependency, constituency: these words as nodes of the batch's trees, where it has them.
     """
 
     distinct: Tensor
     inverse: Tensor
     places: Tensor
     starts: Tensor
+    dependency: NodeRows | None = None
+    constituency: NodeRows | None = None
 
     @classmethod
     def of(cls, ids: np.ndarray, n_words: int) -> Self:
         """From ids ``(n,)``, int64, below ``n_words``; linear in both."""
-        occurs = np.zeros(n_words, dtype=bool)
-        occurs[ids] = True
-        distinct = np.flatnonzero(occurs)
-        rank = np.empty(n_words, dtype=np.int64)
-        rank[distinct] = np.arange(len(distinct))
-        inverse = rank[ids]
-        counts = np.bincount(inverse, minlength=len(distinct))
-        arrays = distinct, inverse, stable_argsort(inverse), starts_of(counts)
-        return cls(*map(torch.from_numpy, arrays))
+        distinct, inverse, places, starts = map(torch.from_numpy, group(ids, n_words))
+        return cls(distinct, inverse, places, starts)
+
+    def over(self, dependency: TreeBatch | None = None, constituency: TreeBatch | None = None) -> Self:
+        """The same words, also as nodes of trees; on the CPU."""
+
+        def rows(trees: TreeBatch | None) -> NodeRows | None:
+            return None if trees is None else node_rows(trees, self.inverse.numpy(), len(self.distinct))
+
+        return replace(self, dependency=rows(dependency), constituency=rows(constituency))
+
+    def nodes_of(self, trees: TreeBatch) -> NodeRows:
+        """These words as nodes of the trees that they were laid over.
+
+        Raises:
+            ValueError: if they were laid over none of this kind.
+        """
+        rows = self.constituency if trees.binary else self.dependency
+        if rows is None:
+            raise ValueError(
+                f"these words know no {'constituency' if trees.binary else 'dependency'} trees: WordIds.over"
+            )
+        return rows
 
     def __len__(self) -> int:
         """The number n of words."""
@@ -145,7 +163,7 @@ class WordIds:
 
     def to(self, device: torch.device) -> "WordIds":
         """The ids on ``device``."""
-        return WordIds(*(send(tensor, device) for tensor in vars(self).values()))
+        return send_fields(self, device)
 
 
 class _Rows(torch.autograd.Function):

@@ -4,10 +4,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trees_for_tests import SHAPES, chain, gum, sentences, star
+from trees_for_tests import SHAPES, WORDS, chain, gum, sentences, star
 
 from structviews.batching import collate
 from structviews.trees import words_of_leaves
+from structviews.vocabulary import UNKNOWN, Vocabulary
 
 KINDS = ("dependency", "constituency")
 
@@ -53,7 +54,6 @@ def check(sentences, kind):
     with_word = [node for node in range(n_nodes) if kind == "dependency" or not children[node]]
     assert sorted(order[: len(trees.words)]) == with_word
     assert trees.words.tolist() == [with_word.index(node) for node in order[: len(trees.words)]]
-    assert trees.words[trees.places].tolist() == list(range(len(trees.words)))
 
     # Every node is in one slot: an edge, or behind them the sentence whose root it is.
     assert len(trees) == n_nodes == trees.n_edges + len(sentences)
@@ -61,12 +61,21 @@ def check(sentences, kind):
 
     # The edges of a level lead to its children: by ordinal, or of a binary tree in pairs.
     assert (trees.levels[1], trees.edges[:2], trees.siblings[0]) == (trees.n_leaves, [0, 0], [])
-    for nodes, edges, siblings, counts, parent in trees.upper_levels():
+    sides_of = [
+        "root" if p is None else "left" if node == children[p][0] else "right" for node, p in enumerate(parents)
+    ]
+    assert len(trees.sides) == (max(heights) + 1 if kind == "constituency" else 0)
+    for start, end, sides in zip(trees.levels, trees.levels[1:], trees.sides, strict=False):
+        expected = ["left"] * sides[0] + ["right"] * sides[1] + ["root"] * (end - start - sum(sides))
+        assert [sides_of[node] for node in order[start:end]] == expected
+    for nodes, inner, edges, siblings, counts, parent, sides in trees.upper_levels():
         below = [[rank[child] for child in children[order[place]]] for place in range(nodes.start, nodes.stop)]
         assert (parent + nodes.start).tolist() == trees.parent[trees.children[edges]].tolist()
         assert counts.tolist() == siblings + [0] * (len(counts) - len(siblings))
         assert len(counts) > len(siblings)
+        assert inner == slice(nodes.start - trees.n_leaves, nodes.stop - trees.n_leaves)
         if kind == "constituency":
+            assert sides == trees.sides[trees.levels.index(nodes.start)]
             assert siblings == []
             assert trees.children[edges].tolist() == [child for pair in below for child in pair]
             continue
@@ -75,6 +84,7 @@ def check(sentences, kind):
         assert [sorted(some[k].item() for some in by_ordinal if k < len(some)) for k in range(len(below))] == [
             sorted(some) for some in below
         ]
+        assert sides == []
     assert len(list(trees.upper_levels())) == max(heights)
     assert trees.binary == (kind == "constituency")
 
@@ -84,12 +94,49 @@ def check(sentences, kind):
 @settings(max_examples=60)
 def test_random_trees(kind, some):
     check(some, kind)
+    check_rows(some, kind)
+
+
+def check_rows(some, kind):
+    """Leaves are one row where their words are the same, and in a binary tree what they are to their parents."""
+    vocabulary = Vocabulary([UNKNOWN, *WORDS[:-2]])
+    batch = collate(some, {"words": vocabulary}, [kind])
+    trees, ids = getattr(batch, f"{kind}_trees"), batch.ids["words"]
+    rows = ids.nodes_of(trees)
+
+    def what(place):
+        edge = trees.slot[place].item()
+        side = 2 if edge >= trees.n_edges else edge % 2
+        return (side if kind == "constituency" else 0), ids.inverse[trees.words[place]].item()
+
+    leaves = [what(place) for place in range(trees.n_leaves)]
+    distinct = sorted(set(leaves))
+    assert rows.n_leaves == len(distinct)
+    assert rows.sides == ([[side for side, _ in distinct].count(side) for side in (0, 1)] if trees.binary else [])
+    inner = range(len(distinct), len(distinct) + len(trees) - trees.n_leaves)
+    assert rows.of_nodes.tolist() == [*map(distinct.index, leaves), *inner]
+    assert rows.leaves.tolist() == sorted(range(len(leaves)), key=lambda place: (leaves[place], place))
+    assert rows.leaf_starts.tolist() == [sorted(leaves).index(leaf) for leaf in distinct]
+
+    words = [word for _, word in distinct]
+    words += [ids.inverse[word].item() for word in trees.words[trees.n_leaves :]]
+    assert rows.words.tolist() == words
+    assert rows.by_word.tolist() == sorted(range(len(words)), key=lambda row: (words[row], row))
+    assert rows.word_starts.tolist() == [sorted(words).index(word) for word in range(len(ids.distinct))]
+
+
+def test_words_know_the_trees_that_they_were_laid_over():
+    batch = collate([chain(3)], {"words": Vocabulary([UNKNOWN])}, ["dependency"])
+    other = collate([chain(3)], {}, ["constituency"])
+    with pytest.raises(ValueError, match="know no constituency trees"):
+        batch.ids["words"].nodes_of(other.constituency_trees)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shapes(kind, shape):
     check(SHAPES[shape], kind)
+    check_rows(SHAPES[shape], kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,9 +165,22 @@ def test_the_nodes_of_words():
 def test_moving_keeps_all_fields(kind):
     trees = getattr(collate(SHAPES["mixed"], {}, [kind]), f"{kind}_trees")
     moved = trees.to("meta")
-    tensors = ["rank", "words", "places", "roots", "parent", "children", "slot", "counts", "parent_row"]
+    tensors = ["rank", "words", "roots", "parent", "children", "slot", "counts", "parent_row"]
     assert all(
         getattr(moved, name).is_meta and getattr(moved, name).shape == getattr(trees, name).shape for name in tensors
     )
-    for name in ("levels", "edges", "siblings", "binary"):
+    for name in ("levels", "edges", "siblings", "sides"):
         assert getattr(moved, name) == getattr(trees, name)
+
+
+def test_moving_words_moves_their_rows():
+    ids = collate(SHAPES["mixed"], {"words": Vocabulary([UNKNOWN, *WORDS])}, KINDS).ids["words"]
+    moved = ids.to(torch.device("meta"))
+    assert moved.distinct.is_meta
+    for kind in KINDS:
+        rows, there = getattr(ids, kind), getattr(moved, kind)
+        assert there.sides == rows.sides
+        for name, tensor in vars(rows).items():
+            if name != "sides":
+                assert getattr(there, name).is_meta
+                assert getattr(there, name).shape == tensor.shape

@@ -1,9 +1,10 @@
 """Floating-point operations of the matrix products that forward and backward passes cannot do without.
 
 A product of ``(m, k)`` and ``(k, n)`` is ``2 m k n`` operations, and so are the two products of its
-backward pass, which give the gradients of both factors. What depends on a word alone is wanted once
-for each different word of a batch; leaves take part in no recurrent product; gradients of the inputs
-are wanted. What is not a product counts as nothing.
+backward pass, which give the gradients of both factors. What depends on a word alone, and with it what
+a leaf brings to its parent's gates, is wanted once for each different word of a batch; leaves take part
+in no other recurrent product, and roots bring nothing; gradients of the inputs are wanted. What is not a
+product counts as nothing.
 """
 
 from torch import nn
@@ -29,13 +30,15 @@ def of_view(view: View, batch: Batch) -> int:
 
 def of_tree_cell(cell: ChildSumCell | BinaryCell, ids: WordIds, trees: TreeBatch) -> int:
     """Of a Tree-LSTM over a batch of trees and their words."""
-    n_distinct, inner, edges = len(ids.distinct), len(trees) - trees.n_leaves, trees.n_edges
+    n_distinct, inner = len(ids.distinct), len(trees) - trees.n_leaves
     x, h = cell.input.in_features, cell.hidden
+    # What a node brings to its parent's gates; of leaves once for each different one, on either side.
+    senders = len(ids.nodes_of(trees).of_nodes[trees.children].unique())
     if isinstance(cell, BinaryCell):
-        return OPERATIONS * (n_distinct * x * 3 * h + inner * 2 * h * 5 * h)
+        return OPERATIONS * (n_distinct * x * 3 * h + senders * h * 5 * h)
+    heads = len(ids.inverse[trees.words[trees.n_leaves :]].unique())
     gates = n_distinct * x * 3 * h + inner * h * 3 * h
-    heads = ids.inverse[trees.words[trees.n_leaves :]].unique()
-    forget = len(heads) * x * h + edges * h * h
+    forget = heads * x * h + senders * h * h
     return OPERATIONS * (gates + (2 if cell.attention else 1) * forget)  # queries and keys are as large
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
@@ -15,8 +16,9 @@ from structviews.vocabulary import WordIds
 Cell = ChildSumCell | BinaryCell
 
 
-# States of all nodes (N, H) in sorted order, those of the roots (B, H), and attention (E,) or None.
-Results = tuple[Tensor, Tensor, Tensor | None]
+# States (rows, H), the row (N,) of each node in sorted order, states of the roots (B, H), and attention (E,) or None.
+Results = tuple[Tensor, Tensor, Tensor, Tensor | None]
+Backend = Callable[[Cell, Tensor, WordIds, TreeBatch], Results]
 
 
 @dataclass(frozen=True)
@@ -31,27 +33,35 @@ class TreeStates:
 
     roots: Tensor
     attention: Tensor | None
-    _sorted: Tensor
-    _rank: Tensor
+    _rows: Tensor
+    _row_of_node: Tensor
 
     @property
     def states(self) -> Tensor:
         """``(N, H)`` hidden state of every node, in the sentences' own order."""
-        return self._sorted.index_select(0, self._rank).to(self.roots.dtype)
+        return embedding(self._row_of_node, self._rows.to(self.roots.dtype))
 
 
 def _level(cell: Cell, vectors: Tensor, ids: WordIds, trees: TreeBatch) -> Results:
+    rows = ids.nodes_of(trees)
     if isinstance(cell, ChildSumCell):
-        return child_sum.run(cell, vectors, ids, trees)
-    return *nary.run(cell, vectors, ids, trees), None
+        states, roots, attention = child_sum.run(cell, vectors, rows, trees)
+    else:
+        (states, roots), attention = nary.run(cell, vectors, rows, trees), None
+    return states, rows.of_nodes, roots, attention
 
 
-def _word_by_word(run: Callable[[Cell, Tensor, TreeBatch], Results]) -> Callable[..., Results]:
-    """For a backend that wants a vector for each word, in text order."""
-    return lambda cell, vectors, ids, trees: run(cell, embedding(ids.inverse, vectors), trees)
+def _word_by_word(run: Callable[[Cell, Tensor, TreeBatch], tuple[Tensor, Tensor, Tensor | None]]) -> Backend:
+    """A backend that wants a vector for each word in text order, and gives the states of all nodes."""
+
+    def with_vectors(cell: Cell, vectors: Tensor, ids: WordIds, trees: TreeBatch) -> Results:
+        states, roots, attention = run(cell, embedding(ids.inverse, vectors), trees)
+        return states, torch.arange(len(trees), device=states.device), roots, attention
+
+    return with_vectors
 
 
-BACKENDS: dict[str, Callable[[Cell, Tensor, WordIds, TreeBatch], Results]] = {
+BACKENDS: dict[str, Backend] = {
     "level": _level,
     "dgl": _word_by_word(message_passing.run),
     "naive": _word_by_word(naive.run),
@@ -64,8 +74,8 @@ def run(cell: Cell, vectors: Tensor, ids: WordIds, trees: TreeBatch, backend: st
     Args:
         cell: the parameters.
         vectors: ``(U, input_dim)`` of the different words.
-        ids: which of them each word is, in text order: every node of dependency trees, the leaves of
-            constituency trees.
+        ids: which of them each word is, in text order (every node of dependency trees, the leaves of
+            constituency trees), and as nodes of these trees.
         trees: the structure; binary for a BinaryCell.
         backend: ``level`` (whole levels at once), ``dgl`` (message passing in DGL, an extra) or
             ``naive`` (plain recursion, the oracle).
@@ -78,5 +88,5 @@ def run(cell: Cell, vectors: Tensor, ids: WordIds, trees: TreeBatch, backend: st
         raise ValueError(f"unknown tree backend {backend!r}: one of {', '.join(BACKENDS)}")
     if isinstance(cell, BinaryCell) and not trees.binary:
         raise ValueError("these trees are not binary, as the cell wants them: constituency_trees makes such")
-    states, roots, attention = BACKENDS[backend](cell, vectors, ids, trees)
-    return TreeStates(roots, attention, states, trees.rank)
+    rows, row_of_node, roots, attention = BACKENDS[backend](cell, vectors, ids, trees)
+    return TreeStates(roots, attention, rows, row_of_node.index_select(0, trees.rank))

@@ -1,13 +1,14 @@
 """Child-Sum Tree-LSTM, plain or attentive, level by level.
 
-What depends on a word alone is calculated once for each different word. Leaves take part in no
-recurrent product; products of weights by gradients are made once, over all levels.
+What depends on a word alone is calculated once for each different word, so leaves of the same word are
+one row. Leaves take part in no recurrent product; what a node brings to its parent's forget gate is made
+by the node, once; products of weights by gradients are made once, over all levels.
 
-Shapes: N nodes, I of them inner ones, E edges, U different words, H hidden size, X input size. Letters as in Tai et al.
-2015 (eqs. 2-8), and for the attention structured views 3.2.
+Shapes: N nodes, I of them inner ones, R rows (``trees.NodeRows``), E edges, U different words, H hidden
+size, X input size. Letters as in Tai et al. 2015 (eqs. 2-8), and for the attention structured views 3.2.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from structviews.initialisation import xavier
 from structviews.kernels import steps
-from structviews.trees import Level, TreeBatch
-from structviews.vocabulary import WordIds
+from structviews.trees import Level, NodeRows, TreeBatch
 
 
 class ChildSumCell(nn.Module):
@@ -42,8 +42,8 @@ class ChildSumCell(nn.Module):
         xavier(self, {"input.weight": 3, "recurrent.weight": 3})
 
 
-def run(cell: ChildSumCell, vectors: Tensor, ids: WordIds, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
-    """States ``(N, H)`` in sorted order, those of the roots ``(B, H)``, and attention ``(E,)`` or None.
+def run(cell: ChildSumCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+    """States ``(R, H)`` of all rows, those of the roots ``(B, H)``, and attention ``(E,)`` or None.
 
     ``vectors (U, X)`` are those of the different words. Leaves have no forget gate or query.
     """
@@ -65,108 +65,132 @@ def run(cell: ChildSumCell, vectors: Tensor, ids: WordIds, trees: TreeBatch) -> 
     dtype = steps.product_dtype(vectors)
     with torch.autocast(vectors.device.type, enabled=False):
         operands = (operand.to(dtype) for operand in (vectors, *weights))
-        states, roots, attention = _ChildSum.apply(trees, ids, *operands)
+        states, roots, attention = _ChildSum.apply(trees, rows, *operands)
     return states, roots.to(vectors.dtype), attention
 
 
 class _Buffers(NamedTuple):
-    """What the forward pass leaves behind, of all nodes and edges, or of a level's.
+    """What the forward pass leaves behind of all rows, inner nodes and edges, or of a level's.
 
     Attributes:
-        gates: ``(N, 3H)`` activations of i, o and u (folded).
-        c: ``(N, H)`` cells.
+        gates: ``(R, 3H)`` activations of i, o and u (folded).
+        c, h: ``(R, H)`` cells and states.
+        sent: ``(R, (1 or 2) H)`` what nodes bring to their parents' forget gates; keys.
         own: ``(I, (1 or 2) H)`` what inner nodes add to their children's forget gates; queries.
         h_sum: ``(I, H)`` (weighted) sum of the children's states.
-        h_child, c_child: ``(E, H)`` the children's states and cells.
-        child: ``(E, (1 or 2) H)`` activations of the forget gates; keys.
+        forget: ``(E, H)`` activations of the forget gates.
     """
 
     gates: Tensor
     c: Tensor
+    h: Tensor
+    sent: Tensor
     own: Tensor
     h_sum: Tensor
-    h_child: Tensor
-    c_child: Tensor
-    child: Tensor
+    forget: Tensor
 
-    def at(self, level: Level, n_leaves: int) -> "_Buffers":
-        """The rows of a level and of its children."""
-        inner = slice(level.nodes.start - n_leaves, level.nodes.stop - n_leaves)
-        return _Buffers(
-            *(of_nodes[level.nodes] for of_nodes in self[:2]),
-            *(of_inner[inner] for of_inner in self[2:4]),
-            *(of_edges[level.edges] for of_edges in self[4:]),
-        )
+    def at(self, level: Level, rows: NodeRows) -> "_Buffers":
+        """The rows of a level, and the edges to its children."""
+        slices = *(rows.at(level),) * 4, *(level.inner,) * 2, level.edges
+        return _Buffers(*(buffer[part] for buffer, part in zip(self, slices, strict=True)))
+
+
+class _Above(NamedTuple):
+    """Gradients on their way down, one row for each slot of ``TreeBatch.slot``: edges, then roots.
+
+    Attributes:
+        h, c: ``(N, H)`` by states and cells.
+        sent: ``(N, (1 or 2) H)`` by what nodes send; of roots zeros.
+    """
+
+    h: Tensor
+    c: Tensor
+    sent: Tensor
+
+    @classmethod
+    def of_roots(cls, trees: TreeBatch, buffers: _Buffers, d_roots: Tensor | None) -> Self:
+        """Those of the roots filled in, room for the others."""
+        new = cls(*(t.new_empty(len(trees), t.shape[1]) for t in (buffers.h, buffers.c, buffers.sent)))
+        for tensor, of_roots in zip(new, (0 if d_roots is None else d_roots, 0, 0), strict=True):
+            tensor[trees.n_edges :] = of_roots
+        return new
+
+    def of_nodes(self, slots: Tensor) -> Self:
+        """What nodes get, given their slots."""
+        return type(self)(*(tensor.index_select(0, slots) for tensor in self))
+
+    def of_leaves(self, trees: TreeBatch, rows: NodeRows) -> Self:
+        """What the different leaves get from all places where they stand."""
+        slots = trees.slot.index_select(0, rows.leaves)
+        return type(self)(*(steps.sums_by_group(tensor, slots, rows.leaf_starts) for tensor in self))
 
 
 class _ChildSum(torch.autograd.Function):
     """The cell over a batch of trees; all tensors are of the one type in which products are made.
 
     ``w_word (3H, X)`` makes i, o, u (folded) of a word, ``w_own ((1 or 2) H, X)`` f and with attention
-    the query;
-    ``w_sum (3H, H)`` what the sum of the children's states adds to i, o, u (folded);
-    ``w_child ((1 or 2) H, H)`` what a child's state adds to its forget gate, and its key.
+    the query; ``w_sum (3H, H)`` what the sum of the children's states adds to i, o, u (folded);
+    ``w_send ((1 or 2) H, H)`` what a state brings to the forget gate, and its key.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
         trees: TreeBatch,
-        ids: WordIds,
+        rows: NodeRows,
         x: Tensor,
         w_word: Tensor,
         b_word: Tensor,
         w_own: Tensor,
         b_own: Tensor,
         w_sum: Tensor,
-        w_child: Tensor,
-        b_child: Tensor,
+        w_send: Tensor,
+        b_send: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        size, n_leaves = w_sum.shape[1], trees.n_leaves
-        words = ids.inverse.index_select(0, trees.words)
-        h, c = x.new_empty(len(trees), size), x.new_zeros(len(trees), size, dtype=steps.working_dtype(x.dtype))
+        size, leaves, n_inner = w_sum.shape[1], slice(0, rows.n_leaves), len(trees) - trees.n_leaves
+        h = x.new_empty(rows.n_leaves + n_inner, size)
         buffers = _Buffers(
-            gates=steps.multiply(x, w_word.T, b_word).index_select(0, words),
-            c=c,
-            own=steps.multiply(x, w_own.T, b_own).index_select(0, words[n_leaves:]),
-            h_sum=torch.zeros_like(c[n_leaves:]),
-            h_child=h.new_empty(trees.n_edges, size),
-            c_child=c.new_empty(trees.n_edges, size),
-            child=x.new_empty(trees.n_edges, len(w_child)),
+            gates=steps.multiply(x, w_word.T, b_word).index_select(0, rows.words),
+            c=torch.empty_like(h, dtype=steps.working_dtype(x.dtype)),
+            h=h,
+            sent=h.new_empty(len(h), len(w_send)),
+            own=steps.multiply(x, w_own.T, b_own).index_select(0, rows.words[rows.n_leaves :]),
+            h_sum=h.new_empty(n_inner, size),
+            forget=h.new_empty(trees.n_edges, size),
         )
-        attention, ops = [], steps.on(x.device)
-        ops.open_gates(buffers.gates[:n_leaves], c[:n_leaves], h[:n_leaves])
+        gates, c, _, sent, *_ = buffers
+        attention, ops, children = [], steps.on(x.device), rows.of_nodes.index_select(0, trees.children)
+        c[leaves] = 0
+        ops.open_gates(gates[leaves], c[leaves], h[leaves])
+        steps.multiply(h[leaves], w_send.T, b_send, out=sent[leaves])
         for level in trees.upper_levels():
-            at, weight = buffers.at(level, n_leaves), None
-            ops.gather_children(trees.children[level.edges], h, c, at.h_child, at.c_child)
-            torch.addmm(b_child, at.h_child, w_child.T, out=at.child)
-            forget, key = at.child[:, :size], at.child[:, size:]
-            own_forget, query = at.own[:, :size], at.own[:, size:]
-            if len(w_child) > size:
-                attention.append(ops.attend(level, query, key))
+            at, weight, below = buffers.at(level, rows), None, children[level.edges]
+            if len(w_send) > size:
+                attention.append(ops.attend(level, below, at.own[:, size:], sent[:, size:]))
                 weight = attention[-1].weight
-            ops.sum_children(level, forget, own_forget, at.h_child, at.c_child, weight, at.h_sum, at.c)
-            at.gates.addmm_(at.h_sum.to(x.dtype), w_sum.T)
-            ops.open_gates(at.gates, at.c, h[level.nodes])
-        ctx.trees, ctx.ids, ctx.attention = trees, ids, attention
-        ctx.save_for_backward(x, w_word, w_own, w_sum, w_child, *buffers)
+            ops.sum_children(level, below, sent[:, :size], at.own[:, :size], h, c, weight, at.forget, at.h_sum, at.c)
+            at.gates.addmm_(at.h_sum, w_sum.T)
+            ops.open_gates(at.gates, at.c, at.h)
+            torch.addmm(b_send, at.h, w_send.T, out=at.sent)
+        ctx.trees, ctx.rows, ctx.children, ctx.attention = trees, rows, children, attention
+        ctx.save_for_backward(x, w_word, w_own, w_sum, w_send, *buffers)
         ctx.set_materialize_grads(False)
         weights = None
-        if len(w_child) > size:
+        if len(w_send) > size:
             weights = torch.cat([level.weight for level in attention] or [c.new_empty(0)])
-        return h, h.index_select(0, trees.roots), weights
+        return h, h.index_select(0, rows.of_nodes[trees.roots]), weights
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_h: Tensor | None, d_roots: Tensor | None, d_weights: Tensor | None) -> Any:
-        x, w_word, w_own, w_sum, w_child, *saved = ctx.saved_tensors
-        trees, ids, buffers, n_leaves = ctx.trees, ctx.ids, _Buffers(*saved), ctx.trees.n_leaves
-        above = steps.Gradients.of_results(trees, x, buffers.c, d_h, d_roots)
-        d_gates, d_own, d_child = _gradients(ctx, buffers, above, w_sum, w_child, d_h, d_weights)
-        places = trees.places.index_select(0, ids.places)
-        by_word = steps.sums_by_word(d_gates, places, ids.starts)
+        x, w_word, w_own, w_sum, w_send, *saved = ctx.saved_tensors
+        rows, buffers = ctx.rows, _Buffers(*saved)
+        above = _Above.of_roots(ctx.trees, buffers, d_roots)
+        d_gates, d_sent, d_own = _gradients(ctx, buffers, above, w_sum, w_send, d_h, d_weights)
+        by_word = steps.sums_by_group(d_gates, rows.by_word, rows.word_starts)
         # The row before the first inner node's is that of all leaves: zeros.
-        by_own = steps.sums_by_word(d_own, (places - n_leaves + 1).clamp_(min=0), ids.starts).to(x.dtype)
+        places = (rows.by_word - rows.n_leaves + 1).clamp_(min=0)
+        by_own = steps.sums_by_group(d_own, places, rows.word_starts)
         d_x = steps.multiply(by_word, w_word).addmm_(by_own, w_own) if ctx.needs_input_grad[2] else None
         return (
             None,
@@ -176,56 +200,61 @@ class _ChildSum(torch.autograd.Function):
             by_word.sum(0),
             by_own.T @ x,
             by_own.sum(0),
-            d_gates[n_leaves:].T @ buffers.h_sum.to(x.dtype),
-            d_child.T @ buffers.h_child,
-            d_child.sum(0),
+            d_gates[rows.n_leaves :].T @ buffers.h_sum,
+            d_sent.T @ buffers.h,
+            d_sent.sum(0),
         )
 
 
 def _gradients(
     ctx: Any,
     buffers: _Buffers,
-    above: steps.Gradients,
+    above: _Above,
     w_sum: Tensor,
-    w_child: Tensor,
+    w_send: Tensor,
     d_h: Tensor | None,
     d_weights: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """From the roots to the leaves: gradients by the sums before the gates, by ``own`` and by ``child``.
+    """From the roots to the leaves: gradients by the sums before the gates, by ``sent`` and by ``own``.
 
     That by ``own (1 + I, (1 or 2) H)`` begins with a row of zeros.
     """
-    trees, size, n_leaves = ctx.trees, w_sum.shape[1], ctx.trees.n_leaves
-    d_gates, d_c = torch.empty_like(buffers.gates), torch.empty_like(buffers.c)
-    d_own, d_child = d_c.new_zeros(1 + len(buffers.own), len(w_child)), torch.empty_like(buffers.child)
-    gradients = buffers._replace(gates=d_gates, c=d_c, own=d_own[1:], child=d_child)
-    ops = steps.on(buffers.c.device)
+    trees, rows, size, ops = ctx.trees, ctx.rows, w_sum.shape[1], steps.on(buffers.h.device)
+    gates, c, h, sent, own, *_ = buffers
+    d_gates, d_sent, d_own = torch.empty_like(gates), torch.empty_like(sent), own.new_zeros(1 + len(own), own.shape[1])
     if d_weights is None:
-        d_weights = d_c.new_zeros(trees.n_edges)
+        d_weights = c.new_zeros(trees.n_edges)
+
+    def close(at: slice, given: _Above) -> Tensor:
+        d_sent[at] = given.sent
+        by_h = given.h.addmm_(given.sent, w_send)
+        if d_h is not None:
+            by_h.add_(d_h[at])
+        ops.close_gates(gates[at], c[at], by_h, given.c, d_gates[at])
+        return given.c
+
     for number, level in reversed(list(enumerate(trees.upper_levels()))):
-        at, d, weight = buffers.at(level, n_leaves), gradients.at(level, n_leaves), None
-        ops.close_gates(at.gates, at.c, above, trees.slot[level.nodes], d.gates, d.c)
-        d_h_sum = torch.mm(d.gates, w_sum)
+        at, below, weight = buffers.at(level, rows), ctx.children[level.edges], None
+        d_c = close(rows.at(level), above.of_nodes(trees.slot[level.nodes]))
+        d_h_sum = torch.mm(d_gates[rows.at(level)], w_sum)
+        d_edges, d_nodes = above.sent[level.edges], d_own[1:][level.inner]
         if ctx.attention:
             attention = ctx.attention[number]
             weight = attention.weight
+            d_key, d_query = d_edges[:, size:], d_nodes[:, size:]
             ops.attend_backward(
                 level,
+                below,
                 at.own[:, size:],
-                at.child[:, size:],
+                sent[:, size:],
                 attention,
-                at.h_child,
+                h,
                 d_h_sum,
                 d_weights[level.edges],
-                d.child[:, size:],
-                d.own[:, size:],
+                d_key,
+                d_query,
             )
-        below = steps.Gradients(above.h[level.edges], above.c[level.edges])
-        d_forget = d.child[:, :size], d.own[:, :size]
-        ops.spread_to_children(level, at.child[:, :size], at.c_child, weight, d_h_sum, d.c, below, *d_forget)
-        below.h.addmm_(d.child, w_child)
-        if d_h is not None:
-            below.h.add_(d_h.index_select(0, trees.children[level.edges]))
-    leaves = slice(0, n_leaves)
-    ops.close_gates(buffers.gates[leaves], buffers.c[leaves], above, trees.slot[leaves], d_gates[leaves], d_c[leaves])
-    return d_gates, d_own, d_child
+        into = above.h[level.edges], above.c[level.edges], d_edges[:, :size], d_nodes[:, :size]
+        ops.spread_to_children(level, below, at.forget, c, weight, d_h_sum, d_c, *into)
+    close(slice(0, rows.n_leaves), above.of_leaves(trees, rows))
+    return d_gates, d_sent, d_own

@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from structviews.kernels.steps import EPSILON, Attention, Gradients, working_dtype
+from structviews.kernels.steps import EPSILON, Attention, working_dtype
 from structviews.trees import Level
 
 # Columns of a program, and of one that has a whole row: 8 for each thread.
@@ -29,74 +29,75 @@ COLUMNS_OF_WARP = 256
 NODES = 128
 
 
-def gather_children(children: Tensor, h: Tensor, c: Tensor, h_child: Tensor, c_child: Tensor) -> None:
-    """See ``steps.gather_children``."""
-    _by_columns(_gather, len(children), h.shape[1], (h, c, h_child, c_child), children)
-
-
-def open_gates(gates: Tensor, c: Tensor, h: Tensor, below: Tensor | None = None) -> None:
+def open_gates(gates: Tensor, c: Tensor, h: Tensor) -> None:
     """See ``steps.open_gates``."""
-    n_forget = 0 if below is None else below.shape[1]
-    _by_columns(_open, len(h), h.shape[1], (gates, c, h, below), n_forget=n_forget)
+    _by_columns(_open, len(h), h.shape[1], (gates, c, h))
 
 
-def close_gates(
-    gates: Tensor,
-    c: Tensor,
-    above: Gradients,
-    slot: Tensor,
-    d_gates: Tensor,
-    d_c: Tensor,
-    below: Tensor | None = None,
-    d_below: Tensor | None = None,
-) -> None:
+def open_pairs(children: Tensor, sent: Tensor, c: Tensor, gates: Tensor, nodes: slice, h: Tensor) -> None:
+    """See ``steps.open_pairs``."""
+    _by_columns(_open_pairs, len(h), h.shape[1], (sent, c, gates, c[nodes], h), children)
+
+
+def close_gates(gates: Tensor, c: Tensor, d_h: Tensor, d_c: Tensor, d_gates: Tensor) -> None:
     """See ``steps.close_gates``."""
-    n_forget = 0 if below is None else below.shape[1]
-    rows = gates, c, above.h, above.c, d_gates, d_c, below, d_below
-    _by_columns(_close, len(c), c.shape[1], rows, slot, n_forget=n_forget)
+    _by_columns(_close, len(c), c.shape[1], (gates, c, d_h, d_c, d_gates))
+
+
+def close_pairs(
+    children: Tensor, c: Tensor, gates: Tensor, nodes: slice, d_h: Tensor, d_c: Tensor, d_gates: Tensor, below: Tensor
+) -> None:
+    """See ``steps.close_pairs``."""
+    _by_columns(_close_pairs, len(d_h), d_h.shape[1], (c, gates, c[nodes], d_h, d_c, d_gates, below), children)
 
 
 def sum_children(
     level: Level,
-    forget: Tensor,
+    children: Tensor,
+    sent: Tensor,
     own_forget: Tensor,
     h: Tensor,
     c: Tensor,
     weight: Tensor | None,
+    forget: Tensor,
     h_sum: Tensor,
     c_sum: Tensor,
 ) -> None:
     """See ``steps.sum_children``."""
-    rows = forget, own_forget, h, c, h_sum, c_sum
-    _by_columns(_sum, len(h_sum), h.shape[1], rows, weight, level.counts)
+    rows = sent, own_forget, h, c, forget, h_sum, c_sum
+    _by_columns(_sum, len(h_sum), h.shape[1], rows, children, weight, level.counts)
 
 
 def spread_to_children(
     level: Level,
+    children: Tensor,
     forget: Tensor,
     c: Tensor,
     weight: Tensor | None,
     d_h_sum: Tensor,
     d_c: Tensor,
-    below: Gradients,
+    below_h: Tensor,
+    below_c: Tensor,
     d_forget: Tensor,
-    d_forget_sum: Tensor,
+    d_own_forget: Tensor,
 ) -> None:
     """See ``steps.spread_to_children``."""
-    rows = forget, c, d_h_sum, d_c, below.h, below.c, d_forget, d_forget_sum
-    _by_columns(_spread, len(d_h_sum), c.shape[1], rows, weight, level.counts)
+    rows = forget, c, d_h_sum, d_c, below_h, below_c, d_forget, d_own_forget
+    _by_columns(_spread, len(d_h_sum), c.shape[1], rows, children, weight, level.counts)
 
 
-def attend(level: Level, query: Tensor, key: Tensor) -> Attention:
+def attend(level: Level, children: Tensor, query: Tensor, key: Tensor) -> Attention:
     """See ``steps.attend``."""
-    attention = Attention(*torch.empty(4, len(key), dtype=working_dtype(key.dtype), device=key.device).unbind())
-    _by_rows(_compare, len(key), key.shape[1], (query, key), level.parent, *attention, epsilon=EPSILON)
+    n, size, dtype = len(children), key.shape[1], working_dtype(key.dtype)
+    attention = Attention(*torch.empty(4, n, dtype=dtype, device=key.device).unbind())
+    _by_rows(_compare, n, size, (query, key), level.parent, children, *attention, epsilon=EPSILON)
     _normalise[(triton.cdiv(len(query), NODES),)](attention.weight, level.counts, block=NODES)
     return attention
 
 
 def attend_backward(
     level: Level,
+    children: Tensor,
     query: Tensor,
     key: Tensor,
     attention: Attention,
@@ -108,9 +109,10 @@ def attend_backward(
 ) -> None:
     """See ``steps.attend_backward``."""
     size, weighted = key.shape[1], torch.empty_like(attention.weight)
-    others = level.parent, attention.weight, d_weight, d_weight.stride(0), weighted
-    _by_rows(_weight_gradient, len(key), size, (d_h_sum, h), *others)
-    _by_columns(_attend_backward, len(query), size, (query, key, d_key, d_query), weighted, *attention, level.counts)
+    others = attention.weight, d_weight, d_weight.stride(0), weighted
+    _by_rows(_weight_gradient, len(children), size, (d_h_sum, h), level.parent, children, *others)
+    rows = query, key, d_key, d_query
+    _by_columns(_attend_backward, len(query), size, rows, children, weighted, *attention, level.counts)
 
 
 def _by_columns(
@@ -174,25 +176,24 @@ def _sigmoid(x):
     return 1 / (1 + tl.exp(-x))
 
 
-@_kernel
-def _gather(
-    h, c, h_child, c_child, h_stride, c_stride, h_child_stride, c_child_stride, children,
-    size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
-):  # fmt: skip
-    edge = tl.program_id(0).to(tl.int64)
-    column = tl.program_id(1) * block + tl.arange(0, block)
-    inside = column < size
-    node = tl.load(children + edge)
-    state = tl.load(_row(h, node, h_stride, aligned) + column, inside)
-    cell = tl.load(_row(c, node, c_stride, aligned) + column, inside)
-    tl.store(_row(h_child, edge, h_child_stride, aligned) + column, state, inside)
-    tl.store(_row(c_child, edge, c_child_stride, aligned) + column, cell, inside)
+@triton.jit
+def _state(c, o):
+    """The state, given the cell and the activation of o."""
+    return o - 2 * o * _sigmoid(c)
+
+
+@triton.jit
+def _gradients(i, o, s, c, dh, dc):
+    """Gradients by the sums before i, o, s, and all of that by the cell."""
+    t = _sigmoid(c)
+    dc -= 2 * dh * o * t * (1 - t)
+    return dc * (4 * s - 2) * i * (1 - i), dh * (1 - 2 * t) * o * (1 - o), 4 * dc * i * s * (1 - s), dc
 
 
 @_kernel
 def _open(
-    gates, c, h, below, gates_stride, c_stride, h_stride, below_stride,
-    n_forget: tl.constexpr, size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
+    gates, c, h, gates_stride, c_stride, h_stride,
+    size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * block + tl.arange(0, block)
@@ -207,19 +208,49 @@ def _open(
     tl.store(at_gates + size, o, inside)
     tl.store(at_gates + 2 * size, s, inside)
     cell = tl.load(at_c, inside) + 4 * i * s - 2 * i
-    for k in tl.static_range(n_forget):
-        f = _sigmoid(tl.load(at_gates + (3 + k) * size, inside).to(dtype))
-        tl.store(at_gates + (3 + k) * size, f, inside)
-        cell += f * tl.load(_row(below, node, below_stride, aligned) + k * size + column, inside)
     tl.store(at_c, cell, inside)
-    tl.store(_row(h, node, h_stride, aligned) + column, o - 2 * o * _sigmoid(cell), inside)
+    tl.store(_row(h, node, h_stride, aligned) + column, _state(cell, o), inside)
+
+
+@triton.jit
+def _pair_gate(at_left, at_right, at_gates, inside, dtype: tl.constexpr):
+    """Open the gate that two children's numbers add up to, and keep it."""
+    total = tl.load(at_left, inside).to(dtype) + tl.load(at_right, inside).to(dtype)
+    gate = _sigmoid(total)
+    tl.store(at_gates, gate, inside)
+    return gate
+
+
+@_kernel
+def _open_pairs(
+    sent, c, gates, cells, h, sent_stride, c_stride, gates_stride, cells_stride, h_stride, children,
+    size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
+):  # fmt: skip
+    node = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * block + tl.arange(0, block)
+    inside = column < size
+    dtype: tl.constexpr = c.dtype.element_ty
+    left = tl.load(children + 2 * node)
+    right = tl.load(children + 2 * node + 1)
+    at_left = _row(sent, left, sent_stride, aligned) + column
+    at_right = _row(sent, right, sent_stride, aligned) + column
+    at_gates = _row(gates, node, gates_stride, aligned) + column
+    i = _pair_gate(at_left, at_right, at_gates, inside, dtype)
+    o = _pair_gate(at_left + size, at_right + size, at_gates + size, inside, dtype)
+    s = _pair_gate(at_left + 2 * size, at_right + 2 * size, at_gates + 2 * size, inside, dtype)
+    f_left = _pair_gate(at_left + 3 * size, at_right + 3 * size, at_gates + 3 * size, inside, dtype)
+    f_right = _pair_gate(at_left + 4 * size, at_right + 4 * size, at_gates + 4 * size, inside, dtype)
+    cell = 4 * i * s - 2 * i
+    cell += f_left * tl.load(_row(c, left, c_stride, aligned) + column, inside)
+    cell += f_right * tl.load(_row(c, right, c_stride, aligned) + column, inside)
+    tl.store(_row(cells, node, cells_stride, aligned) + column, cell, inside)
+    tl.store(_row(h, node, h_stride, aligned) + column, _state(cell, o), inside)
 
 
 @_kernel
 def _close(
-    gates, c, above_h, above_c, d_gates, d_c, below, d_below,
-    gates_stride, c_stride, above_h_stride, above_c_stride, d_gates_stride, d_c_stride, below_stride, d_below_stride,
-    slot, n_forget: tl.constexpr, size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
+    gates, c, d_h, d_c, d_gates, gates_stride, c_stride, d_h_stride, d_c_stride, d_gates_stride,
+    size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * block + tl.arange(0, block)
@@ -227,30 +258,55 @@ def _close(
     dtype: tl.constexpr = c.dtype.element_ty
     at_gates = _row(gates, node, gates_stride, aligned) + column
     at_d_gates = _row(d_gates, node, d_gates_stride, aligned) + column
-    edge = tl.load(slot + node)
+    at_d_c = _row(d_c, node, d_c_stride, aligned) + column
     i = tl.load(at_gates, inside).to(dtype)
     o = tl.load(at_gates + size, inside).to(dtype)
     s = tl.load(at_gates + 2 * size, inside).to(dtype)
-    t = _sigmoid(tl.load(_row(c, node, c_stride, aligned) + column, inside))
-    dh = tl.load(_row(above_h, edge, above_h_stride, aligned) + column, inside).to(dtype)
-    dc = tl.load(_row(above_c, edge, above_c_stride, aligned) + column, inside)
-    dc -= 2 * dh * o * t * (1 - t)
-    tl.store(_row(d_c, node, d_c_stride, aligned) + column, dc, inside)
-    tl.store(at_d_gates, dc * (4 * s - 2) * i * (1 - i), inside)
-    tl.store(at_d_gates + size, dh * (1 - 2 * t) * o * (1 - o), inside)
-    tl.store(at_d_gates + 2 * size, 4 * dc * i * s * (1 - s), inside)
-    for k in tl.static_range(n_forget):
-        f = tl.load(at_gates + (3 + k) * size, inside).to(dtype)
-        c_child = tl.load(_row(below, node, below_stride, aligned) + k * size + column, inside)
-        tl.store(at_d_gates + (3 + k) * size, dc * c_child * f * (1 - f), inside)
-        tl.store(_row(d_below, node, d_below_stride, aligned) + k * size + column, dc * f, inside)
+    cell = tl.load(_row(c, node, c_stride, aligned) + column, inside)
+    dh = tl.load(_row(d_h, node, d_h_stride, aligned) + column, inside).to(dtype)
+    d_i, d_o, d_s, dc = _gradients(i, o, s, cell, dh, tl.load(at_d_c, inside))
+    tl.store(at_d_c, dc, inside)
+    tl.store(at_d_gates, d_i, inside)
+    tl.store(at_d_gates + size, d_o, inside)
+    tl.store(at_d_gates + 2 * size, d_s, inside)
+
+
+@_kernel
+def _close_pairs(
+    c, gates, cells, d_h, d_c, d_gates, below,
+    c_stride, gates_stride, cells_stride, d_h_stride, d_c_stride, d_gates_stride, below_stride, children,
+    size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
+):  # fmt: skip
+    node = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * block + tl.arange(0, block)
+    inside = column < size
+    dtype: tl.constexpr = c.dtype.element_ty
+    at_gates = _row(gates, node, gates_stride, aligned) + column
+    at_d_gates = _row(d_gates, node, d_gates_stride, aligned) + column
+    at_d_c = _row(d_c, node, d_c_stride, aligned) + column
+    i = tl.load(at_gates, inside).to(dtype)
+    o = tl.load(at_gates + size, inside).to(dtype)
+    s = tl.load(at_gates + 2 * size, inside).to(dtype)
+    cell = tl.load(_row(cells, node, cells_stride, aligned) + column, inside)
+    dh = tl.load(_row(d_h, node, d_h_stride, aligned) + column, inside).to(dtype)
+    d_i, d_o, d_s, dc = _gradients(i, o, s, cell, dh, tl.load(at_d_c, inside))
+    tl.store(at_d_c, dc, inside)
+    tl.store(at_d_gates, d_i, inside)
+    tl.store(at_d_gates + size, d_o, inside)
+    tl.store(at_d_gates + 2 * size, d_s, inside)
+    for side in tl.static_range(2):
+        f = tl.load(at_gates + (3 + side) * size, inside).to(dtype)
+        child = tl.load(children + 2 * node + side)
+        c_child = tl.load(_row(c, child, c_stride, aligned) + column, inside)
+        tl.store(at_d_gates + (3 + side) * size, dc * c_child * f * (1 - f), inside)
+        tl.store(_row(below, node, below_stride, aligned) + side * size + column, dc * f, inside)
 
 
 @_kernel
 def _sum(
-    forget, own_forget, h, c, h_sum, c_sum,
-    forget_stride, own_forget_stride, h_stride, c_stride, h_sum_stride, c_sum_stride,
-    weight, counts, size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
+    sent, own_forget, h, c, forget, h_sum, c_sum,
+    sent_stride, own_forget_stride, h_stride, c_stride, forget_stride, h_sum_stride, c_sum_stride,
+    children, weight, counts, size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * block + tl.arange(0, block)
@@ -262,11 +318,11 @@ def _sum(
     edge = node
     n_nodes = tl.load(counts)
     while node < n_nodes:
-        at_forget = _row(forget, edge, forget_stride, aligned) + column
-        f = _sigmoid(tl.load(at_forget, inside).to(dtype) + own)
-        tl.store(at_forget, f, inside)
-        cells += f * tl.load(_row(c, edge, c_stride, aligned) + column, inside)
-        state = tl.load(_row(h, edge, h_stride, aligned) + column, inside).to(dtype)
+        child = tl.load(children + edge)
+        f = _sigmoid(tl.load(_row(sent, child, sent_stride, aligned) + column, inside).to(dtype) + own)
+        tl.store(_row(forget, edge, forget_stride, aligned) + column, f, inside)
+        cells += f * tl.load(_row(c, child, c_stride, aligned) + column, inside)
+        state = tl.load(_row(h, child, h_stride, aligned) + column, inside).to(dtype)
         if weight is not None:
             state *= tl.load(weight + edge)
         states += state
@@ -279,9 +335,9 @@ def _sum(
 
 @_kernel
 def _spread(
-    forget, c, d_h_sum, d_c, below_h, below_c, d_forget, d_forget_sum,
+    forget, c, d_h_sum, d_c, below_h, below_c, d_forget, d_own_forget,
     forget_stride, c_stride, d_h_sum_stride, d_c_stride, below_h_stride, below_c_stride, d_forget_stride,
-    d_forget_sum_stride, weight, counts, size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
+    d_own_forget_stride, children, weight, counts, size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * block + tl.arange(0, block)
@@ -294,7 +350,8 @@ def _spread(
     n_nodes = tl.load(counts)
     while node < n_nodes:
         f = tl.load(_row(forget, edge, forget_stride, aligned) + column, inside).to(dtype)
-        d_f = dc * tl.load(_row(c, edge, c_stride, aligned) + column, inside) * f * (1 - f)
+        c_child = tl.load(_row(c, tl.load(children + edge), c_stride, aligned) + column, inside)
+        d_f = dc * c_child * f * (1 - f)
         total += d_f
         tl.store(_row(d_forget, edge, d_forget_stride, aligned) + column, d_f, inside)
         tl.store(_row(below_c, edge, below_c_stride, aligned) + column, dc * f, inside)
@@ -305,18 +362,18 @@ def _spread(
         edge += n_nodes
         counts += 1
         n_nodes = tl.load(counts)
-    tl.store(_row(d_forget_sum, node, d_forget_sum_stride, aligned) + column, total, inside)
+    tl.store(_row(d_own_forget, node, d_own_forget_stride, aligned) + column, total, inside)
 
 
 @_kernel
 def _compare(
-    query, key, query_stride, key_stride, parent, weight, cosine, query_scale, key_scale,
+    query, key, query_stride, key_stride, parent, children, weight, cosine, query_scale, key_scale,
     epsilon: tl.constexpr, size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
 ):  # fmt: skip
     edge = tl.program_id(0).to(tl.int64)
     dtype: tl.constexpr = weight.dtype.element_ty
     at_query = _row(query, tl.load(parent + edge), query_stride, aligned)
-    at_key = _row(key, edge, key_stride, aligned)
+    at_key = _row(key, tl.load(children + edge), key_stride, aligned)
     products = tl.zeros([block], dtype)
     query_squares = tl.zeros([block], dtype)
     key_squares = tl.zeros([block], dtype)
@@ -360,13 +417,13 @@ def _normalise(weight, counts, block: tl.constexpr):
 
 @_kernel
 def _weight_gradient(
-    d_h_sum, h, d_h_sum_stride, h_stride, parent, weight, d_weight, d_weight_stride, weighted,
+    d_h_sum, h, d_h_sum_stride, h_stride, parent, children, weight, d_weight, d_weight_stride, weighted,
     size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
 ):  # fmt: skip
     edge = tl.program_id(0).to(tl.int64)
     dtype: tl.constexpr = weight.dtype.element_ty
     at_d_h_sum = _row(d_h_sum, tl.load(parent + edge), d_h_sum_stride, aligned)
-    at_h = _row(h, edge, h_stride, aligned)
+    at_h = _row(h, tl.load(children + edge), h_stride, aligned)
     products = tl.zeros([block], dtype)
     for start in range(0, size, block):
         column = start + tl.arange(0, block)
@@ -379,7 +436,7 @@ def _weight_gradient(
 @_kernel
 def _attend_backward(
     query, key, d_key, d_query, query_stride, key_stride, d_key_stride, d_query_stride,
-    weighted, weight, cosine, query_scale, key_scale, counts,
+    children, weighted, weight, cosine, query_scale, key_scale, counts,
     size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
@@ -401,7 +458,7 @@ def _attend_backward(
     edge = node
     n_nodes = tl.load(counts)
     while node < n_nodes:
-        k = tl.load(_row(key, edge, key_stride, aligned) + column, inside).to(dtype)
+        k = tl.load(_row(key, tl.load(children + edge), key_stride, aligned) + column, inside).to(dtype)
         of_key = tl.load(key_scale + edge)
         d_cosine = tl.load(weighted + edge) - tl.load(weight + edge) * total
         d_product = d_cosine * of_query * of_key

@@ -128,7 +128,7 @@ class _Direction(torch.autograd.Function):
             _close_gates(_working(stored, room), before.to(dtype), dh, d_sums)
             d_stored.copy_(d_sums)
             dh[:old].add_(torch.mm(d_of_state[:old], w_state))
-        sums = steps.sums_by_word(d_gates, ctx.rank.index_select(0, ctx.ids.places), ctx.ids.starts)
+        sums = steps.sums_by_group(d_gates, ctx.rank.index_select(0, ctx.ids.places), ctx.ids.starts)
         by_word, by_state = sums[:, size:], d_gates[:, : 3 * size]
         d_x = steps.multiply(by_word, w_word) if ctx.needs_input_grad[3] else None
         return None, None, None, d_x, by_word.T @ x, by_state.T @ previous, sums.sum(0)

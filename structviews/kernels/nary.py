@@ -4,6 +4,7 @@ Shapes: N nodes, n leaves, U different words, H hidden size, X input size. Lette
 with separate forget matrices for each pair of children.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,8 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from structviews.initialisation import xavier
 from structviews.kernels import steps
-from structviews.trees import TreeBatch
-from structviews.vocabulary import WordIds
+from structviews.trees import NodeRows, TreeBatch
 
 
 class BinaryCell(nn.Module):
@@ -34,86 +34,174 @@ class BinaryCell(nn.Module):
         xavier(self, {"input.weight": 3, "recurrent.weight": 5})
 
 
-def run(cell: BinaryCell, vectors: Tensor, ids: WordIds, trees: TreeBatch) -> tuple[Tensor, Tensor]:
-    """States ``(N, H)`` in sorted order, and those of the roots ``(B, H)``.
+def run(cell: BinaryCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> tuple[Tensor, Tensor]:
+    """States ``(R, H)`` of all rows, and those of the roots ``(B, H)``.
 
     ``vectors (U, X)`` are those of the different words.
     """
+    left, right = steps.folded(cell.recurrent.weight, cell.hidden).chunk(2, dim=1)
     weights = (
         steps.folded(cell.input.weight, cell.hidden),
         steps.folded(cell.bias, cell.hidden),
-        steps.folded(cell.recurrent.weight, cell.hidden),
+        left.contiguous(),
+        right.contiguous(),
         torch.cat([steps.folded(cell.bias, cell.hidden), cell.bias_forget, cell.bias_forget]),
     )
     dtype = steps.product_dtype(vectors)
     with torch.autocast(vectors.device.type, enabled=False):
-        states, roots = _Binary.apply(trees, ids, vectors.to(dtype), *(weight.to(dtype) for weight in weights))
+        states, roots = _Binary.apply(trees, rows, vectors.to(dtype), *(weight.to(dtype) for weight in weights))
     return states, roots.to(vectors.dtype)
 
 
 class _Binary(torch.autograd.Function):
     """The cell over a batch of trees; all tensors are of the one type in which products are made.
 
-    ``w_word (3H, X)`` makes i, o, u of a leaf, ``w_pair (5H, 2H)`` i, o, u, f_l and f_r of the states
-    of both children, side by side; u is folded in both.
+    ``w_word (3H, X)`` makes i, o, u of a leaf; ``w_left`` and ``w_right (5H, H)`` what the state of a left
+    or of a right child brings to i, o, u, f_l and f_r of its parent; u is folded in all. The bias of these
+    gates comes with the left child.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
         trees: TreeBatch,
-        ids: WordIds,
+        rows: NodeRows,
         x: Tensor,
         w_word: Tensor,
         b_word: Tensor,
-        w_pair: Tensor,
+        w_left: Tensor,
+        w_right: Tensor,
         b_pair: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        size, n_leaves, dtype = w_pair.shape[1] // 2, trees.n_leaves, steps.working_dtype(x.dtype)
-        words = ids.inverse.index_select(0, trees.words)
-        leaf_gates = steps.multiply(x, w_word.T, b_word).index_select(0, words)
-        h, c = x.new_empty(len(trees), size), x.new_zeros(len(trees), size, dtype=dtype)
-        h_pair, c_pair = x.new_empty(len(trees) - n_leaves, 2, size), c.new_empty(len(trees) - n_leaves, 2, size)
-        gates = x.new_empty(len(trees) - n_leaves, 5 * size)
-        ops = steps.on(x.device)
-        ops.open_gates(leaf_gates, c[:n_leaves], h[:n_leaves])
-        for nodes, edges, *_ in trees.upper_levels():
-            inner = slice(nodes.start - n_leaves, nodes.stop - n_leaves)
-            into = h_pair[inner].view(-1, size), c_pair[inner].view(-1, size)
-            ops.gather_children(trees.children[edges], h, c, *into)
-            torch.addmm(b_pair, h_pair[inner].flatten(1), w_pair.T, out=gates[inner])
-            ops.open_gates(gates[inner], c[nodes], h[nodes], c_pair[inner])
-        ctx.trees, ctx.ids = trees, ids
-        ctx.save_for_backward(x, w_word, w_pair, leaf_gates, gates, c, h_pair, c_pair)
+        size, leaves, n_inner = w_left.shape[1], slice(0, rows.n_leaves), len(trees) - trees.n_leaves
+        x_leaf = x.index_select(0, rows.words)
+        leaf_gates = steps.multiply(x_leaf, w_word.T, b_word)
+        h = x.new_empty(rows.n_leaves + n_inner, size)
+        c = torch.empty_like(h, dtype=steps.working_dtype(x.dtype))
+        sent, gates = x.new_empty(len(h), 5 * size), x.new_empty(n_inner, 5 * size)
+
+        def send(left: slice, right: slice) -> None:
+            steps.multiply(h[left], w_left.T, b_pair, out=sent[left])
+            steps.multiply(h[right], w_right.T, out=sent[right])
+
+        c[leaves] = 0
+        ops, children = steps.on(x.device), rows.of_nodes.index_select(0, trees.children).view(-1, 2)
+        ops.open_gates(leaf_gates, c[leaves], h[leaves])
+        send(*_sides(leaves, rows.sides)[:2])
+        for level in trees.upper_levels():
+            at = rows.at(level)
+            ops.open_pairs(children[level.inner], sent, c, gates[level.inner], at, h[at])
+            send(*_sides(at, level.sides)[:2])
+        ctx.trees, ctx.rows, ctx.children = trees, rows, children
+        ctx.save_for_backward(x_leaf, w_word, w_left, w_right, leaf_gates, gates, c, h)
         ctx.set_materialize_grads(False)
-        return h, h.index_select(0, trees.roots)
+        return h, h.index_select(0, rows.of_nodes[trees.roots])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_h: Tensor | None, d_roots: Tensor | None) -> Any:
-        x, w_word, w_pair, leaf_gates, gates, c, h_pair, c_pair = ctx.saved_tensors
-        trees, size, n_leaves = ctx.trees, w_pair.shape[1] // 2, ctx.trees.n_leaves
-        above = steps.Gradients.of_results(trees, x, c, d_h, d_roots)
-        ops, d_gates, d_leaf_gates = steps.on(x.device), torch.empty_like(gates), torch.empty_like(leaf_gates)
-        for nodes, edges, *_ in reversed(list(trees.upper_levels())):
-            inner = slice(nodes.start - n_leaves, nodes.stop - n_leaves)
-            d_pair = above.c[edges].view(-1, 2, size)
-            d_c = torch.empty_like(c[nodes])
-            ops.close_gates(
-                gates[inner], c[nodes], above, trees.slot[nodes], d_gates[inner], d_c, c_pair[inner], d_pair
-            )
-            torch.mm(d_gates[inner], w_pair, out=above.h[edges].view(-1, 2 * size))
-            if d_h is not None:
-                above.h[edges].add_(d_h.index_select(0, trees.children[edges]))
-        leaves = slice(0, n_leaves)
-        ops.close_gates(leaf_gates, c[leaves], above, trees.slot[leaves], d_leaf_gates, torch.empty_like(c[leaves]))
-        by_word = steps.sums_by_word(d_leaf_gates, trees.places.index_select(0, ctx.ids.places), ctx.ids.starts)
+        x_leaf, w_word, w_left, w_right, leaf_gates, gates, c, h = ctx.saved_tensors
+        trees, rows, w_sides = ctx.trees, ctx.rows, (w_left, w_right)
+        if d_roots is None:
+            d_roots = h.new_zeros(len(trees.roots), h.shape[1])
+        # By the cells a node gets something for each slot: from the parent, or for a root nothing.
+        above_c = c.new_empty(len(trees), c.shape[1])
+        above_c[trees.n_edges :] = 0
+        saved = trees, rows, w_sides, c, h
+        d_gates, d_inner = _inner_gradients(*saved, ctx.children, gates, above_c, d_h, d_roots)
+        d_leaf_gates, d_leaves = _leaf_gradients(*saved, leaf_gates, d_gates, above_c, d_h, d_roots)
+        d_x = None
+        if ctx.needs_input_grad[2]:
+            d_x = steps.sums_by_group(steps.multiply(d_leaf_gates, w_word), rows.by_word, rows.word_starts)
         return (
             None,
             None,
-            steps.multiply(by_word, w_word) if ctx.needs_input_grad[2] else None,
-            by_word.T @ x,
-            by_word.sum(0),
-            d_gates.T @ h_pair.flatten(1),
+            d_x,
+            d_leaf_gates.T @ x_leaf,
+            d_leaf_gates.sum(0),
+            *(inner.addmm_(d.T, h_side) for inner, (d, h_side) in zip(d_inner, d_leaves, strict=True)),
             d_gates.sum(0),
         )
+
+
+def _inner_gradients(
+    trees: TreeBatch,
+    rows: NodeRows,
+    w_sides: Sequence[Tensor],
+    c: Tensor,
+    h: Tensor,
+    children: Tensor,
+    gates: Tensor,
+    above_c: Tensor,
+    d_h: Tensor | None,
+    d_roots: Tensor,
+) -> tuple[Tensor, list[Tensor]]:
+    """From the roots down.
+
+    Returns:
+        The gradient ``(I, 5H)`` by the sums before the gates, and what inner nodes add to those of ``w_sides``.
+    """
+    size, levels, ops = h.shape[1], list(trees.upper_levels())[::-1], steps.on(h.device)
+    d_gates, parent = torch.empty_like(gates), trees.parent - trees.n_leaves
+    # Of what nodes send, by side: their parents' gradients, level by level.
+    counts = [[level.sides[side] for level in levels] for side in (0, 1)]
+    d_sent = [gates.new_empty(sum(of_side), 5 * size) for of_side in counts]
+    for level, *d_sides in zip(levels, *(d.split(n) for d, n in zip(d_sent, counts, strict=True)), strict=True):
+        at, slot = rows.at(level), trees.slot[level.nodes]
+        by_h = h.new_empty(len(slot), size)
+        *here, roots = _sides(slice(0, len(slot)), level.sides)
+        for part, d_side, weight in zip(here, d_sides, w_sides, strict=True):
+            torch.index_select(d_gates, 0, parent[level.nodes][part], out=d_side)
+            steps.multiply(d_side, weight, out=by_h[part])
+        by_h[roots] = d_roots.index_select(0, slot[roots] - trees.n_edges)
+        if d_h is not None:
+            by_h.add_(d_h[at])
+        by_c, below = above_c.index_select(0, slot), above_c[level.edges].view(-1, 2, size)
+        ops.close_pairs(children[level.inner], c, gates[level.inner], at, by_h, by_c, d_gates[level.inner], below)
+    sides = zip(*(_sides(rows.at(level), level.sides)[:2] for level in levels), strict=True)
+    states = [torch.cat([h[part] for part in side]) for side in sides] if levels else [h[:0], h[:0]]
+    return d_gates, [d.T @ h_side for d, h_side in zip(d_sent, states, strict=True)]
+
+
+def _leaf_gradients(
+    trees: TreeBatch,
+    rows: NodeRows,
+    w_sides: Sequence[Tensor],
+    c: Tensor,
+    h: Tensor,
+    gates: Tensor,
+    d_gates: Tensor,
+    above_c: Tensor,
+    d_h: Tensor | None,
+    d_roots: Tensor,
+) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+    """What the different leaves get from all places where they stand.
+
+    Returns:
+        The gradient ``(L, 3H)`` by the sums before their gates; and for each side that by what they send,
+        with their states.
+    """
+    leaves, by_h = slice(0, rows.n_leaves), h.new_empty(rows.n_leaves, h.shape[1])
+    slot = trees.slot.index_select(0, rows.leaves)
+    parent = trees.parent.index_select(0, rows.leaves) - trees.n_leaves
+    *groups, roots = zip(_sides(slice(0, trees.n_leaves), trees.sides[0]), _sides(leaves, rows.sides), strict=True)
+    sent = []
+    for (places, at), weight in zip(groups, w_sides, strict=True):
+        d_side = steps.sums_by_group(d_gates, parent[places], rows.leaf_starts[at] - places.start)
+        steps.multiply(d_side, weight, out=by_h[at])
+        sent.append((d_side, h[at]))
+    places, at = roots
+    by_h[at] = steps.sums_by_group(d_roots, slot[places] - trees.n_edges, rows.leaf_starts[at] - places.start)
+    if d_h is not None:
+        by_h.add_(d_h[leaves])
+    d_leaf_gates = torch.empty_like(gates)
+    by_c = steps.sums_by_group(above_c, slot, rows.leaf_starts)
+    steps.on(h.device).close_gates(gates, c[leaves], by_h, by_c, d_leaf_gates)
+    return d_leaf_gates, sent
+
+
+def _sides(nodes: slice, sides: Sequence[int]) -> tuple[slice, slice, slice]:
+    """The left children, the right children and the roots among some nodes sorted like that."""
+    right = nodes.start + sides[0]
+    roots = right + sides[1]
+    return slice(nodes.start, right), slice(right, roots), slice(roots, nodes.stop)

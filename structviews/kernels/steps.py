@@ -13,10 +13,14 @@ Gates stand in the order i, o, s; in a binary cell the forget gates of the left 
 child follow. What the products read and write (sums before the gates, states, gradients of both)
 may be stored in half precision; cells and all arithmetic have at least single.
 
-Everything is done in blocks of rows that stay in the cache from one operation to the next.
+What a node *sends* to its parent's gates is the product of its state and of a weight: for a Child-Sum
+cell what it brings to its forget gate, and its key; in a binary cell what it brings to all five gates.
 
-Shapes: M nodes of a level, or all leaves; K children of a level; H hidden size; F forget gates of a
-node: 2 in a binary cell, else 0. A level's edges are grouped by ordinal: ``structviews.trees``.
+Everything is done in blocks of rows that stay in the cache from one operation to the next, and rows of
+children are read where they are.
+
+Shapes: R rows of a batch (``trees.NodeRows``); M nodes of a level, or all leaves; K children of a level;
+H hidden size. A level's edges are grouped by ordinal: ``structviews.trees``.
 """
 
 import sys
@@ -25,13 +29,13 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from structviews.trees import Level, TreeBatch
+from structviews.trees import Level
 
 FOLD = -2.0
 # Under the roots of the cosine: the query of an unknown word may be the zero vector.
@@ -42,35 +46,6 @@ BLOCK = 2**16
 ROWS = 2048
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
-
-
-class Gradients(NamedTuple):
-    """Gradients on their way down, one row for each slot of ``TreeBatch.slot``.
-
-    Attributes:
-        h: ``(N, H)`` by the states.
-        c: ``(N, H)`` by the cells.
-    """
-
-    h: Tensor
-    c: Tensor
-
-    @classmethod
-    def of_results(cls, trees: TreeBatch, h: Tensor, c: Tensor, d_h: Tensor | None, d_roots: Tensor | None) -> Self:
-        """Those of the roots filled in, room for the others.
-
-        Args:
-            trees: the structure.
-            h, c: tensors of the types of states and cells; ``c (N, H)``.
-            d_h: ``(N, H)`` gradient by the states of all nodes.
-            d_roots: ``(B, H)`` by those of the roots.
-        """
-        new = cls(torch.empty_like(c, dtype=h.dtype), torch.empty_like(c))
-        new.c[trees.n_edges :] = 0
-        new.h[trees.n_edges :] = 0 if d_roots is None else d_roots
-        if d_h is not None:
-            new.h[trees.n_edges :] += d_h.index_select(0, trees.roots)
-        return new
 
 
 class Attention(NamedTuple):
@@ -115,10 +90,11 @@ def working_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
 
 
-def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``bias + rows @ weight`` for many rows."""
+def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+    """``bias + rows @ weight`` for many rows, in ``out`` if it is given."""
     size = max(len(rows), 1) if rows.is_cuda else ROWS
-    out = rows.new_empty(len(rows), weight.shape[1])
+    if out is None:
+        out = rows.new_empty(len(rows), weight.shape[1])
     for block, result in zip(rows.split(size), out.split(size), strict=True):
         if bias is None:
             torch.mm(block, weight, out=result)
@@ -127,101 +103,124 @@ def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     return out
 
 
-def sums_by_word(rows: Tensor, places: Tensor, starts: Tensor) -> Tensor:
-    """Sums ``(U, ...)`` of the rows of each different word.
+def sums_by_group(rows: Tensor, places: Tensor, starts: Tensor) -> Tensor:
+    """Sums ``(groups, ...)`` of the rows of each group.
 
     Args:
-        rows: ``(m, ...)`` a row for each word.
-        places: ``(n,)`` for each word, sorted as in ``WordIds.places``, its row.
-        starts: ``(U,)`` where those of each different word begin.
+        rows: ``(m, ...)``.
+        places: ``(n,)`` which rows are in the first group, in the second one, ...
+        starts: ``(groups,)`` where those of each begin.
     """
     return embedding_bag(places, rows, starts, mode="sum")
 
 
-def gather_children(children: Tensor, h: Tensor, c: Tensor, h_child: Tensor, c_child: Tensor) -> None:
-    """Copy the states and cells of a level's children.
-
-    Args:
-        children: ``(K,)`` the children.
-        h, c: ``(N, H)`` states and cells of all nodes.
-        h_child, c_child: ``(K, H)`` are given the children's.
-    """
-    torch.index_select(h, 0, children, out=h_child)
-    torch.index_select(c, 0, children, out=c_child)
-
-
-def open_gates(gates: Tensor, c: Tensor, h: Tensor, below: Tensor | None = None) -> None:
+def open_gates(gates: Tensor, c: Tensor, h: Tensor) -> None:
     """From the sums before the gates to states.
 
     Args:
-        gates: ``(M, (3 + F) H)`` sums; afterwards activations.
-        c: ``(M, H)`` what is added to the cells from elsewhere, zeros if nothing; afterwards cells.
+        gates: ``(M, 3H)`` sums; afterwards activations.
+        c: ``(M, H)`` what the children add to the cells, zeros if nothing; afterwards cells.
         h: ``(M, H)`` is given the states.
-        below: ``(M, F, H)`` cells of the children that have a forget gate here.
     """
-    size = h.shape[1]
-    for rows in _blocks(len(h), size):
-        stored, cells = gates[rows], c[rows]
-        active = stored.to(c.dtype).sigmoid_()
-        i, o, s, *forget = active.split(size, dim=1)
-        for f, c_child in zip(forget, _columns(below, rows), strict=True):
-            cells.addcmul_(f, c_child)
-        cells.add_(i, alpha=-2).addcmul_(i, s, value=4)
-        torch.addcmul(o, o, cells.sigmoid(), value=-2, out=h[rows])
-        stored.copy_(active)  # does nothing where no other dtype made a copy
+    for rows in _blocks(len(h), h.shape[1]):
+        active = gates[rows].to(c.dtype).sigmoid_()
+        _open(active.chunk(3, dim=1), c[rows], h[rows])
+        gates[rows].copy_(active)  # does nothing where no other dtype made a copy
 
 
-def close_gates(
-    gates: Tensor,
-    c: Tensor,
-    above: Gradients,
-    slot: Tensor,
-    d_gates: Tensor,
-    d_c: Tensor,
-    below: Tensor | None = None,
-    d_below: Tensor | None = None,
-) -> None:
+def open_pairs(children: Tensor, sent: Tensor, c: Tensor, gates: Tensor, nodes: slice, h: Tensor) -> None:
+    """From what left and right children send to states of a binary cell.
+
+    Args:
+        children: ``(M, 2)`` rows of the children.
+        sent: ``(R, 5H)`` what they send; the sum of both is what the gates open by.
+        c: ``(R, H)`` cells; those of the nodes are filled in.
+        gates: ``(M, 5H)`` is given the activations.
+        nodes: the M rows of the nodes.
+        h: ``(M, H)`` is given the states.
+    """
+    cells = c[nodes]
+    for rows in _blocks(len(h), h.shape[1]):
+        left, right = children[rows].unbind(1)
+        active = sent.index_select(0, left).to(c.dtype).add_(sent.index_select(0, right)).sigmoid_()
+        *gates_of_node, f_left, f_right = active.chunk(5, dim=1)
+        torch.mul(f_left, c.index_select(0, left), out=cells[rows])
+        _open(gates_of_node, cells[rows].addcmul_(f_right, c.index_select(0, right)), h[rows])
+        gates[rows] = active
+
+
+def _open(gates: Sequence[Tensor], c: Tensor, h: Tensor) -> None:
+    """From activations of i, o, s ``(m, H)`` to cells, ``c`` being what the children add, and states."""
+    i, o, s = gates
+    c.add_(i, alpha=-2).addcmul_(i, s, value=4)
+    torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
+
+
+def close_gates(gates: Tensor, c: Tensor, d_h: Tensor, d_c: Tensor, d_gates: Tensor) -> None:
     """The backward pass of ``open_gates``.
 
     Args:
-        gates: ``(M, (3 + F) H)`` activations.
+        gates: ``(M, 3H)`` activations.
         c: ``(M, H)`` cells.
-        above: what the parents, or the results, gave.
-        slot: ``(M,)`` each node's row of ``above``.
-        d_gates: ``(M, (3 + F) H)`` is given the gradient by the sums before the gates.
-        d_c: ``(M, H)`` is given the gradient by the cells.
-        below: ``(M, F, H)`` as there.
-        d_below: ``(M, F, H)`` is given their gradient.
+        d_h: ``(M, H)`` gradient by the states.
+        d_c: ``(M, H)`` what the parents gave by the cells; afterwards all of their gradient.
+        d_gates: ``(M, 3H)`` is given the gradient by the sums before the gates.
     """
-    size = c.shape[1]
-    for rows in _blocks(len(c), size):
-        i, o, s, *forget = gates[rows].to(c.dtype).split(size, dim=1)
-        stored = d_gates[rows]
-        d_sums = torch.empty_like(stored, dtype=c.dtype) if stored.dtype != c.dtype else stored
-        d_i, d_o, d_s, *d_forget = d_sums.split(size, dim=1)
-        dh = above.h.index_select(0, slot[rows]).to(c.dtype)
-        dc = torch.index_select(above.c, 0, slot[rows], out=d_c[rows])
-        t = c[rows].sigmoid()
-        work = dh * o
-        dc.add_(_sigmoid_backward(work, t, grad_input=work), alpha=-2)
-        _sigmoid_backward(torch.addcmul(dh, dh, t, value=-2, out=work), o, grad_input=d_o)
-        columns = _columns(below, rows), _columns(d_below, rows)
-        for f, d_f, c_child, d_c_child in zip(forget, d_forget, *columns, strict=True):
-            _sigmoid_backward(torch.mul(dc, c_child, out=work), f, grad_input=d_f)
-            torch.mul(dc, f, out=d_c_child)
-        torch.mul(dc, -2, out=dh)
-        _sigmoid_backward(torch.addcmul(dh, dh, s, value=-2, out=work), i, grad_input=d_i)
-        _sigmoid_backward(torch.mul(dh, i, out=work), s, grad_input=d_s).mul_(-2)
-        stored.copy_(d_sums)
+    for rows in _blocks(len(c), c.shape[1]):
+        d_active = d_gates[rows].to(c.dtype)
+        active = gates[rows].to(c.dtype)
+        _close(active.chunk(3, dim=1), c[rows], d_h[rows], d_c[rows], d_active.chunk(3, dim=1))
+        d_gates[rows].copy_(d_active)  # does nothing where no other dtype made a copy
+
+
+def close_pairs(
+    children: Tensor, c: Tensor, gates: Tensor, nodes: slice, d_h: Tensor, d_c: Tensor, d_gates: Tensor, below: Tensor
+) -> None:
+    """The backward pass of ``open_pairs``.
+
+    Args:
+        children, c, nodes: as there.
+        gates: ``(M, 5H)`` activations.
+        d_h: ``(M, H)`` gradient by the states.
+        d_c: ``(M, H)`` what the parents gave by the cells; afterwards all of their gradient.
+        d_gates: ``(M, 5H)`` is given the gradient by what each of the children sent.
+        below: ``(M, 2, H)`` is given that by the children's cells.
+    """
+    for rows in _blocks(len(d_h), d_h.shape[1]):
+        d_active = torch.empty_like(d_gates[rows], dtype=c.dtype)
+        *active, f_left, f_right = gates[rows].to(c.dtype).chunk(5, dim=1)
+        *d_of_node, d_left, d_right = d_active.chunk(5, dim=1)
+        dc = d_c[rows]
+        _close(active, c[nodes][rows], d_h[rows], dc, d_of_node)
+        for side, (f, d_f) in enumerate(((f_left, d_left), (f_right, d_right))):
+            cells = c.index_select(0, children[rows, side])
+            _sigmoid_backward(cells.mul_(dc), f, grad_input=d_f)
+            torch.mul(dc, f, out=below[rows, side])
+        d_gates[rows] = d_active
+
+
+def _close(gates: Sequence[Tensor], c: Tensor, d_h: Tensor, d_c: Tensor, d_gates: Sequence[Tensor]) -> None:
+    """The backward pass of ``_open``; ``d_c`` is completed."""
+    i, o, s = gates
+    d_i, d_o, d_s = d_gates
+    d_h, t = d_h.to(c.dtype), c.sigmoid()
+    work = d_h * o
+    d_c.add_(_sigmoid_backward(work, t, grad_input=work), alpha=-2)
+    _sigmoid_backward(torch.addcmul(d_h, d_h, t, value=-2, out=work), o, grad_input=d_o)
+    d_u = torch.mul(d_c, -2, out=t)
+    _sigmoid_backward(torch.addcmul(d_u, d_u, s, value=-2, out=work), i, grad_input=d_i)
+    _sigmoid_backward(torch.mul(d_u, i, out=work), s, grad_input=d_s).mul_(-2)
 
 
 def sum_children(
     level: Level,
-    forget: Tensor,
+    children: Tensor,
+    sent: Tensor,
     own_forget: Tensor,
     h: Tensor,
     c: Tensor,
     weight: Tensor | None,
+    forget: Tensor,
     h_sum: Tensor,
     c_sum: Tensor,
 ) -> None:
@@ -229,77 +228,85 @@ def sum_children(
 
     Args:
         level: the level.
-        forget: ``(K, H)`` what the children bring to the forget gates; afterwards their activations.
+        children: ``(K,)`` rows of its children.
+        sent: ``(R, H)`` what they bring to the forget gates.
         own_forget: ``(M, H)`` what the nodes bring.
-        h, c: ``(K, H)`` the children's states and cells.
+        h, c: ``(R, H)`` states and cells.
         weight: ``(K,)`` attention, or None for a plain sum.
-        h_sum: ``(M, H)`` zeros; is given the (weighted) sum of the states.
-        c_sum: ``(M, H)`` zeros; is given the sum of the cells behind the forget gates.
+        forget: ``(K, H)`` is given the activations of the forget gates.
+        h_sum: ``(M, H)`` is given the (weighted) sum of the states.
+        c_sum: ``(M, H)`` is given the sum of the cells behind the forget gates.
     """
-    for nodes, edges in _sibling_blocks(level.siblings, h.shape[1]):
-        stored = forget[edges]
-        f = stored.to(c.dtype).add_(own_forget[nodes]).sigmoid_()
-        c_sum[nodes].addcmul_(f, c[edges])
-        if weight is None:
-            h_sum[nodes].add_(h[edges])
-        else:
-            h_sum[nodes].addcmul_(h[edges], weight[edges, None])
-        stored.copy_(f)
+    for block, parts in _sibling_blocks(level.siblings, h.shape[1]):
+        total = torch.zeros_like(h_sum[block], dtype=c.dtype)
+        cells = c_sum[block].zero_()
+        for n, edges in parts:
+            rows = children[edges]
+            f = sent.index_select(0, rows).to(c.dtype).add_(own_forget[block][:n]).sigmoid_()
+            cells[:n].addcmul_(f, c.index_select(0, rows))
+            if weight is None:
+                total[:n].add_(h.index_select(0, rows))
+            else:
+                total[:n].addcmul_(h.index_select(0, rows), weight[edges, None])
+            forget[edges] = f
+        h_sum[block] = total
 
 
 def spread_to_children(
     level: Level,
+    children: Tensor,
     forget: Tensor,
     c: Tensor,
     weight: Tensor | None,
     d_h_sum: Tensor,
     d_c: Tensor,
-    below: Gradients,
+    below_h: Tensor,
+    below_c: Tensor,
     d_forget: Tensor,
-    d_forget_sum: Tensor,
+    d_own_forget: Tensor,
 ) -> None:
     """The backward pass of ``sum_children``.
 
     Args:
-        level: as there.
+        level, children, c, weight: as there.
         forget: ``(K, H)`` activations.
-        c: ``(K, H)`` the children's cells.
-        weight: as there.
         d_h_sum: ``(M, H)`` gradient by the (weighted) sum of the states.
         d_c: ``(M, H)`` by the sum of the cells.
-        below: ``(K, H)`` each, is given what children get by the two sums.
+        below_h, below_c: ``(K, H)`` are given what children get by the two sums.
         d_forget: ``(K, H)`` is given the gradient by the sums before the forget gates.
-        d_forget_sum: ``(M, H)`` zeros; is given that, summed over siblings.
+        d_own_forget: ``(M, H)`` is given that, summed over siblings.
     """
-    for nodes, edges in _sibling_blocks(level.siblings, c.shape[1]):
-        if weight is None:
-            below.h[edges] = d_h_sum[nodes]
-        else:
-            torch.mul(d_h_sum[nodes], weight[edges, None], out=below.h[edges])
-        dc, f, stored = d_c[nodes], forget[edges].to(c.dtype), d_forget[edges]
-        torch.mul(dc, f, out=below.c[edges])
-        d_f = dc * c[edges]
-        stored.copy_(_sigmoid_backward(d_f, f, grad_input=d_f))
-        d_forget_sum[nodes].add_(d_f)
+    for block, parts in _sibling_blocks(level.siblings, c.shape[1]):
+        total = torch.zeros_like(d_c[block])
+        for n, edges in parts:
+            dc, f, d_h = d_c[block][:n], forget[edges].to(c.dtype), d_h_sum[block][:n]
+            below_h[edges] = d_h if weight is None else d_h * weight[edges, None]
+            torch.mul(dc, f, out=below_c[edges])
+            d_f = c.index_select(0, children[edges]).mul_(dc)
+            total[:n].add_(_sigmoid_backward(d_f, f, grad_input=d_f))
+            d_forget[edges] = d_f
+        d_own_forget[block] = total
 
 
-def attend(level: Level, query: Tensor, key: Tensor) -> Attention:
+def attend(level: Level, children: Tensor, query: Tensor, key: Tensor) -> Attention:
     """Softmax over siblings of the cosine of the parent's query and the child's key.
 
     Args:
         level: the level.
+        children: ``(K,)`` rows of its children.
         query: ``(M, H)`` of the level's nodes.
-        key: ``(K, H)`` of the children.
+        key: ``(R, H)`` keys.
     """
     dtype = working_dtype(query.dtype)
-    product, key_square = torch.empty(2, len(key), dtype=dtype, device=key.device)
+    product, key_square = torch.empty(2, len(children), dtype=dtype, device=key.device)
     query_square = torch.empty(len(query), dtype=dtype, device=key.device)
-    for nodes, edges in _sibling_blocks(level.siblings, key.shape[1]):
-        q, k = query[nodes].to(dtype), key[edges].to(dtype)
-        torch.linalg.vecdot(q, k, out=product[edges])
-        torch.linalg.vecdot(k, k, out=key_square[edges])
-        if nodes.start == edges.start:  # the first children: every node comes by once
-            torch.linalg.vecdot(q, q, out=query_square[nodes])
+    for block, parts in _sibling_blocks(level.siblings, key.shape[1]):
+        q = query[block].to(dtype)
+        torch.linalg.vecdot(q, q, out=query_square[block])
+        for n, edges in parts:
+            k = key.index_select(0, children[edges]).to(dtype)
+            torch.linalg.vecdot(q[:n], k, out=product[edges])
+            torch.linalg.vecdot(k, k, out=key_square[edges])
     query_scale = (query_square + EPSILON).rsqrt()[level.parent]
     key_scale = (key_square + EPSILON).rsqrt()
     cosine = product * query_scale * key_scale
@@ -311,6 +318,7 @@ def attend(level: Level, query: Tensor, key: Tensor) -> Attention:
 
 def attend_backward(
     level: Level,
+    children: Tensor,
     query: Tensor,
     key: Tensor,
     attention: Attention,
@@ -323,38 +331,39 @@ def attend_backward(
     """The backward pass of ``attend``.
 
     Args:
-        level, query, key: as there.
+        level, children, query, key: as there.
         attention: what ``attend`` returned.
-        h: ``(K, H)`` the children's states, which it weighted.
+        h: ``(R, H)`` states, which it weighted.
         d_h_sum: ``(M, H)`` gradient by the weighted sum.
         d_weight: ``(K,)`` gradient by the weights from elsewhere.
-        d_key: ``(K, H)`` is given the gradient by the keys.
-        d_query: ``(M, H)`` zeros; is given that by the queries.
+        d_key: ``(K, H)`` is given the gradient by the children's keys.
+        d_query: ``(M, H)`` is given that by the queries.
     """
     dtype, size = d_weight.dtype, key.shape[1]
     d_weight = d_weight.clone()
-    for nodes, edges in _sibling_blocks(level.siblings, size):
-        d_weight[edges] += torch.linalg.vecdot(d_h_sum[nodes].to(dtype), h[edges].to(dtype))
+    for block, parts in _sibling_blocks(level.siblings, size):
+        d_h = d_h_sum[block].to(dtype)
+        for n, edges in parts:
+            d_weight[edges] += torch.linalg.vecdot(d_h[:n], h.index_select(0, children[edges]).to(dtype))
     weight, cosine, query_scale, key_scale = attention
     weighted = weight * d_weight
     d_cosine = weighted - weight * _sum_over_siblings(weighted, level.parent, len(query))
     d_product = (d_cosine * query_scale * key_scale)[:, None]
     along_key = (d_cosine * cosine * key_scale.square())[:, None]
     along_query = (d_cosine * cosine * query_scale.square())[:, None]
-    for nodes, edges in _sibling_blocks(level.siblings, size):
-        q, k = query[nodes].to(dtype), key[edges].to(dtype)
-        d_key[edges] = (q * d_product[edges]).addcmul_(k, along_key[edges], value=-1)
-        d_query[nodes].addcmul_(k, d_product[edges]).addcmul_(q, along_query[edges], value=-1)
+    for block, parts in _sibling_blocks(level.siblings, size):
+        q = query[block].to(dtype)
+        total = torch.zeros_like(q)
+        for n, edges in parts:
+            k = key.index_select(0, children[edges]).to(dtype)
+            total[:n].addcmul_(k, d_product[edges]).addcmul_(q[:n], along_query[edges], value=-1)
+            d_key[edges] = k.mul_(along_key[edges]).neg_().addcmul_(q[:n], d_product[edges])
+        d_query[block] = total
 
 
 def _sum_over_siblings(values: Tensor, parent: Tensor, n_parents: int) -> Tensor:
     """For each child ``(K,)`` the sum over it and its siblings."""
     return values.new_zeros(n_parents).index_add_(0, parent, values)[parent]
-
-
-def _columns(pairs: Tensor | None, rows: slice) -> Sequence[Tensor]:
-    """Some rows of ``(M, F, H)`` as F tensors ``(m, H)``; none of None."""
-    return () if pairs is None else pairs[rows].unbind(1)
 
 
 def _blocks(n: int, size: int) -> Iterator[slice]:
@@ -363,13 +372,17 @@ def _blocks(n: int, size: int) -> Iterator[slice]:
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
-def _sibling_blocks(siblings: Sequence[int], size: int) -> Iterator[tuple[slice, slice]]:
-    """Blocks of a level's nodes, each with its first children, then its second ones, ..."""
+def _sibling_blocks(siblings: Sequence[int], size: int) -> Iterator[tuple[slice, list[tuple[int, slice]]]]:
+    """Blocks of a level's nodes, each with the edges to its first children, to its second ones, ...
+
+    With the edges stands how many of the block's nodes they belong to, its first ones.
+    """
     for block in _blocks(siblings[0], size):
-        start = 0  # of the children of this ordinal
+        start, parts = 0, []  # of the children of this ordinal
         for n_nodes in siblings:
             if n_nodes <= block.start:
                 break
             end = min(n_nodes, block.stop)
-            yield slice(block.start, end), slice(start + block.start, start + end)
+            parts.append((end - block.start, slice(start + block.start, start + end)))
             start += n_nodes
+        yield block, parts

@@ -51,7 +51,8 @@ def make(name, some, input_dim=X, hidden=H, wording="as in the text"):
     batch = collate(some, {}, [kind])
     ids = WORDINGS[wording](some, int(batch.lengths.sum()))
     vectors = torch.randn(len(ids.distinct), input_dim, dtype=torch.float64, requires_grad=True)
-    return cell, vectors, ids, getattr(batch, f"{kind}_trees")
+    trees = getattr(batch, f"{kind}_trees")
+    return cell, vectors, ids.over(**{kind: trees}), trees
 
 
 def results_and_gradients(cell, vectors, ids, trees, backend):

@@ -39,7 +39,12 @@ def levels():
     first, *_, last = trees.upper_levels()
     assert len(first.siblings) > 2
     assert last.siblings[0] == 1
-    return trees, [first, last]
+    return [first, last]
+
+
+def some_rows(n):
+    """Rows of tables of nine, as those of children are."""
+    return torch.randint(9, (n,)).to(DEVICE)
 
 
 def random_tensor(*shape, dtype):
@@ -72,63 +77,67 @@ def check_close(actual, expected, tolerance):
 
 
 @types_and_sizes
-def test_gathering_children(dtype, size):
-    trees, some = levels()
-    wide = steps.working_dtype(dtype)
-    for level in some:
-        children = trees.children[level.edges]
-
-        def arguments(children=children):
-            given = random_tensor(len(trees), size, dtype=dtype), random_tensor(len(trees), size, dtype=wide)
-            return children, *given, *(unwritten(len(children), size, dtype=tensor.dtype) for tensor in given)
-
-        check_same("gather_children", arguments, dtype)
-
-
-@types_and_sizes
-@pytest.mark.parametrize("n_forget", [0, 2])
 @pytest.mark.parametrize("n", [1, 4])
-def test_gates(n, n_forget, dtype, size):
+def test_gates(n, dtype, size):
     wide = steps.working_dtype(dtype)
 
     def forwards():
-        gates, c = random_tensor(n, (3 + n_forget) * size, dtype=dtype), random_tensor(n, size, dtype=wide)
-        below = random_tensor(n, n_forget, size, dtype=wide) if n_forget else None
-        return gates, c, unwritten(n, size, dtype=dtype), below
+        gates, c = random_tensor(n, 3 * size, dtype=dtype), random_tensor(n, size, dtype=wide)
+        return gates, c, unwritten(n, size, dtype=dtype)
 
     def backwards():
-        gates, c, _, below = forwards()
-        above = steps.Gradients(random_tensor(n + 3, size, dtype=dtype), random_tensor(n + 3, size, dtype=wide))
-        slot = torch.randperm(n + 3)[:n].to(DEVICE)
-        d_gates, d_c = unwritten(*gates.shape, dtype=dtype), unwritten(n, size, dtype=wide)
-        d_below = unwritten(n, n_forget, size, dtype=wide) if n_forget else None
-        return gates.sigmoid(), c, above, slot, d_gates, d_c, below, d_below
+        gates, c, _ = forwards()
+        d_h, d_c = random_tensor(n, size, dtype=dtype), random_tensor(n, size, dtype=wide)
+        return gates.sigmoid(), c, d_h, d_c, unwritten(*gates.shape, dtype=dtype)
 
     check_same("open_gates", forwards, dtype)
     check_same("close_gates", backwards, dtype)
 
 
 @types_and_sizes
+@pytest.mark.parametrize("n", [1, 4])
+def test_gates_of_pairs(n, dtype, size):
+    wide, nodes = steps.working_dtype(dtype), slice(9, 9 + n)
+
+    def forwards():
+        children = torch.randint(9, (n, 2)).to(DEVICE)
+        sent, c = random_tensor(9 + n, 5 * size, dtype=dtype), random_tensor(9 + n, size, dtype=wide)
+        gates, h = unwritten(n, 5 * size, dtype=dtype), unwritten(n, size, dtype=dtype)
+        return children, sent, c, gates, nodes, h
+
+    def backwards():
+        children, _, c, *_ = forwards()
+        gates = torch.rand(n, 5 * size).to(DEVICE, dtype)
+        d_h, d_c = random_tensor(n, size, dtype=dtype), random_tensor(n, size, dtype=wide)
+        d_gates, below = unwritten(n, 5 * size, dtype=dtype), unwritten(n, 2, size, dtype=wide)
+        return children, c, gates, nodes, d_h, d_c, d_gates, below
+
+    check_same("open_pairs", forwards, dtype)
+    check_same("close_pairs", backwards, dtype)
+
+
+@types_and_sizes
 @pytest.mark.parametrize("attention", [False, True])
 def test_sums_over_children(attention, dtype, size):
     wide = steps.working_dtype(dtype)
-    for level in levels()[1]:
+    for level in levels():
         n_nodes, n_edges = level.siblings[0], len(level.parent)
 
         def forwards(level=level, n_nodes=n_nodes, n_edges=n_edges):
-            child, own = random_tensor(n_edges, 2 * size, dtype=dtype), random_tensor(n_nodes, 2 * size, dtype=dtype)
-            h, c = random_tensor(n_edges, size, dtype=dtype), random_tensor(n_edges, size, dtype=wide)
+            sent, own = random_tensor(9, 2 * size, dtype=dtype), random_tensor(n_nodes, 2 * size, dtype=dtype)
+            h, c = random_tensor(9, size, dtype=dtype), random_tensor(9, size, dtype=wide)
             weight = torch.rand(n_edges).to(DEVICE, wide) if attention else None
-            sums = torch.zeros(2, n_nodes, size, dtype=wide, device=DEVICE)
-            return level, child[:, :size], own[:, :size], h, c, weight, *sums
+            into = unwritten(n_edges, size, dtype=dtype), unwritten(n_nodes, size, dtype=dtype)
+            c_sum = unwritten(n_nodes, size, dtype=wide)
+            return level, some_rows(n_edges), sent[:, :size], own[:, :size], h, c, weight, *into, c_sum
 
         def backwards(level=level, n_nodes=n_nodes, n_edges=n_edges):
-            _, forget, _, _, c, weight, *_ = forwards(level, n_nodes, n_edges)
+            _, children, _, _, _, c, weight, *_ = forwards(level, n_nodes, n_edges)
+            forget = torch.rand(n_edges, size).to(DEVICE, dtype)
             d_h_sum, d_c = random_tensor(n_nodes, size, dtype=dtype), random_tensor(n_nodes, size, dtype=wide)
-            below = steps.Gradients(unwritten(n_edges, size, dtype=dtype), unwritten(n_edges, size, dtype=wide))
-            d_forget = unwritten(n_edges, size, dtype=dtype)
-            d_own = torch.zeros(n_nodes, 2 * size, dtype=wide, device=DEVICE)
-            return level, forget.sigmoid(), c, weight, d_h_sum, d_c, below, d_forget, d_own[:, :size]
+            below = unwritten(n_edges, size, dtype=dtype), unwritten(n_edges, size, dtype=wide)
+            d_forget, d_own = unwritten(n_edges, size, dtype=dtype), unwritten(n_nodes, 2 * size, dtype=dtype)
+            return level, children, forget, c, weight, d_h_sum, d_c, *below, d_forget, d_own[:, :size]
 
         check_same("sum_children", forwards, dtype)
         check_same("spread_to_children", backwards, dtype)
@@ -138,21 +147,21 @@ def test_sums_over_children(attention, dtype, size):
 @pytest.mark.filterwarnings("ignore:invalid value")  # the interpreter's, of numbers that nobody keeps
 def test_attention(dtype, size):
     wide = steps.working_dtype(dtype)
-    for level in levels()[1]:
+    for level in levels():
         n_nodes, n_edges = level.siblings[0], len(level.parent)
 
         def forwards(level=level, n_nodes=n_nodes, n_edges=n_edges):
-            key, query = random_tensor(n_edges, 2 * size, dtype=dtype), random_tensor(n_nodes, 2 * size, dtype=dtype)
-            return level, query[:, size:], key[:, size:]
+            key, query = random_tensor(9, 2 * size, dtype=dtype), random_tensor(n_nodes, 2 * size, dtype=dtype)
+            return level, some_rows(n_edges), query[:, size:], key[:, size:]
 
         def backwards(level=level, n_nodes=n_nodes, n_edges=n_edges):
-            _, query, key = forwards(level, n_nodes, n_edges)
-            attention = steps.attend(level, query, key)
-            h, d_h_sum = random_tensor(n_edges, size, dtype=dtype), random_tensor(n_nodes, size, dtype=dtype)
+            _, children, query, key = forwards(level, n_nodes, n_edges)
+            attention = steps.attend(level, children, query, key)
+            h, d_h_sum = random_tensor(9, size, dtype=dtype), random_tensor(n_nodes, size, dtype=dtype)
             # As the gradient of a sum is: one number, as often as needed.
             d_weight = torch.ones((), dtype=wide, device=DEVICE).expand(n_edges)
-            d_key, d_query = unwritten(n_edges, 2 * size, dtype=dtype), torch.zeros_like(query, dtype=wide)
-            return level, query, key, attention, h, d_h_sum, d_weight, d_key[:, size:], d_query
+            d_key, d_query = (unwritten(n, 2 * size, dtype=dtype)[:, size:] for n in (n_edges, n_nodes))
+            return level, children, query, key, attention, h, d_h_sum, d_weight, d_key, d_query
 
         check_same("attend", forwards, dtype)
         check_same("attend_backward", backwards, dtype)
@@ -164,7 +173,8 @@ def test_attention_of_more_nodes_than_a_program_takes():
     (level,) = trees.upper_levels()
 
     def arguments():
-        return level, *(random_tensor(n, 2, dtype=torch.float64) for n in (level.siblings[0], len(level.parent)))
+        query, key = random_tensor(level.siblings[0], 2, dtype=torch.float64), random_tensor(9, 2, dtype=torch.float64)
+        return level, some_rows(len(level.parent)), query, key
 
     check_same("attend", arguments, torch.float64)
 
@@ -200,7 +210,7 @@ def test_the_kernels_compile_without_a_gpu(tmp_path):
     assert run.returncode == 0, run.stderr
     names = {name for name, value in vars(fused).items() if "block" in getattr(value, "arg_names", ())}
     assert set(run.stdout.split()) == names
-    assert len(names) == 9
+    assert len(names) == 10
 
 
 def test_a_cpu_has_the_steps_in_pytorch():

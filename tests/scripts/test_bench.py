@@ -12,7 +12,7 @@ import pytest
 import torch
 from corpora import small_config, topic_corpus
 from torch.utils.flop_counter import FlopCounterMode
-from trees_for_tests import SHAPES
+from trees_for_tests import SHAPES, gum
 
 from structviews import kernels
 from structviews.config import TrainConfig
@@ -89,17 +89,41 @@ def test_operations_are_those_of_recursion(module, monkeypatch, name, shape):
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_what_depends_on_a_word_counts_once(module, name, shape):
-    """Words that are the same save the products by word vectors, and nothing else."""
+    """Words that are the same save products by their vectors, and by the states of leaves; and nothing else."""
     batch_of, some = module("benchmarks.corpora").batch_of, SHAPES[shape]
     encoder = module("benchmarks.contenders").Encoder(name, 5, torch.device("cpu"))
     different, same = (batch_of(each, [TREES[name]]) for each in (all_different(some), some))
-    words = [token for s in some for token in s.tokens]
-    heads = [word for s in some for i, word in enumerate(s.tokens, 1) if i in s.heads]
-    saved = 3 * (len(words) - len(set(words)))
-    if name != "const":
-        saved += (2 if name == "dep" else 1) * (len(heads) - len(set(heads)))
+    words, heads, leaves = [], [], []
+    for s in some:
+        words += s.tokens
+        heads += [word for i, word in enumerate(s.tokens, 1) if i in s.heads]
+        if name == "const":
+            sides = (("left", s.left), ("right", s.right))
+            leaves += [(side, s.tokens[i]) for side, nodes in sides for i in nodes if i < len(s.tokens)]
+        else:
+            leaves += [
+                word
+                for i, (word, head) in enumerate(zip(s.tokens, s.heads, strict=True), 1)
+                if head and i not in s.heads
+            ]
+    saved = 3 * 300 * (len(words) - len(set(words)))
+    if name == "const":
+        saved += 5 * 5 * (len(leaves) - len(set(leaves)))
+    else:
+        forget = 300 * (len(heads) - len(set(heads))) + 5 * (len(leaves) - len(set(leaves)))
+        saved += (2 if name == "dep" else 1) * forget
     # Multiply and add, of the product and of both its gradients.
-    assert encoder.operations(different) - encoder.operations(same) == 2 * 3 * saved * 300 * 5
+    assert encoder.operations(different) - encoder.operations(same) == 2 * 3 * saved * 5
+
+
+@pytest.mark.parametrize("name", [*TREES, "seq"])
+def test_what_is_done_is_little_more_than_what_counts(module, name):
+    batch = module("benchmarks.corpora").batch_of(gum(100), ["dependency", "constituency"])
+    encoder = module("benchmarks.contenders").Encoder(name, 60, torch.device("cpu"))
+    in_place = {torch.ops.aten.addmm_: lambda _, first, second, **__: 2 * math.prod(first) * second[1]}
+    with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
+        encoder.run(batch, module("benchmarks.contenders").WAYS["fp32"])
+    assert encoder.operations(batch) <= counter.get_total_flops() < 1.2 * encoder.operations(batch)
 
 
 def test_operations_of_a_gru(module):
