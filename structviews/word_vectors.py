@@ -34,7 +34,10 @@ LONGEST_WORD = 2**16
 FINGERPRINT_ROWS = 1000
 SPACE, NEWLINE, RETURN = b" \n\r"
 TEXT_CONTROLS = b"\t\n\v\f\r"
+# Vectors of a record batch of the Arrow file.
+PART_BYTES = 2**25
 Progress = Callable[[int, int], None]
+Block = tuple[pa.Array, np.ndarray]
 
 
 class _Stream(Protocol):
@@ -205,7 +208,7 @@ def _convert(path: Path, stamp: bytes, file: BinaryIO, progress: Progress | None
         schema = pa.schema(fields, metadata={STAMP_KEY: stamp})
         total = path.stat().st_size
         with pa.ipc.new_file(file, schema) as writer:
-            for block in source.read():
+            for block in _joined(source.read()):
                 n_read += len(block[0])
                 words, vectors = _new_ones(*block, seen)
                 lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), source.dim)
@@ -215,6 +218,20 @@ def _convert(path: Path, stamp: bytes, file: BinaryIO, progress: Progress | None
     if len(seen) < n_read:
         twice = n_read - len(seen)
         _warn(f"{path}: {twice:,} of {n_read:,} words stand there a second time: the first vector of each is kept")
+
+
+def _joined(blocks: Iterator[Block]) -> Iterator[Block]:
+    """The same words in larger blocks: reading rows goes from one to the next."""
+    words: list[pa.Array] = []
+    vectors: list[np.ndarray] = []
+    for block in blocks:
+        words.append(block[0])
+        vectors.append(block[1])
+        if sum(each.nbytes for each in vectors) >= PART_BYTES:
+            yield pa.concat_arrays(words), np.concatenate(vectors)
+            words, vectors = [], []
+    if words:
+        yield pa.concat_arrays(words), np.concatenate(vectors)
 
 
 def _new_ones(words: pa.Array, vectors: np.ndarray, seen: set[str]) -> tuple[pa.Array, np.ndarray]:
@@ -278,11 +295,11 @@ class _Source(NamedTuple):
             raise InputError(f"{path}:1: no numbers after {_shown(first)}: give {FORMATS}")
         return cls(path, _Rewound(sample, stream), spaces, None, False)
 
-    def read(self) -> Iterator[tuple[pa.Array, np.ndarray]]:
+    def read(self) -> Iterator[Block]:
         """Words and their vectors ``(words, dim)``, block by block."""
         return self._read_binary() if self.binary else self._read_text()
 
-    def _read_text(self) -> Iterator[tuple[pa.Array, np.ndarray]]:
+    def _read_text(self) -> Iterator[Block]:
         line = first = 1 if self.n_words is None else 2
         for block in self._whole_lines():
             words, vectors = _parse(block, self.dim) or self._parse_slowly(block, line)
@@ -351,7 +368,7 @@ class _Source(NamedTuple):
     def _cut_short(self, n_words: int) -> InputError:
         return InputError(f"{self.path}: cut short after {n_words} of {self.n_words} words: copy it again")
 
-    def _read_binary(self) -> Iterator[tuple[pa.Array, np.ndarray]]:
+    def _read_binary(self) -> Iterator[Block]:
         size, n_words, buffer, done = 4 * self.dim, self.n_words or 0, b"", 0
         while done < n_words:
             more = self.stream.read(max(BLOCK_BYTES, 2 * size))

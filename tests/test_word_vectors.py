@@ -33,6 +33,7 @@ def vectors(tmp_path):
 def test_every_format_gives_its_words_and_vectors(form, block, tmp_path, monkeypatch):
     monkeypatch.setattr(word_vectors, "BLOCK_BYTES", block)
     monkeypatch.setattr(word_vectors, "SAMPLE_BYTES", 400)  # so that most of the file is behind it
+    monkeypatch.setattr(word_vectors, "PART_BYTES", 3 * block)
     opened = WordVectors.open(write_vectors(tmp_path / "vectors", WORDS, VECTORS, form))
     assert (len(opened), opened.dim) == VECTORS.shape
     assert opened.words.to_pylist() == WORDS
@@ -75,6 +76,7 @@ def test_words_may_have_spaces(tmp_path):
 @pytest.mark.parametrize("block", [1, 2**22])
 def test_the_first_of_two_is_kept(form, block, tmp_path, monkeypatch):
     monkeypatch.setattr(word_vectors, "BLOCK_BYTES", block)
+    monkeypatch.setattr(word_vectors, "PART_BYTES", block)
     path = write_vectors(tmp_path / "v", ["a", "b", "a", "c", "b", "a"], VECTORS[:6], form)
     with pytest.warns(UserWarning, match=r"v: 3 of 6 words stand there a second time: the first vector of each"):
         opened = WordVectors.open(path)
@@ -95,6 +97,7 @@ def test_words_are_found_cased_and_exactly(vectors):
 @pytest.mark.parametrize("block", [100, 2**22])
 def test_rows_come_in_the_order_asked_for(block, tmp_path, monkeypatch):
     monkeypatch.setattr(word_vectors, "BLOCK_BYTES", block)
+    monkeypatch.setattr(word_vectors, "PART_BYTES", block)
     vectors = WordVectors.open(write_vectors(tmp_path / "v.txt", WORDS, VECTORS))
     places = np.random.default_rng(2).integers(-1, len(WORDS), 500)
     rows = vectors.rows(places)
@@ -161,6 +164,7 @@ def test_a_folder_that_may_not_be_written_is_left_alone(tmp_path, monkeypatch):
 def test_progress_is_told_in_bytes_of_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(word_vectors, "BLOCK_BYTES", 100)
     monkeypatch.setattr(word_vectors, "SAMPLE_BYTES", 400)
+    monkeypatch.setattr(word_vectors, "PART_BYTES", 100)
     path = write_vectors(tmp_path / "v.txt", WORDS, VECTORS)
     seen = []
     WordVectors.open(path, lambda done, total: seen.append((done, total)))
