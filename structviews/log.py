@@ -6,14 +6,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from torch import Tensor
 
 from structviews.checkpoint import Progress as Place
-from structviews.errors import InputError
 
 LOG = "log.jsonl"
 # Metrics that stand beside the progress bar.
@@ -54,15 +52,6 @@ def cosines(views: list[Tensor]) -> dict[str, Tensor]:
         for j in range(i + 1, len(unit)):
             result[f"cos_{letters[i]}{letters[j]}"] = (a * unit[j]).sum(dim=1).mean()
     return result
-
-
-def check_finite(metrics: dict[str, float], step: int, run: Path) -> None:
-    """Stop a run whose loss is no number any more; its last checkpoint stays."""
-    for name, value in metrics.items():
-        if name.split(".")[-1] == "loss" and not np.isfinite(value):
-            raise InputError(
-                f"{run}: the {name} is {value} at step {step}: give a lower --lr; the last checkpoint stays"
-            )
 
 
 def say(console: Console, text: str) -> None:

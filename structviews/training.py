@@ -22,7 +22,7 @@ from structviews.config import FIXED, TRAINED, Parsed, TrainConfig
 from structviews.device import best_device, half_precision, send
 from structviews.errors import InputError
 from structviews.kernels import message_passing
-from structviews.log import append_log, check_finite, cosines, cut_log, flat, mean_metrics, progress_bar, rate_bar, say
+from structviews.log import append_log, cosines, cut_log, flat, mean_metrics, progress_bar, rate_bar, say
 from structviews.model import Channel, Model
 from structviews.optimiser import LazyAdam, clip_gradients, merge_rows
 from structviews.representation import reference_sentences, save_components
@@ -109,21 +109,47 @@ class Training:
             raise InputError(f"{config.corpus}: {len(self.train_rows)} training sentences: parse a larger corpus")
         self.optimiser = LazyAdam(self.model.parameters(), lr=config.lr)
         self.warned: set[tuple[str, str]] = set()
+        self.taken = 0
+        self.first_bad = torch.zeros((), dtype=torch.int64, device=self.device)
 
     def restore(self) -> Place:
         """Bring the model and the log to the run's newest checkpoint; where to go on from."""
         save_vocabularies(self.run, self.vocabularies)
         start = load_state(self.run, self.model, self.optimiser)
         cut_log(self.run, start.step)
+        self.taken = start.step
         return start
+
+    def check_finite(self) -> None:
+        """Stop if the loss was no number at some step; the last checkpoint stays.
+
+        Raises:
+            InputError: naming the first such step and its batch.
+        """
+        if step := int(self.first_bad):
+            raise InputError(
+                f"{self.run}: the loss is no number at step {step} ({self._batch_of(step)}): "
+                "give a lower --lr; the last checkpoint stays"
+            )
+
+    def _batch_of(self, step: int) -> str:
+        """The batch, or the first one, that a step trains on."""
+        for epoch in range(self.config.epochs):
+            steps = self._n_steps_of(epoch)
+            if step <= steps:
+                break
+            step -= steps
+        return f"batch {(step - 1) * self.config.accumulate + 1} of epoch {epoch + 1}"
 
     @property
     def n_steps(self) -> int:
         """Steps of the whole run."""
+        steps = sum(map(self._n_steps_of, range(self.config.epochs)))
+        return min(steps, self.config.steps) if self.config.steps else steps
+
+    def _n_steps_of(self, epoch: int) -> int:
         c = self.config
-        batches = (n_batches(len(self.train_rows), c.batch_size, c.seed, epoch) for epoch in range(c.epochs))
-        steps = sum(math.ceil(count / c.accumulate) for count in batches)
-        return min(steps, c.steps) if c.steps else steps
+        return math.ceil(n_batches(len(self.train_rows), c.batch_size, c.seed, epoch) / c.accumulate)
 
     def steps(self, start: Place) -> Iterator[Step]:
         """What the steps from ``start`` on train on."""
@@ -165,6 +191,7 @@ class Training:
             loss, metrics, vectors = self._losses(batch)
             (loss / len(batches)).backward()
             scored.append(metrics)
+            self.first_bad.masked_fill_((self.first_bad == 0) & ~loss.detach().isfinite(), self.taken + 1)
         for name, channel in self.model.each():
             if words:
                 for parameter in channel.parameters():
@@ -173,6 +200,7 @@ class Training:
             clip_gradients(channel.parameters(), self.config.clip)
         self.optimiser.step()
         self.model.after_step()
+        self.taken += 1
         return mean_metrics(scored), vectors
 
     @torch.no_grad()
@@ -270,7 +298,7 @@ def train(config: TrainConfig, console: Console | None = None) -> Path:
                 line = flat(
                     {name: metrics[name] | cosines(views) for name, views in zip(metrics, vectors, strict=True)}
                 )
-                check_finite(line, place.step, run)
+                training.check_finite()
                 append_log(run, "train", place, line | {"sentences_per_second": rate})
                 warn(training, line, place, console)
                 show(place.step, line, rate)
@@ -315,8 +343,12 @@ def checkpoint(training: Training, place: Place) -> None:
     Raises:
         InputError: if a weight is no number any more.
     """
+    training.check_finite()
     if not all(bool(p.isfinite().all()) for p in training.model.parameters()):
-        check_finite({"loss": float("nan")}, place.step, training.run)
+        raise InputError(
+            f"{training.run}: a weight is no number after step {place.step}: "
+            "give a lower --lr; the last checkpoint stays"
+        )
     save_state(training.run, training.model, training.optimiser, place)
     save_weights(training.run, training.model)
 

@@ -1,0 +1,197 @@
+"""Every objective through a whole training run."""
+
+import io
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from corpora import random_trees, small_config, topic_corpus
+from rich.console import Console
+
+from structviews import cli, objectives
+from structviews.checkpoint import read_progress
+from structviews.embedder import Embedder
+from structviews.errors import InputError
+from structviews.objectives.consensus import AGREEMENTS, TEMPERATURES
+from structviews.runs import extend, extended
+from structviews.training import Training, train
+
+SETTINGS = {
+    "pairwise": {"mask_duplicates": True, "views": ("bow", "seq")},
+    "quick-thoughts": {"views": ("seq", "seq")},
+    "consensus": {"views": ("seq", "avg"), "context": 3},
+    "generative": {"views": ("seq",)},
+}
+CONTRASTIVE = {"loss", "accuracy", "chance_loss", "chance_accuracy"}
+METRICS = {
+    "pairwise": CONTRASTIVE | {"masked"},
+    "quick-thoughts": CONTRASTIVE,
+    "consensus": CONTRASTIVE | {"temperature"},
+    "generative": {"loss", "chance_loss", "orthonormality_error"},
+}
+every_objective = pytest.mark.parametrize("name", objectives.names())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """The sums of several threads may differ from run to run."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return topic_corpus(tmp_path_factory.mktemp("corpus") / "x.parsed")
+
+
+def config_of(name, corpus, out, **settings):
+    return small_config(corpus, out, objective=name, precision="fp32", **SETTINGS[name] | settings)
+
+
+def log_of(run, kind):
+    entries = [json.loads(line) for line in (Path(run) / "log.jsonl").read_text().splitlines()]
+    return [
+        {name: value for name, value in entry.items() if name != "sentences_per_second"}
+        for entry in entries
+        if entry["kind"] == kind
+    ]
+
+
+def quietly(config):
+    screen = io.StringIO()
+    return train(config, Console(file=screen, width=200)), screen.getvalue()
+
+
+@every_objective
+@pytest.mark.parametrize("step", [3, 7])
+def test_parts_make_the_whole_bit_for_bit(name, corpus, tmp_path, step):
+    """The first part ends with a validation that the whole does not have."""
+    settings = {"epochs": 2, "validate_every": 4}
+    whole = train(config_of(name, corpus, tmp_path / "whole", **settings))
+    parts = train(config_of(name, corpus, tmp_path / "parts", steps=step, **settings))
+    assert read_progress(parts).step == step
+    extend(extended(parts, epochs=None, steps=0))
+    train(extended(parts, None, None))
+    (state,), (expected,) = ((run / "state").glob("step-*") for run in (parts, whole))
+    assert state.read_bytes() == expected.read_bytes()
+    assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert log_of(parts, "train") == log_of(whole, "train")
+    assert log_of(parts, "validation")[-1] == log_of(whole, "validation")[-1]
+
+
+@every_objective
+def test_the_log_has_its_metrics_and_validation_says_them(name, corpus, tmp_path):
+    run, said = quietly(config_of(name, corpus, tmp_path / "run", epochs=1))
+    places, cosines = {"kind", "step", "epoch"}, {"cos_ff", "cos_gg", "cos_fg"}
+    for entry in log_of(run, "train"):
+        assert entry.keys() - cosines == places | METRICS[name] | {"anchors"}
+        assert all(np.isfinite(value) for metric, value in entry.items() if metric != "kind")
+    (validation,) = log_of(run, "validation")
+    likelihoods = {"nll", "unigram_nll"} if name == "generative" else set()
+    assert validation.keys() == places | METRICS[name] | likelihoods
+    line = next(line for line in said.splitlines() if "held-out" in line)
+    assert line.startswith(f"step {validation['step']}: held-out loss {validation['loss']:.3f} (chance ")
+
+
+@every_objective
+def test_the_loss_falls(name, corpus, tmp_path):
+    run = train(config_of(name, corpus, tmp_path / "run", epochs=20))
+    losses = [entry["loss"] for entry in log_of(run, "train")]
+    assert np.mean(losses[-10:]) < np.mean(losses[:10]) - 0.02
+
+
+@pytest.mark.parametrize("agreement", AGREEMENTS)
+def test_every_agreement_trains(agreement, corpus, tmp_path):
+    views = ("seq", "avg")[: AGREEMENTS[agreement]]
+    config = config_of("consensus", corpus, tmp_path / "run", epochs=20, agreement=agreement, views=views)
+    losses = [entry["loss"] for entry in log_of(train(config), "train")]
+    assert np.mean(losses[-10:]) < np.mean(losses[:10]) - 0.02
+
+
+def test_the_linear_view_is_one_of_the_run(corpus, tmp_path):
+    run = train(config_of("generative", corpus, tmp_path / "run", epochs=1))
+    embedder = Embedder.load(run)
+    assert embedder.views == ("seq", "linear")
+    sentences = [random_trees(["topic1-2", "of"]), random_trees(["it"])]
+    seq, linear = embedder.encode_views(sentences)
+    assert seq.shape == linear.shape == (2, 8)
+    np.testing.assert_array_equal(embedder.encode(sentences), np.concatenate([seq, linear], axis=1))
+    channel = embedder.model.channels["trained"]
+    words = channel.words[0].weight[embedder.vocabularies["trained"].ids(["topic1-2", "of"])]
+    expected = (channel.objective.decoder.T @ words.mean(dim=0)).detach().numpy()
+    np.testing.assert_allclose(linear[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_fixed_words_are_predicted_too(corpus, tmp_path):
+    config = config_of("generative", corpus, tmp_path / "run", epochs=1)
+    words = Training(config).vocabularies["trained"].words[1:]
+    rng = np.random.default_rng(0)
+    rows = [" ".join([word, *map("{:.4f}".format, rng.normal(size=6))]) for word in words]
+    (tmp_path / "x.vec").write_text("\n".join(rows) + "\n")
+    run = train(replace(config, channels=("fixed",), vectors=str(tmp_path / "x.vec")))
+    assert log_of(run, "validation")[-1]["nll"] > 0
+    assert Embedder.load(run).views == ("seq", "linear")
+
+
+def test_a_temperature_at_its_bound_is_told_once(corpus, tmp_path):
+    config = config_of("consensus", corpus, tmp_path / "run", epochs=2, temperature=TEMPERATURES[1])
+    run, said = quietly(config)
+    assert said.count("warning: ") == 1
+    assert (
+        "warning: step 1: the temperature is at its bound 10.0: give a lower --lr, or fix it by --fix-temperature"
+        in said
+    )
+    temperatures = [entry["temperature"] for entry in log_of(run, "train")]
+    assert max(temperatures) == pytest.approx(TEMPERATURES[1])
+    _, said = quietly(replace(config, out=str(tmp_path / "fixed"), learn_temperature=False))
+    assert "warning" not in said
+
+
+@every_objective
+def test_the_first_loss_that_is_no_number_is_told(name, corpus, tmp_path, monkeypatch):
+    """Whenever it is looked at; the batches of an epoch are 6, those of the second one begin at step 7."""
+    config = config_of(name, corpus, tmp_path / "run", epochs=3, log_every=10, checkpoint_minutes=1e-9)
+    step, taken = Training.step, []
+
+    def broken(self, *batches, **others):
+        taken.append(batches)
+        if len(taken) == 8:
+            next(self.model.channels["trained"].views.parameters()).data.fill_(float("nan"))
+        return step(self, *batches, **others)
+
+    monkeypatch.setattr(Training, "step", broken)
+    with pytest.raises(InputError, match=r"run: the loss is no number at step 8 \(batch 2 of epoch 2\): give a lower"):
+        train(config)
+    assert read_progress(tmp_path / "run").step == 7
+
+
+@every_objective
+def test_flags_reach_the_objective(name, corpus, tmp_path, monkeypatch, capsys):
+    views = SETTINGS[name]["views"]
+    flags = {
+        "pairwise": ["--mask-duplicates", "--self-score", "zero"],
+        "quick-thoughts": ["--mask-duplicates"],
+        "consensus": ["--agreement", "within", "--exclude-self", "--temperature", "0.5", "--fix-temperature"],
+        "generative": ["--negatives", "3", "--parseval", "0.2"],
+    }[name]
+    arguments = ["train", "--corpus", corpus, "--views", ",".join(views), "--objective", name, *flags]
+    sizes = ["--hidden", "8", "--words-dim", "6", "--batch-size", "16", "--steps", "1", "-o", tmp_path / "run"]
+    monkeypatch.setattr(sys, "argv", ["structviews", *map(str, arguments + sizes)])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 0, capsys.readouterr().err
+    expected = {
+        "pairwise": {"mask_duplicates": True, "self_score": "zero"},
+        "quick-thoughts": {"mask_duplicates": True},
+        "consensus": {
+            "agreement": "within", "include_self": False, "temperature": 0.5, "learn_temperature": False,
+        },
+        "generative": {"negatives": 3, "parseval": 0.2},
+    }[name]  # fmt: skip
+    assert expected.items() <= Embedder.load(tmp_path / "run").config.objective_options.items()
