@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from structviews.config import TrainConfig
+    from structviews.recipes import Recipe
 
 app = typer.Typer(
     name="structviews",
@@ -172,6 +173,12 @@ def train_views(
     config: Annotated[
         Path | None, typer.Option(help="Settings from a config.toml; flags go before them.", show_default=False)
     ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            help="Settings of a paper's model, see structviews recipes; flags go before them.", show_default=False
+        ),
+    ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(help="Go on with this run; only --epochs and --steps may be given too.", show_default=False),
@@ -281,9 +288,10 @@ def train_views(
 
     Example: structviews train --views dep,const --corpus corpus.parsed
     """
+    from structviews.recipes import Recipe
     from structviews.runs import extend, extended
     from structviews.signals import Interrupted
-    from structviews.training import estimate, train
+    from structviews.training import train
 
     flags = {
         "views": names_in(views) or None,
@@ -323,29 +331,48 @@ def train_views(
     }
     if resume:
         given = [name for name, value in flags.items() if value is not None]
-        if given or config:
-            raise InputError(f"--resume takes the run's own settings: leave out --{(given or ['config'])[0]}")
-        settings = extended(resume, epochs, steps)
+        given += [name for name, value in (("config", config), ("recipe", recipe)) if value]
+        if given:
+            raise InputError(f"--resume takes the run's own settings: leave out --{given[0]}")
+        jobs = [extended(resume, epochs, steps)]
     else:
-        settings = train_settings(config, flags | {"epochs": epochs, "steps": steps})
+        jobs = training_jobs(config, recipe, flags | {"epochs": epochs, "steps": steps})
     if dry_run:
-        needed = estimate(settings)
-        console.print(
-            f"{needed.steps:,} steps; {needed.parameters:,} parameters, {needed.gigabytes:.2f} GB with gradients and "
-            f"Adam's moments; about {needed.sentences_per_second:,.0f} sentences/s, {needed.hours:.2f} hours",
-            highlight=False,
-            soft_wrap=True,
-        )
+        for settings in jobs:
+            print_estimate(settings)
         return
     try:
         if resume:
-            extend(settings)
-        run = train(settings, errors)
+            extend(jobs[0])
+        runs = [train(settings, errors) for settings in jobs]
     except Interrupted as stop:
         again = "give the same command again to go on"
         errors.print(f"stopped at step {stop.step}, saved; {again}", highlight=False, soft_wrap=True)
         raise typer.Exit(128 + stop.signal) from None
-    console.print(str(run), markup=False, highlight=False, soft_wrap=True)
+    if recipe and Recipe.load(recipe).members:
+        runs = [join_members(Recipe.load(recipe), runs, out)]
+    console.print(str(runs[0]), markup=False, highlight=False, soft_wrap=True)
+
+
+def print_estimate(settings: "TrainConfig") -> None:
+    """Steps, memory and hours of a run, on one line."""
+    from structviews.training import estimate
+
+    needed = estimate(settings)
+    console.print(
+        f"{needed.steps:,} steps; {needed.parameters:,} parameters, {needed.gigabytes:.2f} GB with gradients and "
+        f"Adam's moments; about {needed.sentences_per_second:,.0f} sentences/s, {needed.hours:.2f} hours",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def join_members(recipe: "Recipe", runs: list[Path], out: Path | None) -> Path:
+    """The joined run of a recipe; made only once."""
+    from structviews.joined import holds_joined, join_runs
+
+    folder = out or Path("runs") / recipe.name
+    return folder if holds_joined(folder, runs) else join_runs(runs, folder, similarity_join=recipe.similarity_join)
 
 
 def names_in(text: str) -> list[str]:
@@ -353,22 +380,63 @@ def names_in(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def train_settings(config: Path | None, flags: dict[str, Any]) -> "TrainConfig":
-    """Settings from a file, overruled by flags; the corpus is looked for if none is named."""
+def training_jobs(config: Path | None, recipe: str | None, flags: dict[str, Any]) -> list["TrainConfig"]:
+    """Settings from a file or a recipe, overruled by flags; of several runs where the recipe joins them.
+
+    The corpus is looked for if none is named. Runs to be joined are trained beside the folder of
+    their join, each in a folder of its recipe's name.
+    """
     from structviews.cache import find_corpus
     from structviews.config import TrainConfig, load_config
+    from structviews.recipes import Recipe
 
     given = {name: value for name, value in flags.items() if value is not None}
+    if config and recipe:
+        raise InputError("--config and --recipe both give settings: leave one out")
     if config:
         settings = vars(load_config(config)[0]) | given
         if "views" in given and "out" not in given:
             del settings["out"]
-        return TrainConfig.from_settings(settings, str(config))
-    if "views" not in given:
+        return [TrainConfig.from_settings(settings, str(config))]
+    if not recipe and "views" not in given:
         raise InputError("no views: name them with --views, as in --views dep,const")
     # An unknown view is told before a corpus is looked for.
-    checked = TrainConfig.from_settings({"corpus": ""} | given, "command line")
-    return checked if checked.corpus else replace(checked, corpus=str(find_corpus()))
+    place, settings = "command line", {"corpus": ""}
+    jobs = [settings | given]
+    if recipe:
+        place, wanted = f"recipe {recipe}", Recipe.load(recipe)
+        folder = Path(given.pop("out", f"runs/{recipe}"))
+        members = {folder.parent / name: Recipe.load(name) for name in wanted.members} or {folder: wanted}
+        jobs = [settings | member.settings | given | {"out": str(out)} for out, member in members.items()]
+    checked = [TrainConfig.from_settings(job, place) for job in jobs]
+    return [job if job.corpus else replace(job, corpus=str(find_corpus())) for job in checked]
+
+
+@app.command("recipes")
+def list_recipes(
+    name: Annotated[str | None, typer.Argument(help="Show this one.", show_default=False)] = None,
+) -> None:
+    """List the papers' models that train --recipe knows, or show one's settings.
+
+    Example: structviews recipes mc-qt
+    """
+    from rich.table import Table
+
+    from structviews.recipes import Recipe, names, text
+
+    if name:
+        print(text(name), end="")
+        return
+    by_paper: dict[str, list[Recipe]] = {}
+    for each in map(Recipe.load, names()):
+        by_paper.setdefault(each.paper, []).append(each)
+    for paper, recipes in by_paper.items():
+        table = Table("recipe", "model", "place", box=None, title=paper, title_justify="left", title_style="bold")
+        table.columns[0].no_wrap = True
+        for each in recipes:
+            table.add_row(each.name, each.summary, each.place)
+        console.print(table)
+        console.print()
 
 
 @app.command("vectors")

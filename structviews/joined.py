@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from structviews.config import KIND, read_settings, run_kind, write_settings
+from structviews.config import CONFIG, KIND, read_settings, run_kind, write_settings
 from structviews.embedder import Embedder, Progress, load_kind
 from structviews.errors import InputError
 from structviews.evaluation.results import MEMBERS
@@ -125,7 +125,7 @@ def join_runs(runs: Sequence[Path], out: Path, join: str = "concatenation", simi
     """
     if not runs:
         raise InputError("no runs: name those to join")
-    names = [f"{i}-{run.resolve().name}" for i, run in enumerate(runs)]
+    names = member_names(runs)
     members = [Embedder.load(run) for run in runs]
     joined = JoinedEmbedder(members, names, join, similarity_join)
     for each in (joined, joined.for_similarity()):
@@ -137,3 +137,15 @@ def join_runs(runs: Sequence[Path], out: Path, join: str = "concatenation", simi
         settings = {KIND: JOINED, "views": views, "join": join, "similarity_join": similarity_join, "members": names}
         write_settings(folder, settings)
     return out
+
+
+def member_names(runs: Sequence[Path]) -> list[str]:
+    """The folders of runs within a joined one."""
+    return [f"{i}-{run.resolve().name}" for i, run in enumerate(runs)]
+
+
+def holds_joined(out: Path, runs: Sequence[Path]) -> bool:
+    """Whether a folder is the join of runs of these names."""
+    if not (out / CONFIG).is_file() or run_kind(out) != JOINED:
+        return False
+    return read_settings(out).get("members") == member_names(runs)

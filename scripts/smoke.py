@@ -1,0 +1,117 @@
+"""Train every recipe at a small size, evaluate each run, and print one table as Markdown.
+
+    python scripts/smoke.py corpus.parsed --senteval senteval -o smoke --hidden 128
+
+A run goes on, epoch after epoch, until its held-out context accuracy is so many times chance in every
+channel, or, under the generative objective, until its held-out words are likelier than under the
+unigram model. Word vectors of the fixed channel are learnt on the corpus itself. Stopped at any
+point, the same command goes on where it was.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from structviews import recipes
+from structviews.recipes import Recipe
+
+TASKS = ("SICK-R", "SUBJ")
+
+
+def main() -> None:
+    """Train, evaluate, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", help="a parsed corpus")
+    parser.add_argument("--senteval", required=True, help="folder with SentEval's tasks")
+    parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the runs")
+    parser.add_argument("--hidden", type=int, default=128, help="length of a view's vector")
+    parser.add_argument("--words-dim", type=int, default=100, help="length of a word vector")
+    parser.add_argument("--batch-size", type=int, default=200)
+    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--times-chance", type=float, default=3.0)
+    parser.add_argument("--most-epochs", type=int, default=20)
+    parser.add_argument("--only", default="", help="recipes with commas between")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    vectors = options.out / "words.vec"
+    if not vectors.exists():
+        command("vectors", options.corpus, "-o", vectors, "--dim", options.words_dim, "--min-count", 2)
+    lines = []
+    for name in options.only.split(",") if options.only else recipes.names():
+        run, outcomes = trained(Recipe.load(name), vectors, options)
+        command("eval", run, "--senteval", options.senteval, "--tasks", ",".join(TASKS))
+        scores = json.loads((run / "results.json").read_text("utf-8"))["tasks"]
+        lines.append([name, Recipe.load(name).summary, outcomes, *(f"{scores[task]['score']:.1f}" for task in TASKS)])
+    print(f"| recipe | model | epochs; held-out, and chance | {' | '.join(TASKS)} |")
+    print("|---" * (3 + len(TASKS)) + "|")
+    for line in lines:
+        print(f"| {' | '.join(line)} |")
+
+
+def trained(recipe: Recipe, vectors: Path, options: argparse.Namespace) -> tuple[Path, str]:
+    """A run of the recipe, trained until it is good enough, and what it reached."""
+    run = options.out / recipe.name
+    if recipe.members:
+        outcomes = [trained(Recipe.load(member), vectors, options)[1] for member in recipe.members]
+        if not run.exists():
+            join = ("--similarity-join", recipe.similarity_join) if recipe.similarity_join else ()
+            command("join", *(options.out / member for member in recipe.members), "-o", run, *join)
+        return run, " + ".join(outcomes)
+    if not (run / "config.toml").exists():
+        small = {name: getattr(options, name.replace("-", "_")) for name in ("hidden", "words-dim", "batch-size", "lr")}
+        flags = (text for name, value in small.items() for text in (f"--{name}", value))
+        fixed = ("--vectors", vectors) if "fixed" in recipe.settings["channels"] else ()
+        where = ("--corpus", options.corpus, "--out", run, "--held-out", 0.2, "--epochs", 1)
+        command("train", "--recipe", recipe.name, *where, *fixed, *flags)
+    validations = list(log(run, "validation"))
+    while not all(good_enough(m, options.times_chance) for m in channels(validations[-1]).values()):
+        epochs = validations[-1]["epoch"] + 1
+        if epochs > options.most_epochs:
+            sys.exit(f"{run}: not good enough after {options.most_epochs} epochs: {validations[-1]}")
+        command("train", "--resume", run, "--epochs", epochs)
+        validations = list(log(run, "validation"))
+    reached = [f"{name}{shown(metrics)}" for name, metrics in channels(validations[-1]).items()]
+    return run, f"{validations[-1]['epoch']}; {', '.join(reached)}"
+
+
+def command(*arguments: object) -> None:
+    """A command of structviews, as a user gives it."""
+    text = [str(argument) for argument in arguments]
+    print("structviews", *text, file=sys.stderr, flush=True)
+    subprocess.run([sys.executable, "-m", "structviews", *text], check=True, stdout=sys.stderr)
+
+
+def log(run: Path, kind: str) -> Iterator[dict]:
+    """A run's lines of a kind."""
+    lines = map(json.loads, (run / "log.jsonl").read_text("utf-8").splitlines())
+    return (line for line in lines if line["kind"] == kind)
+
+
+def channels(line: dict) -> dict[str, dict[str, float]]:
+    """Metrics of each channel; one that is alone has no name."""
+    found: dict[str, dict[str, float]] = {}
+    for name, value in line.items():
+        channel, _, metric = name.rpartition(".")
+        found.setdefault(channel and f"{channel} ", {})[metric] = value
+    return {name: m for name, m in found.items() if "loss" in m}
+
+
+def good_enough(metrics: dict[str, float], times: float) -> bool:
+    """Whether a channel has learnt something that also holds for documents it has not seen."""
+    if "nll" in metrics:
+        return metrics["nll"] < metrics["unigram_nll"]
+    return metrics["accuracy"] >= times * metrics["chance_accuracy"]
+
+
+def shown(metrics: dict[str, float]) -> str:
+    """What a channel reached, beside chance."""
+    if "nll" in metrics:
+        return f"{metrics['nll']:.3f} nats a word (unigrams {metrics['unigram_nll']:.3f})"
+    return f"{metrics['accuracy']:.4f} ({metrics['chance_accuracy']:.4f})"
+
+
+if __name__ == "__main__":
+    main()
