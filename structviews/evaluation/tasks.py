@@ -223,13 +223,15 @@ def _mrpc(name: str, folder: _Folder) -> Task:
 def _sick(kind: Kind) -> Callable[[str, _Folder], Task]:
     classes = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 
+    parts = {"train": "train", "dev": "trial", "test": "test_annotated"}
+
     def target(row: list[str], place: str) -> float | int:
-        return _score(row[3], 1, 5, place) if kind == "relatedness" else _class(row[4].strip(), classes, place)
+        return _class(row[4].strip(), classes, place) if kind == "classification" else _score(row[3], 1, 5, place)
 
     def read(name: str, folder: _Folder) -> Task:
         splits = {}
-        for split, part in (("train", "train"), ("dev", "trial"), ("test", "test_annotated")):
-            file = f"SICK/SICK_{part}.txt"
+        for split in ("test",) if kind == "similarity" else parts:
+            file = f"SICK/SICK_{parts[split]}.txt"
             rows = [
                 (_tokens(row[1]), _tokens(row[2]), target(row, place))
                 for place, row in folder.rows(file, 5, header=True)
@@ -332,4 +334,5 @@ TASKS: dict[str, Callable[[str, _Folder], Task]] = {
     "SICK-E": _sick("classification"),
     "STS-B": _sts_benchmark,
     **dict.fromkeys(STS_SETS, _sts_year),
+    "SICK14": _sick("similarity"),
 }

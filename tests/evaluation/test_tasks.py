@@ -16,6 +16,7 @@ COMPLETE = {
     "SICK-R": {"train": 4500, "dev": 500, "test": 4927},
     "SICK-E": {"train": 4500, "dev": 500, "test": 4927},
     "STS-B": {"train": 5749, "dev": 1500, "test": 1379},
+    "SICK14": {"test": 4927},
     "STS14": {"deft-forum": 450, "deft-news": 300, "headlines": 750, "images": 750, "OnWN": 750, "tweet-news": 750},
 }
 SAMPLES = {
@@ -65,6 +66,10 @@ def test_real_contents(shared_senteval):
     assert Counter(entailment.targets.tolist()) == {0: 720, 1: 2793, 2: 1414}
     relatedness = read_task("SICK-R", shared_senteval).splits["test"]
     assert relatedness.targets[:2].tolist() == [3.3, 3.7]
+    similarity = read_task("SICK14", shared_senteval)
+    assert similarity.kind == "similarity"
+    assert similarity.splits["test"].first == relatedness.first
+    assert similarity.splits["test"].targets.tolist() == relatedness.targets.tolist()
     benchmark = read_task("STS-B", shared_senteval).splits["dev"]
     assert " ".join(benchmark.first[0]) == "a man with a hard hat is dancing ."
     assert benchmark.targets.min() >= 0
