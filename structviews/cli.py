@@ -248,6 +248,12 @@ def train_views(
         float | None,
         typer.Option(help="Word vectors start uniformly within so much of 0; 0: Xavier's.", show_default="0.5"),
     ] = None,
+    initialisation: Annotated[
+        str | None, typer.Option(help="How the weights of views start: xavier or he.", show_default="xavier")
+    ] = None,
+    gate_bias: Annotated[
+        float | None, typer.Option(help="Where the biases of a GRU's gates start.", show_default="0.0")
+    ] = None,
     vocabulary: Annotated[
         int | None, typer.Option(help="Words learnt, the most frequent ones.", show_default="50000")
     ] = None,
@@ -313,6 +319,8 @@ def train_views(
         "hidden": hidden,
         "words_dim": words_dim,
         "words_spread": words_spread,
+        "initialisation": initialisation,
+        "gate_bias": gate_bias,
         "vocabulary": vocabulary,
         "batch_size": batch_size,
         "accumulate": accumulate,

@@ -12,6 +12,7 @@ from structviews import kernels, objectives, views
 from structviews.cache import ParsedCorpus, write_whole
 from structviews.device import PRECISIONS
 from structviews.errors import InputError
+from structviews.initialisation import SCHEMES
 from structviews.objectives.consensus import AGREEMENTS, TEMPERATURES
 from structviews.representation import Representation
 from structviews.word_vectors import WordVectors
@@ -51,6 +52,8 @@ class TrainConfig:
         words_dim: length of a word vector of ``trained``; those of ``fixed`` have the file's.
         words_spread: word vectors start uniformly between its negative and it; 0 for Xavier's, which
             those of ``bow`` have in any case.
+        initialisation: how the weights of views start, ``xavier`` or ``he``.
+        gate_bias: where the biases of a GRU's reset and update gates start.
         vocabulary: how many words are learnt, the most frequent ones.
         batch_size: consecutive sentences in a batch.
         accumulate: batches a step; each is scored by itself, and their gradients are averaged.
@@ -89,6 +92,8 @@ class TrainConfig:
     hidden: int = 600
     words_dim: int = 300
     words_spread: float = 0.5
+    initialisation: str = "xavier"
+    gate_bias: float = 0.0
     vocabulary: int = 50_000
     batch_size: int = 400
     accumulate: int = 1
@@ -125,6 +130,7 @@ class TrainConfig:
         _one_of("precision", self.precision, PRECISIONS)
         _one_of("self_score", self.self_score, ("masked", "zero"))
         _one_of("agreement", self.agreement, tuple(AGREEMENTS))
+        _one_of("initialisation", self.initialisation, SCHEMES)
         _one_of("tree_backend", self.tree_backend, tuple(kernels.BACKENDS))
         for name in ("context", "hidden", "words_dim", "vocabulary", "accumulate", "epochs"):
             _at_least(name, getattr(self, name), 1)
@@ -143,6 +149,8 @@ class TrainConfig:
         for name in ("lr", "clip", "checkpoint_minutes"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise InputError(f"{name} = {getattr(self, name)}: give a number above 0")
+        if not abs(self.gate_bias) < float("inf"):
+            raise InputError(f"gate_bias = {self.gate_bias}: give a number, such as 1")
         if not 0 <= self.words_spread < float("inf"):
             raise InputError(f"words_spread = {self.words_spread}: give 0 for Xavier's, or a number above")
         if not 0 <= self.held_out < 1:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from structviews import objectives, views
 from structviews.batching import Batch
 from structviews.errors import InputError
+from structviews.initialisation import he, open_gates
 from structviews.objectives import Context, ContextWords, Inputs, context_indices, next_indices
 from structviews.views import Encoded, View
 from structviews.vocabulary import FixedWords, WordIds, Words, WordTable
@@ -33,6 +34,8 @@ class Channel(nn.Module):
         counts: ``(n_words,)`` how often each word occurs in the corpus; None where nothing is trained.
         words_spread: how word vectors start, see WordTable; those of a view that only adds them
             start by Xavier, since their sum is what is scored.
+        initialisation: how the weights of views start, ``xavier`` or ``he``.
+        gate_bias: where the biases of a GRU's gates start.
         fixed: ``(n_words, given words_dim)`` vectors that are given; None where they are learnt.
         **options: for the objective.
 
@@ -49,11 +52,17 @@ class Channel(nn.Module):
         objective: str,
         words_spread: float = 0.0,
         counts: Tensor | None = None,
+        initialisation: str = "xavier",
+        gate_bias: float = 0.0,
         fixed: Tensor | None = None,
         **options: Any,
     ):
         super().__init__()
         made = [views.create(name, words_dim if fixed is None else fixed.shape[1], dim) for name in names]
+        for view in made:
+            if initialisation == "he":
+                he(view)
+            open_gates(view, gate_bias)
         inputs = Inputs(tuple(names), tuple(view.dim for view in made), made[0].words_dim, counts)
         self.objective = objectives.create(objective, inputs, **options)
         self.views = nn.ModuleList(made)

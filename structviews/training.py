@@ -256,6 +256,8 @@ def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary], fixed:
                 config.objective,
                 config.words_spread,
                 counts=torch.from_numpy(vocabulary.counts) if vocabulary.counts is not None else None,
+                initialisation=config.initialisation,
+                gate_bias=config.gate_bias,
                 fixed=fixed if name == FIXED else None,
                 **config.objective_options,
             )

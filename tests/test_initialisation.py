@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from structviews.initialisation import xavier
+from structviews import views
+from structviews.initialisation import he, open_gates, xavier
 from structviews.kernels import BinaryCell, ChildSumCell
+from structviews.model import Channel
 
 
 def bound(rows, columns):
@@ -39,3 +41,35 @@ def test_only_the_seed_decides():
     torch.manual_seed(3)
     other = BinaryCell(4, 3).state_dict()
     assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("name", ["avg", "seq", "dep", "const"])
+def test_he_draws_each_weight_by_the_number_of_its_inputs(name):
+    view = views.create(name, 50, 60)
+    before = [parameter.detach().clone() for parameter in view.parameters()]
+    he(view)
+    for (what, parameter), old in zip(view.named_parameters(), before, strict=True):
+        if parameter.dim() < 2:
+            assert torch.equal(parameter, old), what
+        else:
+            spread = math.sqrt(2 / parameter.shape[1])
+            assert parameter.std().item() == pytest.approx(spread, rel=0.1), what
+            assert parameter.abs().max() > 2.5 * spread, what  # normal, not uniform
+
+
+@pytest.mark.parametrize("name", ["seq", "seq-uni"])
+def test_open_gates_start_with_the_bias_alone(name):
+    """Of a word and a state of zeros the reset and update gates are sigmoid(bias), and the rest is nothing."""
+    view = views.create(name, 5, 6)
+    open_gates(view, 1.0)
+    hidden = view.gru.hidden_size
+    for suffix in ["", "_reverse"] if view.gru.bidirectional else [""]:
+        total = view.gru.get_parameter(f"bias_ih_l0{suffix}") + view.gru.get_parameter(f"bias_hh_l0{suffix}")
+        assert total.tolist() == [1.0] * 2 * hidden + [0.0] * hidden
+
+
+def test_a_channel_starts_as_it_is_told():
+    torch.manual_seed(0)
+    channel = Channel(("seq", "avg"), 3, 50, 60, "pairwise", initialisation="he", gate_bias=1.0)
+    assert channel.views[1].project.weight.std().item() == pytest.approx(math.sqrt(2 / 50), rel=0.1)
+    assert channel.views[0].gru.bias_ih_l0[:60].tolist() == [1.0] * 60
