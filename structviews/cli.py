@@ -463,6 +463,8 @@ def learn_word_vectors(
 ) -> None:
     """Learn word vectors on a parsed corpus, for the fixed channel and the baselines.
 
+    Stopped at any point, the same command goes on after the last pass that was finished.
+
     Example: structviews vectors corpus.parsed -o corpus.vec --workers 2
     """
     from structviews.cache import ParsedCorpus
@@ -472,14 +474,16 @@ def learn_word_vectors(
 
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"{out}: cannot be written: give --out the name of a file in a folder that is there")
+    state = out.with_name(f".{out.name}.state")
     config = Word2VecConfig(dim, window, negative, min_count, epochs, workers, seed)
     try:
         with rate_bar(errors, "learning", "sentences") as progress:
-            words, vectors = learn_vectors(ParsedCorpus.open(corpus), config, progress)
+            words, vectors = learn_vectors(ParsedCorpus.open(corpus), config, state, progress)
     except KeyboardInterrupt:
-        errors.print(f"stopped; {out} is as it was", markup=False, soft_wrap=True)
+        errors.print("stopped; give the same command again to go on", markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
     save_vectors(out, words, vectors)
+    state.unlink()
     console.print(f"{out}: {len(words):,} words, {dim} numbers each", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -1,12 +1,17 @@
 """Word vectors learnt on a parsed corpus, where no pretrained file is at hand."""
 
+import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
-from structviews.cache import ParsedCorpus
+from structviews.cache import ParsedCorpus, write_whole
 from structviews.errors import InputError
 from structviews.vocabulary import count_words
 
@@ -42,34 +47,79 @@ class Word2VecConfig:
 
 
 class _Sentences:
-    """The sentences of a corpus as lists of words, shard by shard, as often as they are asked for."""
+    """The sentences of a corpus as lists of words, shard by shard, as often as they are asked for.
 
-    def __init__(self, corpus: ParsedCorpus, passes: int, progress: Progress | None):
+    gensim reads them in a thread of its own and would wait for ever for one that failed, so an error ends
+    them and is kept in ``error``.
+    """
+
+    def __init__(self, corpus: ParsedCorpus, done: int, total: int, progress: Progress | None):
+        self.error: Exception | None = None
         self._corpus = corpus
-        self._total = passes * len(corpus)
-        self._done = 0
+        self._done = done
+        self._total = total
         self._progress = progress
 
     def __iter__(self) -> Iterator[list[str]]:
+        try:
+            yield from self._read()
+        except Exception as error:
+            self.error = error
+
+    def _read(self) -> Iterator[list[str]]:
         for number in range(self._corpus.n_shards):
             table = self._corpus.shard(number)
             for lists in table["tokens"].chunks:
                 words = np.array(lists.values.dictionary.to_pylist(), dtype=object)[lists.values.indices.to_numpy()]
-                offsets = lists.offsets.to_numpy()
-                yield from (words[a:b].tolist() for a, b in pairwise(offsets))
+                yield from (words[a:b].tolist() for a, b in pairwise(lists.offsets.to_numpy()))
             self._done += table.num_rows
             if self._progress:
                 self._progress(self._done, self._total)
 
 
+class _Epochs:
+    """The state after each epoch, in a file: what an interrupted run goes on from.
+
+    Args:
+        path: the file.
+        corpus, config: what the state is of.
+    """
+
+    def __init__(self, path: Path, corpus: ParsedCorpus, config: Word2VecConfig):
+        self._path = path
+        self._of = json.dumps([corpus.fingerprint, asdict(config)])
+
+    def save(self, model: Any, done: int) -> None:
+        content = save(
+            {"words": model.wv.vectors, "contexts": model.syn1neg}, metadata={"of": self._of, "done": str(done)}
+        )
+        write_whole(self._path, lambda file: file.write(content))
+
+    def restore(self, model: Any) -> int:
+        """Bring a model to the last state that is there; the number of epochs that it has."""
+        try:
+            with safe_open(self._path, "np") as file:
+                notes = file.metadata() or {}
+                if notes.get("of") != self._of:
+                    return 0
+                model.wv.vectors[:] = file.get_tensor("words")
+                model.syn1neg[:] = file.get_tensor("contexts")
+                return int(notes["done"])
+        except (OSError, SafetensorError):  # none there, or not ours
+            return 0
+
+
 def learn_vectors(
-    corpus: ParsedCorpus, config: Word2VecConfig, progress: Progress | None = None
+    corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progress: Progress | None = None
 ) -> tuple[list[str], np.ndarray]:
     """Learn word vectors on a corpus with gensim; only words and vectors are held in memory.
+
+    Interrupted, the same call goes on after the last epoch that was finished.
 
     Args:
         corpus: its words are taken as they are, cased.
         config: the settings.
+        state: file for the state after each epoch, to be deleted when the vectors are saved.
         progress: called with the number of sentences read and how often one will be.
 
     Returns:
@@ -78,6 +128,22 @@ def learn_vectors(
     Raises:
         InputError: without gensim, or if no word is frequent enough.
     """
+    model = _new_model(corpus, config)
+    epochs = _Epochs(state, corpus, config)
+    done, n = epochs.restore(model), len(corpus)
+    rates = np.linspace(model.alpha, model.min_alpha, config.epochs + 1).tolist()
+    for epoch in range(done, config.epochs):
+        # Numbers of its own for each epoch, so that none hangs on those before.
+        model.random.seed([config.seed, epoch])
+        sentences = _Sentences(corpus, epoch * n, config.epochs * n, progress)
+        model.train(sentences, total_examples=n, epochs=1, start_alpha=rates[epoch], end_alpha=rates[epoch + 1])
+        if sentences.error:
+            raise sentences.error
+        epochs.save(model, epoch + 1)
+    return list(model.wv.index_to_key), model.wv.vectors
+
+
+def _new_model(corpus: ParsedCorpus, config: Word2VecConfig) -> Any:
     try:
         from gensim.models import Word2Vec  # noqa: PLC0415 - an extra
     except ImportError:
@@ -98,6 +164,4 @@ def learn_vectors(
         sg=1,
     )
     model.build_vocab_from_freq(counts, corpus_count=len(corpus))
-    sentences = _Sentences(corpus, config.epochs, progress)
-    model.train(sentences, total_examples=len(corpus), epochs=config.epochs)
-    return list(model.wv.index_to_key), model.wv.vectors
+    return model

@@ -116,6 +116,7 @@ def test_word_vectors_are_learnt_and_written(command, corpus, tmp_path):
     assert (ended.code, ended.output) == (0, f"x.vec: {len(words)} words, 7 numbers each\n".encode())
     assert words.dim == 7
     assert "bird" in words.words.to_pylist()
+    assert not list(tmp_path.glob(".*"))
     assert "no word occurs 99 times" in fails(command, tmp_path, "vectors", corpus, "-o", "y", "--min-count", "99")
     assert "x.parsed: cannot be written" in fails(command, tmp_path, "vectors", corpus, "-o", corpus)
     assert "none does not exist" in fails(command, tmp_path, "vectors", "none", "-o", "y")
