@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -20,12 +21,20 @@ STATE_FOLDER = "state"
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training stands: the next batch to train on, and how many steps were taken."""
+    """Where training stands.
+
+    Attributes:
+        step: how many steps were taken.
+        epoch, batch: the next batch of each rank.
+        finished: whether that was all.
+        ranks: how many processes trained.
+    """
 
     step: int = 0
     epoch: int = 0
     batch: int = 0
     finished: bool = False
+    ranks: int = 1
 
 
 def save_weights(run: Path, model: nn.Module) -> None:
@@ -91,16 +100,37 @@ def _other_weights(run: Path, what: object) -> InputError:
     return InputError(f"{run / WEIGHTS}: not the weights of this run's model: {reason}; train it again with --out")
 
 
-def save_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, progress: Progress) -> None:
-    """Write all that resuming needs as one file, then drop the one before; a kill leaves one whole."""
+def random_state() -> np.ndarray:
+    """Where this process' random numbers stand, as bytes ``(n,)``, uint8: the CPU's, then the GPU's."""
+    states = [torch.get_rng_state()]
+    if torch.cuda.is_available():
+        states.append(torch.cuda.get_rng_state())
+    return torch.cat(states).numpy()
+
+
+def save_state(
+    run: Path,
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    progress: Progress,
+    random: np.ndarray | None = None,
+) -> None:
+    """Write all that resuming needs as one file, then drop the one before; a kill leaves one whole.
+
+    Args:
+        run: its folder.
+        model, optimiser: what is trained.
+        progress: where training stands.
+        random: ``(ranks, n)`` the ``random_state`` of all ranks; this process' own by default.
+    """
     folder = run / STATE_FOLDER
     folder.mkdir(exist_ok=True)
     tensors: dict[str, Tensor] = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     for index, state in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{index}.{key}": value for key, value in state.items()}
-    tensors["rng.cpu"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        tensors["rng.cuda"] = torch.cuda.get_rng_state()
+    states = torch.from_numpy(random_state()[None] if random is None else random)
+    n_cpu = len(torch.get_rng_state())
+    tensors |= {"rng.cpu": states[:, :n_cpu], "rng.cuda": states[:, n_cpu:]}
     path = folder / f"step-{progress.step:09d}.safetensors"
     _write_state(path, tensors, progress)
     for old in folder.glob("step-*.safetensors"):
@@ -117,19 +147,24 @@ def read_progress(run: Path) -> Progress | None:
         return _progress(path, file)
 
 
-def reopen(run: Path) -> None:
-    """Mark a finished run's state as one to go on from."""
+def mark(run: Path, finished: bool) -> None:
+    """Say in a run's newest state, if there is one, whether it is the last."""
     path = _newest(run)
     if path is None:
         return
     with _open(path) as file:
         progress = _progress(path, file)
-        if progress.finished:
-            _write_state(path, _tensors(file), replace(progress, finished=False))
+        if progress.finished != finished:
+            _write_state(path, _tensors(file), replace(progress, finished=finished))
 
 
-def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> Progress:
+def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, rank: int = 0) -> Progress:
     """Put model, optimiser and random numbers back where ``save_state`` found them.
+
+    Args:
+        run: its folder.
+        model, optimiser: what is trained.
+        rank: whose random numbers; one that was not there keeps those that it has.
 
     Raises:
         InputError: if the newest state is damaged, or of another model.
@@ -152,9 +187,10 @@ def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer) ->
             _, index, key = name.split(".", 2)
             states.setdefault(int(index), {})[key] = tensor
     optimiser.load_state_dict(optimiser.state_dict() | {"state": states})
-    torch.set_rng_state(tensors["rng.cpu"])
-    if "rng.cuda" in tensors and torch.cuda.is_available():
-        torch.cuda.set_rng_state(tensors["rng.cuda"])
+    if rank < len(tensors["rng.cpu"]):
+        torch.set_rng_state(tensors["rng.cpu"][rank].clone())
+        if torch.cuda.is_available() and tensors["rng.cuda"].numel():
+            torch.cuda.set_rng_state(tensors["rng.cuda"][rank].clone())
     return progress
 
 

@@ -262,6 +262,10 @@ def train_views(
         int | None,
         typer.Option(help="Batches a step, each with its own negatives; gradients are averaged.", show_default="1"),
     ] = None,
+    gather_negatives: Annotated[
+        bool | None,
+        typer.Option("--gather-negatives", help="Under torchrun, score against all ranks' sentences."),
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the corpus.", show_default="5")] = None,
     steps: Annotated[int | None, typer.Option(help="Stop after so many steps.", show_default=False)] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate of Adam.", show_default="0.0005")] = None,
@@ -294,6 +298,7 @@ def train_views(
 
     Example: structviews train --views dep,const --corpus corpus.parsed
     """
+    from structviews.distributed import joined_ranks
     from structviews.recipes import Recipe
     from structviews.runs import extend, extended
     from structviews.signals import Interrupted
@@ -324,6 +329,7 @@ def train_views(
         "vocabulary": vocabulary,
         "batch_size": batch_size,
         "accumulate": accumulate,
+        "gather_negatives": gather_negatives,
         "lr": lr,
         "clip": clip,
         "seed": seed,
@@ -337,29 +343,32 @@ def train_views(
         "similarity_pooling": similarity_pooling,
         "similarity_join": similarity_join,
     }
-    if resume:
-        given = [name for name, value in flags.items() if value is not None]
-        given += [name for name, value in (("config", config), ("recipe", recipe)) if value]
-        if given:
-            raise InputError(f"--resume takes the run's own settings: leave out --{given[0]}")
-        jobs = [extended(resume, epochs, steps)]
-    else:
-        jobs = training_jobs(config, recipe, flags | {"epochs": epochs, "steps": steps})
-    if dry_run:
-        for settings in jobs:
-            print_estimate(settings)
-        return
     try:
-        if resume:
-            extend(jobs[0])
-        runs = [train(settings, errors) for settings in jobs]
+        with joined_ranks() as ranks:
+            if resume:
+                given = [name for name, value in flags.items() if value is not None]
+                given += [name for name, value in (("config", config), ("recipe", recipe)) if value]
+                if given:
+                    raise InputError(f"--resume takes the run's own settings: leave out --{given[0]}")
+                jobs = [extended(resume, epochs, steps)]
+            else:
+                jobs = training_jobs(config, recipe, flags | {"epochs": epochs, "steps": steps})
+            if dry_run:
+                for settings in jobs if ranks.leads else []:
+                    print_estimate(settings)
+                return
+            if resume and ranks.leads:
+                extend(jobs[0])
+            ranks.wait()
+            runs = [train(settings, errors, ranks) for settings in jobs]
+            if recipe and Recipe.load(recipe).members and ranks.leads:
+                runs = [join_members(Recipe.load(recipe), runs, out)]
     except Interrupted as stop:
         again = "give the same command again to go on"
         errors.print(f"stopped at step {stop.step}, saved; {again}", highlight=False, soft_wrap=True)
         raise typer.Exit(128 + stop.signal) from None
-    if recipe and Recipe.load(recipe).members:
-        runs = [join_members(Recipe.load(recipe), runs, out)]
-    console.print(str(runs[0]), markup=False, highlight=False, soft_wrap=True)
+    if ranks.leads:
+        console.print(str(runs[0]), markup=False, highlight=False, soft_wrap=True)
 
 
 def print_estimate(settings: "TrainConfig") -> None:

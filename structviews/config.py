@@ -57,6 +57,7 @@ class TrainConfig:
         vocabulary: how many words are learnt, the most frequent ones.
         batch_size: consecutive sentences in a batch.
         accumulate: batches a step; each is scored by itself, and their gradients are averaged.
+        gather_negatives: whether an anchor's candidates are the sentences of all ranks' batches.
         epochs: passes over the corpus.
         steps: stop after so many steps, if the epochs are not over before; 0 for no such limit.
         lr: learning rate of Adam.
@@ -97,6 +98,7 @@ class TrainConfig:
     vocabulary: int = 50_000
     batch_size: int = 400
     accumulate: int = 1
+    gather_negatives: bool = False
     epochs: int = 5
     steps: int = 0
     lr: float = 5e-4

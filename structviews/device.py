@@ -16,8 +16,8 @@ PRECISIONS = ("auto", "fp32", "bf16")
 
 
 def best_device() -> torch.device:
-    """The GPU where there is one."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    """The GPU where there is one; of several, the process' own."""
+    return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:

@@ -4,7 +4,7 @@ A channel is a complete model with its own words, encoders and objective; channe
 trees and nothing else, and their vectors stand side by side.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -18,6 +18,8 @@ from structviews.initialisation import he, open_gates
 from structviews.objectives import Context, ContextWords, Inputs, context_indices, next_indices
 from structviews.views import Encoded, View
 from structviews.vocabulary import FixedWords, WordIds, Words, WordTable
+
+Join = Callable[[Sequence[Tensor], Context], tuple[Sequence[Tensor], Context]]
 
 
 class Channel(nn.Module):
@@ -160,12 +162,15 @@ class Model(nn.Module):
         """Names of the encoders that objectives leave behind, see ``Objective.extra_views``."""
         return tuple(next(channel.extra_views() for _, channel in self.each()))
 
-    def losses(self, batch: Batch, context: Context) -> tuple[Tensor, dict[str, dict[str, Tensor]], list[list[Tensor]]]:
+    def losses(
+        self, batch: Batch, context: Context, join: Join | None = None
+    ) -> tuple[Tensor, dict[str, dict[str, Tensor]], list[list[Tensor]]]:
         """The training loss of a batch.
 
         Args:
             batch: the sentences.
             context: which of them belong together.
+            join: adds what other processes have to the vectors and the context that a channel is scored on.
 
         Returns:
             The channels' losses summed, their metrics, and the vectors ``(B, dim)`` of their views.
@@ -175,7 +180,8 @@ class Model(nn.Module):
             ids = batch.ids[name]
             encoded = [view.vector for view in channel.encode(batch, ids)]
             with torch.autocast(batch.device.type, enabled=False):
-                loss, metrics[name] = channel.objective(encoded, channel.context(context, batch, ids))
+                scored = (encoded, channel.context(context, batch, ids))
+                loss, metrics[name] = channel.objective(*(join(*scored) if join else scored))
             losses.append(loss)
             vectors.append(encoded)
         return torch.stack(losses).sum(), metrics, vectors

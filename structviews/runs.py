@@ -9,7 +9,7 @@ from pathlib import Path
 
 from structviews.cache import ParsedCorpus, sync_folder
 from structviews.channels import open_vectors
-from structviews.checkpoint import read_progress, reopen
+from structviews.checkpoint import mark, read_progress
 from structviews.config import CONFIG, Parsed, TrainConfig, load_run, save_config
 from structviews.errors import InputError
 from structviews.evaluation.results import EXPANSION
@@ -143,5 +143,5 @@ def extend(config: TrainConfig) -> None:
     there, parsed = load_run(run)
     if config == there:
         return
-    reopen(run)
+    mark(run, finished=False)
     save_config(run, config, parsed)

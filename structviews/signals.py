@@ -24,14 +24,19 @@ class Interrupted(Exception):  # noqa: N818 - not an error
 
 @contextmanager
 def stop_signals() -> Iterator[Callable[[], int]]:
-    """Turn SIGINT and SIGTERM into a question: the number of the one that came, or 0."""
+    """Turn SIGINT and SIGTERM into a question: the number of the one that came, or 0.
+
+    Asked twice, a process ends at once, unless torchrun started it: that passes on what the terminal
+    has sent to all already, and has a patience of its own.
+    """
     came = [0]
+    passed_on = "TORCHELASTIC_RUN_ID" in os.environ
     old: dict[int, Any] = {}
 
     def note(number: int, _frame: object) -> None:
-        if came[0]:  # asked twice: at once, then
+        if came[0] and not passed_on:
             os._exit(128 + number)
-        came[0] = number
+        came[0] = came[0] or number
 
     # In another thread signals are not ours to take.
     if threading.current_thread() is threading.main_thread():

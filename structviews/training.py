@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -17,13 +18,14 @@ from structviews.batching import Batch, CorpusReader, epoch_batches, held_out, n
 from structviews.cache import ParsedCorpus
 from structviews.channels import corpus_words, open_vectors, save_vocabularies, vocabulary_file
 from structviews.checkpoint import Progress as Place
-from structviews.checkpoint import load_state, read_progress, save_state, save_weights, start_from
+from structviews.checkpoint import load_state, mark, random_state, read_progress, save_state, save_weights, start_from
 from structviews.config import FIXED, TRAINED, Parsed, TrainConfig
 from structviews.device import best_device, half_precision, send
+from structviews.distributed import Agreement, Ranks, deal
 from structviews.errors import InputError
 from structviews.kernels import message_passing
 from structviews.log import append_log, cosines, cut_log, flat, mean_metrics, progress_bar, rate_bar, say
-from structviews.model import Channel, Model
+from structviews.model import Channel, Join, Model
 from structviews.optimiser import LazyAdam, clip_gradients, merge_rows
 from structviews.representation import reference_sentences, save_components
 from structviews.runs import check_source, is_finished, open_run
@@ -59,12 +61,12 @@ class Step(NamedTuple):
     Attributes:
         place: where training stands after it.
         batches: on the device.
-        words: for each channel the ids ``(U,)`` that occur in several batches together, ascending.
+        words: by channel, the ids ``(U,)`` that occur in them, ascending, on the CPU.
     """
 
     place: Place
     batches: list[Batch]
-    words: dict[str, Tensor]
+    words: dict[str, np.ndarray]
 
 
 class Training:
@@ -72,13 +74,15 @@ class Training:
 
     Args:
         config: the settings.
+        ranks: the processes that train together; this one alone by default.
 
     Raises:
         InputError: if the corpus or the settings do not do.
     """
 
-    def __init__(self, config: TrainConfig):
+    def __init__(self, config: TrainConfig, ranks: Ranks | None = None):
         self.config = config
+        self.ranks = ranks or Ranks()
         self.run = Path(config.out)
         self.device = best_device()
         if config.tree_backend == "dgl":
@@ -103,22 +107,46 @@ class Training:
             view.tree_backend = config.tree_backend
         duplicates = "same" in self.model.context_needs
         self.reader = CorpusReader(self.corpus, self.vocabularies, self.model.needs, duplicates)
-        chosen = held_out(self.reader.documents(), config.seed, config.held_out)
+        documents = self.reader.documents()
+        chosen = held_out(documents, config.seed, config.held_out)
         self.train_rows, self.held_out_rows = (np.flatnonzero(rows).astype(np.int32) for rows in (~chosen, chosen))
         if len(self.train_rows) < 2:
             raise InputError(f"{config.corpus}: {len(self.train_rows)} training sentences: parse a larger corpus")
+        firsts = np.flatnonzero(np.diff(documents[self.train_rows], prepend=-1))
+        self.document_starts = np.append(firsts, len(self.train_rows))
+        shares = np.diff(deal(self.document_starts, self.ranks.count))
+        if shares.min() < 2:
+            raise InputError(
+                f"{config.corpus}: its training documents make {(shares >= 2).sum()} shares for "
+                f"{self.ranks.count} processes: give torchrun a smaller --nproc-per-node"
+            )
         self.optimiser = LazyAdam(self.model.parameters(), lr=config.lr)
+        if self.ranks.count > 1 and not config.gather_negatives:
+            torch.manual_seed(config.seed + self.ranks.rank)  # weights are the same, what else is random need not be
+        self.last_saved = time.monotonic()
         self.warned: set[tuple[str, str]] = set()
         self.taken = 0
         self.first_bad = torch.zeros((), dtype=torch.int64, device=self.device)
 
     def restore(self) -> Place:
         """Bring the model and the log to the run's newest checkpoint; where to go on from."""
-        save_vocabularies(self.run, self.vocabularies)
-        start = load_state(self.run, self.model, self.optimiser)
-        cut_log(self.run, start.step)
+        # What all ranks calculate together needs the same random numbers.
+        rank = 0 if self.config.gather_negatives else self.ranks.rank
+        start = load_state(self.run, self.model, self.optimiser, rank)
+        if self.ranks.leads:
+            save_vocabularies(self.run, self.vocabularies)
+            cut_log(self.run, start.step)
         self.taken = start.step
-        return start
+        if start.ranks == self.ranks.count:
+            return start
+        # The same part of the epoch, of other shares, down to a whole step.
+        batch = start.batch * self.epoch_length(start.epoch) // self.epoch_length(start.epoch, start.ranks)
+        return replace(start, batch=batch - batch % self.config.accumulate, ranks=self.ranks.count)
+
+    def epoch_length(self, epoch: int, ranks: int | None = None) -> int:
+        """Batches that each rank has in an epoch: as many as the one that has the fewest."""
+        c, shares = self.config, np.diff(deal(self.document_starts, ranks or self.ranks.count))
+        return min(n_batches(int(share), c.batch_size, c.seed, epoch) for share in shares)
 
     def check_finite(self) -> None:
         """Stop if the loss was no number at some step; the last checkpoint stays.
@@ -148,60 +176,79 @@ class Training:
         return min(steps, self.config.steps) if self.config.steps else steps
 
     def _n_steps_of(self, epoch: int) -> int:
-        c = self.config
-        return math.ceil(n_batches(len(self.train_rows), c.batch_size, c.seed, epoch) / c.accumulate)
+        return math.ceil(self.epoch_length(epoch) / self.config.accumulate)
 
     def steps(self, start: Place) -> Iterator[Step]:
-        """What the steps from ``start`` on train on."""
-        c, step = self.config, start.step
+        """What the steps from ``start`` on train on, of this rank's share."""
+        if self.device.type == "cuda":  # each thread has a current GPU of its own
+            torch.cuda.set_device(self.device)
+        c, step, ranks = self.config, start.step, self.ranks
+        first, last = deal(self.document_starts, ranks.count)[ranks.rank : ranks.rank + 2]
         for epoch in range(start.epoch, c.epochs):
-            count = n_batches(len(self.train_rows), c.batch_size, c.seed, epoch)
+            count = self.epoch_length(epoch)
             done = start.batch if epoch == start.epoch else 0
-            batches = islice(epoch_batches(self.train_rows, c.batch_size, c.seed, epoch), done, None)
+            batches = islice(epoch_batches(self.train_rows[first:last], c.batch_size, c.seed, epoch), done, count)
             while rows := list(islice(batches, c.accumulate)):
                 if c.steps and step >= c.steps:
                     return
                 step, done = step + 1, done + len(rows)
-                place = Place(step, epoch + 1, 0) if done == count else Place(step, epoch, done)
+                following = (epoch + 1, 0) if done == count else (epoch, done)
+                place = Place(step, *following, ranks=ranks.count)
                 yield self._load(place, [self.reader.batch(each) for each in rows])
 
     def _load(self, place: Place, batches: list[Batch]) -> Step:
-        words = {}
-        if len(batches) > 1:
-            for name in batches[0].ids:
-                distinct = np.unique(np.concatenate([batch.ids[name].distinct.numpy() for batch in batches]))
-                words[name] = send(torch.from_numpy(distinct), self.device)
-        return Step(place, [batch.to(self.device) for batch in batches], words)
+        words = {name: [batch.ids[name].distinct.numpy() for batch in batches] for name in self.reader.vocabularies}
+        distinct = {name: ids[0] if len(ids) == 1 else np.unique(np.concatenate(ids)) for name, ids in words.items()}
+        return Step(place, [batch.to(self.device) for batch in batches], distinct)
+
+    def agree(self, step: Step, signal: int) -> Agreement:
+        """Tell the other ranks what this one will do in the next step, and hear it from them."""
+        due = self.ranks.leads and time.monotonic() - self.last_saved > 60 * self.config.checkpoint_minutes
+        sizes = {name: len(vocabulary) for name, vocabulary in self.reader.vocabularies.items()}
+        return self.ranks.agree(signal, due, sum(map(len, step.batches)), step.words, sizes)
 
     def step(
-        self, *batches: Batch, words: Mapping[str, Tensor] | None = None
+        self, *batches: Batch, words: Mapping[str, np.ndarray] | None = None
     ) -> tuple[dict[str, dict[str, Tensor]], list[list[Tensor]]]:
         """One step of the optimiser.
 
         Args:
             *batches: each is scored by itself; their gradients are averaged.
-            words: what ``Step`` has; a single batch knows its own.
+            words: by channel, the ids ``(U,)`` that occur in any rank's batches, ascending, on the CPU; a
+                single batch of a single rank knows its own.
 
         Returns:
             The batches' mean metrics by channel, and the last one's vectors of each channel's views.
         """
         self.optimiser.zero_grad(set_to_none=True)
         scored = []
+        join = self.ranks.join if self.config.gather_negatives else None
         for batch in batches:
-            loss, metrics, vectors = self._losses(batch)
+            loss, metrics, vectors = self._losses(batch, join)
             (loss / len(batches)).backward()
             scored.append(metrics)
             self.first_bad.masked_fill_((self.first_bad == 0) & ~loss.detach().isfinite(), self.taken + 1)
-        for name, channel in self.model.each():
-            if words:
-                for parameter in channel.parameters():
-                    if parameter.grad is not None and parameter.grad.is_sparse:
-                        parameter.grad = merge_rows(parameter.grad, words[name])
+        if words and (len(batches) > 1 or self.ranks.count > 1):
+            self._average(words)
+        for _, channel in self.model.each():
             clip_gradients(channel.parameters(), self.config.clip)
         self.optimiser.step()
         self.model.after_step()
         self.taken += 1
         return mean_metrics(scored), vectors
+
+    def _average(self, words: Mapping[str, np.ndarray]) -> None:
+        """Bring the gradients of several batches, here and on other ranks, to the same rows and to their mean."""
+        values = []
+        for name, channel in self.model.each():
+            rows = send(torch.from_numpy(words[name]), self.device)
+            for parameter in channel.parameters():
+                if parameter.grad is None:  # there may be one on other ranks
+                    parameter.grad = torch.zeros_like(parameter)
+                if parameter.grad.is_sparse:
+                    parameter.grad = merge_rows(parameter.grad, rows)
+                values.append(parameter.grad.values() if parameter.grad.is_sparse else parameter.grad)
+        self.ranks.average(values)
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
@@ -225,10 +272,12 @@ class Training:
             return {}
         return flat({channel: _means(sums) for channel, sums in totals.items()})
 
-    def _losses(self, batch: Batch) -> tuple[Tensor, dict[str, dict[str, Tensor]], list[list[Tensor]]]:
+    def _losses(
+        self, batch: Batch, join: Join | None = None
+    ) -> tuple[Tensor, dict[str, dict[str, Tensor]], list[list[Tensor]]]:
         batch = batch.to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
-            return self.model.losses(batch, self.model.context(batch, self.config.context))
+            return self.model.losses(batch, self.model.context(batch, self.config.context), join)
 
 
 def _means(sums: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -266,57 +315,81 @@ def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary], fixed:
     )
 
 
-def train(config: TrainConfig, console: Console | None = None) -> Path:
+def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | None = None) -> Path:
     """Train, or go on with a run that was interrupted; return the run's folder.
 
     Args:
         config: the settings; ``config.out`` is the run's folder.
         console: where progress is shown.
+        ranks: the processes that train together; this one alone by default.
 
     Raises:
         InputError: if the folder holds a run with other settings or of another corpus, or the
             settings or the corpus do not do.
         Interrupted: on SIGINT or SIGTERM, once the state is saved.
     """
-    console = console or Console(stderr=True)
-    with rate_bar(console, f"reading {config.vectors}", "MB", 10**6) as progress:
-        open_vectors(config, progress)
+    ranks = ranks or Ranks()
+    console = console or Console(stderr=True) if ranks.leads else Console(quiet=True)
+    if ranks.leads:  # a first reading leaves a file for all
+        with rate_bar(console, f"reading {config.vectors}", "MB", 10**6) as progress:
+            open_vectors(config, progress)
+    ranks.wait()
     if is_finished(config):
         console.print(f"{config.out}: trained already", markup=False, highlight=False, soft_wrap=True)
         return Path(config.out)
-    training = Training(config)
-    run = open_run(config, Parsed.of(training.corpus, training.vectors))
+    training = Training(config, ranks)
+    run = training.run
+    if ranks.leads:
+        open_run(config, Parsed.of(training.corpus, training.vectors))
+    ranks.wait()
     start = training.restore()
-    last_saved = last_logged = time.monotonic()
-    sentences, total = 0, training.n_steps
-    with stop_signals() as stopped, progress_bar(console, total, start.step, run.name) as show:
-        place = start
-        for place, batches, words in prefetch(training.steps(start)):
-            metrics, vectors = training.step(*batches, words=words)
-            sentences += sum(map(len, batches))
+    last_logged, sentences, place = time.monotonic(), 0, start
+    with stop_signals() as stopped, progress_bar(console, training.n_steps, start.step, run.name) as show:
+        for step in prefetch(training.steps(start)):
+            agreed = training.agree(step, stopped())
+            heed(training, agreed, place)
+            place = step.place
+            metrics, vectors = training.step(*step.batches, words=agreed.words)
+            sentences += agreed.sentences
             if place.step % config.log_every == 0:
                 now = time.monotonic()
                 rate, sentences, last_logged = sentences / (now - last_logged), 0, now
-                line = flat(
-                    {name: metrics[name] | cosines(views) for name, views in zip(metrics, vectors, strict=True)}
+                line = ranks.mean(
+                    flat({name: metrics[name] | cosines(views) for name, views in zip(metrics, vectors, strict=True)})
                 )
                 training.check_finite()
-                append_log(run, "train", place, line | {"sentences_per_second": rate})
+                record(training, "train", place, line | {"sentences_per_second": rate})
                 warn(training, line, place, console)
                 show(place.step, line, rate)
             if is_validated(place, config):
                 report_validation(training, place, console)
-            if stopped() or time.monotonic() - last_saved > 60 * config.checkpoint_minutes:
-                checkpoint(training, place)
-                last_saved = time.monotonic()
-            if stopped():
-                raise Interrupted(stopped(), place.step)
+        heed(training, training.agree(Step(place, [], {}), stopped()), place)
         if not is_validated(place, config):
             report_validation(training, place, console)
     checkpoint(training, place)
-    store_components(training)  # of these very weights, and before the run counts as finished
-    save_state(run, training.model, training.optimiser, replace(place, finished=True))
+    if ranks.leads:
+        store_components(training)  # of these very weights, and before the run counts as finished
+        mark(run, finished=True)
     return run
+
+
+def heed(training: Training, agreed: Agreement, place: Place) -> None:
+    """Between steps: a checkpoint where one is due, and the end where a signal asked for it."""
+    if agreed.signal or agreed.due:
+        checkpoint(training, place)
+    if agreed.signal:
+        raise Interrupted(agreed.signal, place.step)
+
+
+def record(training: Training, kind: str, place: Place, values: dict[str, float]) -> None:
+    """Log, if this rank leads."""
+    if training.ranks.leads:
+        append_log(training.run, kind, place, values)
+
+
+def undisturbed(device: torch.device) -> AbstractContextManager[None]:
+    """What is done in between changes no random numbers of training."""
+    return torch.random.fork_rng([device] if device.type == "cuda" else [])
 
 
 def is_validated(place: Place, config: TrainConfig) -> bool:
@@ -351,8 +424,12 @@ def checkpoint(training: Training, place: Place) -> None:
             f"{training.run}: a weight is no number after step {place.step}: "
             "give a lower --lr; the last checkpoint stays"
         )
-    save_state(training.run, training.model, training.optimiser, place)
-    save_weights(training.run, training.model)
+    random = training.ranks.exchange(random_state())
+    if training.ranks.leads:
+        save_state(training.run, training.model, training.optimiser, place, random)
+        save_weights(training.run, training.model)
+    training.ranks.wait()
+    training.last_saved = time.monotonic()
 
 
 def store_components(training: Training) -> None:
@@ -364,11 +441,14 @@ def store_components(training: Training) -> None:
 
 
 def report_validation(training: Training, place: Place, console: Console) -> None:
-    """Validate, log and print one line."""
-    metrics = training.validate()
+    """Validate, log and print one line, if this rank leads; the others meet it at the next step."""
+    if not training.ranks.leads:
+        return
+    with undisturbed(training.device):
+        metrics = training.validate()
     if not metrics:
         return
-    append_log(training.run, "validation", place, metrics)
+    record(training, "validation", place, metrics)
     reports = [
         f"{prefix}{channel.objective.report.format(**values)}"
         for prefix, channel, values in each_channel(training.model, metrics)

@@ -30,6 +30,7 @@ OTHERS = {
     "vocabulary": 11,
     "batch_size": 13,
     "accumulate": 2,
+    "gather_negatives": True,
     "epochs": 17,
     "steps": 19,
     "lr": 1e-05,

@@ -1,0 +1,114 @@
+"""What the ranks of test_distributed.py do; started once for each rank, with torchrun's variables."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from corpora import small_config
+from safetensors.torch import save_file
+
+from structviews import objectives
+from structviews.checkpoint import Progress
+from structviews.config import TrainConfig
+from structviews.distributed import joined_ranks
+from structviews.errors import InputError
+from structviews.training import Training
+
+# Tried in this order: an objective takes the first that it can work on.
+VIEWS = (("dep", "const"), ("seq", "seq"), ("seq",))
+STEPS = 3
+
+
+def case_configs(corpus, out):
+    """Settings by name of every objective, and of some that gather more or train several batches a step."""
+    # Eight sentences of three batches a rank, and a rest of other lengths.
+    settings = {"batch_size": 9, "clip": 1e9, "precision": "fp32", "gather_negatives": True, "held_out": 0.0}
+    configs = {}
+    for objective in objectives.names():
+        for views in VIEWS:
+            try:
+                config = small_config(corpus, out, views, objective=objective, **settings)
+                Training(config)
+            except InputError:
+                continue
+            configs[objective] = config
+            break
+    assert configs.keys() == set(objectives.names())
+    pairwise = configs["pairwise"]
+    configs["duplicates"] = replace(pairwise, mask_duplicates=True)
+    configs["three"] = replace(pairwise, views=("bow", "avg", "seq"), hidden=8)
+    configs["own"] = replace(pairwise, gather_negatives=False)
+    configs["own-accumulated"] = replace(pairwise, gather_negatives=False, accumulate=2)
+    return configs
+
+
+def prepared(config, ranks=None):
+    """A training in double precision whose weights stay."""
+    training = Training(config, ranks)
+    training.model.double()
+    training.optimiser.step = lambda: None
+    training.model.after_step = lambda: None
+    return training
+
+
+def gradients(training):
+    """By name, dense."""
+    return {
+        name: p.grad.to_dense() if p.grad.is_sparse else p.grad
+        for name, p in training.model.named_parameters()
+        if p.grad is not None
+    }
+
+
+def rows_of(training, batch):
+    """Where a batch's sentences stand in the corpus."""
+    places = {place: i for i, place in enumerate(zip(*places_of(training), strict=True))}
+    return [places[place] for place in zip(batch.document.tolist(), batch.position.tolist(), strict=True)]
+
+
+def places_of(training):
+    tables = [training.corpus.shard(i) for i in range(training.corpus.n_shards)]
+    return [[v for table in tables for v in table[name].to_pylist()] for name in ("document", "position")]
+
+
+def write_gradients(ranks, corpus, folder):
+    """Each rank's rows, and after each step the loss and the gradients."""
+    for name, config in case_configs(corpus, folder / "run").items():
+        training, rows, results = prepared(config, ranks), [], {}
+        for number, step in zip(range(STEPS), training.steps(Progress()), strict=False):
+            rows.append([rows_of(training, batch) for batch in step.batches])
+            agreed = training.agree(step, 0)
+            assert agreed.sentences == sum(ranks.exchange(np.array([sum(map(len, step.batches))], np.uint8)).ravel())
+            torch.manual_seed(number)
+            metrics, _ = training.step(*step.batches, words=agreed.words)
+            results[f"{number}.loss"] = torch.as_tensor(metrics["trained"]["loss"])
+            results |= {f"{number}.{n}": gradient.contiguous() for n, gradient in gradients(training).items()}
+        (folder / f"{name}.{ranks.rank}.json").write_text(json.dumps(rows))
+        save_file(results, folder / f"{name}.{ranks.rank}.safetensors")
+
+
+def main(task, *arguments):
+    torch.set_num_threads(1)
+    with joined_ranks() as ranks:
+        if task == "gradients":
+            write_gradients(ranks, Path(arguments[0]), Path(arguments[1]))
+        if task == "fail" and ranks.rank == 1:
+            raise InputError("this rank cannot go on")
+        if task == "die" and ranks.rank == 1:
+            sys.stdout.flush()
+            import os
+            import signal
+
+            os.kill(os.getpid(), signal.SIGKILL)
+        ranks.wait()
+
+
+if __name__ == "__main__":
+    from structviews import cli
+
+    assert TrainConfig
+    cli.app = lambda: main(*sys.argv[1:])
+    cli.main()
