@@ -195,6 +195,10 @@ def train_views(
         typer.Option(help="Word vectors of fixed: GloVe, word2vec or fastText .vec.", show_default=False),
     ] = None,
     objective: Annotated[str | None, typer.Option(help="Objective.", show_default="pairwise")] = None,
+    context: Annotated[
+        int | None,
+        typer.Option(help="How far apart sentences are one another's context.", show_default="1"),
+    ] = None,
     self_score: Annotated[
         str | None, typer.Option(help="A sentence's score with itself: masked or zero.", show_default="masked")
     ] = None,
@@ -312,6 +316,7 @@ def train_views(
         "channels": names_in(channels or "") or None,
         "vectors": str(vectors) if vectors else None,
         "objective": objective,
+        "context": context,
         "self_score": self_score,
         "mask_duplicates": mask_duplicates,
         "agreement": agreement,

@@ -177,7 +177,16 @@ def test_flags_reach_the_objective(name, corpus, tmp_path, monkeypatch, capsys):
     flags = {
         "pairwise": ["--mask-duplicates", "--self-score", "zero"],
         "quick-thoughts": ["--mask-duplicates"],
-        "consensus": ["--agreement", "within", "--exclude-self", "--temperature", "0.5", "--fix-temperature"],
+        "consensus": [
+            "--context",
+            "3",
+            "--agreement",
+            "within",
+            "--exclude-self",
+            "--temperature",
+            "0.5",
+            "--fix-temperature",
+        ],
         "generative": ["--negatives", "3", "--parseval", "0.2"],
     }[name]
     arguments = ["train", "--corpus", corpus, "--views", ",".join(views), "--objective", name, *flags]
@@ -194,4 +203,6 @@ def test_flags_reach_the_objective(name, corpus, tmp_path, monkeypatch, capsys):
         },
         "generative": {"negatives": 3, "parseval": 0.2},
     }[name]  # fmt: skip
-    assert expected.items() <= Embedder.load(tmp_path / "run").config.objective_options.items()
+    config = Embedder.load(tmp_path / "run").config
+    assert expected.items() <= config.objective_options.items()
+    assert config.context == (3 if name == "consensus" else 1)
