@@ -768,7 +768,7 @@ def make_a_baseline(
     from structviews.cache import find_corpus
 
     encoders = chosen(views=names_in(views) or None, hidden=hidden, words_dim=words_dim, seed=seed)
-    run = make_baseline(kind, corpus or find_corpus(), out, vectors, encoders)
+    run = make_baseline(kind, corpus or find_corpus(), out, vectors, encoders, errors)
     console.print(str(run), markup=False, highlight=False, soft_wrap=True)
 
 

@@ -165,9 +165,11 @@ class PooledEmbedder(Embedder):
             for view in self.encoders
         ]
 
-    def fit_components(self, sentences: Sequence[ParsedSentence]) -> dict[str, Components]:
+    def fit_components(
+        self, sentences: Sequence[ParsedSentence], progress: Progress | None = None
+    ) -> dict[str, Components]:
         """The components of all encoders and poolings, fitted on sentences with trees."""
-        pooled = self._pool_all(sentences, self.poolings, 256)
+        pooled = self._pool_all(sentences, self.poolings, 256, progress)
         return {name: Components.fit(vectors, self.n_components) for name, vectors in pooled.items()}
 
     @torch.inference_mode()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from rich.console import Console
 
 from structviews.baselines import transformer
 from structviews.baselines.statistics import WordStatistics
@@ -15,6 +16,7 @@ from structviews.checkpoint import save_weights
 from structviews.config import KIND, PARSED, Parsed, TrainConfig, read_settings, write_settings
 from structviews.embedder import PooledEmbedder
 from structviews.errors import InputError
+from structviews.log import rate_bar
 from structviews.representation import Representation, load_components, reference_sentences, save_components
 from structviews.runs import new_run
 from structviews.word_vectors import WordVectors
@@ -28,7 +30,12 @@ KINDS = (*RECIPES, RANDOM, f"{transformer.KIND}:PATH")
 
 
 def make_baseline(
-    kind: str, corpus: Path, out: Path, vectors: Path | None = None, encoders: dict[str, Any] | None = None
+    kind: str,
+    corpus: Path,
+    out: Path,
+    vectors: Path | None = None,
+    encoders: dict[str, Any] | None = None,
+    console: Console | None = None,
 ) -> Path:
     """Make a baseline's run.
 
@@ -38,6 +45,7 @@ def make_baseline(
         out: folder to make.
         vectors: file of word vectors; ``random`` may do without, then words are random too.
         encoders: for ``random``, settings of ``TrainConfig`` such as views and sizes.
+        console: where progress is shown.
 
     Raises:
         InputError: for an unknown kind, something that it lacks or does not take, or an ``out`` that is there.
@@ -51,30 +59,37 @@ def make_baseline(
         raise InputError(f"{name} takes no word vectors: leave out --vectors")
     if bool(encoders) != (name == RANDOM):
         raise InputError(f"{name} {'is of encoders: give' if name == RANDOM else 'has no encoders: leave out'} --views")
+    console = console or Console(stderr=True)
     opened = ParsedCorpus.open(corpus)
     with new_run(out) as run:
+        file = None
+        if vectors:
+            with rate_bar(console, f"reading {vectors}", "MB", 10**6) as reading:
+                file = WordVectors.open(vectors, reading)
         if name == RANDOM:
             settings = {"corpus": str(corpus), "out": str(out)} | (encoders or {})
             settings |= {"channels": ["fixed"], "vectors": str(vectors)} if vectors else {}
             _make_random(TrainConfig.from_settings(settings, "command line"), run)
         else:
-            _make_fixed(name, opened, Path(path), vectors, run)
+            _make_fixed(name, opened, Path(path), file, run, console)
     return out
 
 
-def _make_fixed(kind: str, corpus: ParsedCorpus, model: Path, vectors: Path | None, run: Path) -> None:
+def _make_fixed(
+    kind: str, corpus: ParsedCorpus, model: Path, vectors: WordVectors | None, run: Path, console: Console
+) -> None:
     """A baseline of given word vectors or of a given model."""
+    parsed = Parsed.of(corpus, vectors)
     embedder: WordBaseline | TransformerBaseline
     if vectors:
-        file = WordVectors.open(vectors)
-        parsed = Parsed.of(corpus, file)
-        embedder = WordBaseline.fit(kind, file, WordStatistics.of_corpus(corpus), parsed)
+        embedder = WordBaseline.fit(kind, vectors, WordStatistics.of_corpus(corpus), parsed)
     else:
-        parsed = Parsed.of(corpus)
         embedder = TransformerBaseline(model, parsed)
     settings = {KIND: BASELINE, BASELINE: kind, "views": embedder.views, "corpus": str(corpus.path)}
     settings |= embedder.save(run)
-    save_components(run, embedder.fit_components(reference_sentences(corpus, np.arange(len(corpus)))))
+    sample = reference_sentences(corpus, np.arange(len(corpus)))
+    with rate_bar(console, "encoding", "sentences") as progress:
+        save_components(run, embedder.fit_components(sample, progress))
     write_settings(run, settings | asdict(embedder.representation) | {PARSED: asdict(parsed)})
 
 

@@ -342,7 +342,7 @@ def test_the_baseline_command(files, tmp_path):
     out = str(tmp_path / "up")
     command = ["baseline", "up", "--corpus", corpus, "--vectors", vectors, "-o", out]
     ended = CliRunner().invoke(app, command)
-    assert (ended.exit_code, ended.output.replace("\n", "")) == (0, out)
+    assert (ended.exit_code, ended.stdout.replace("\n", "")) == (0, out)
     assert (tmp_path / "up" / COMPONENTS).is_file()
     with pytest.raises(InputError, match="up: is there already"):
         CliRunner().invoke(app, command, catch_exceptions=False)
