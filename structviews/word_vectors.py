@@ -3,6 +3,7 @@
 Shapes: V words of a file, n words asked for, dim length of a vector.
 """
 
+import fcntl
 import gzip
 import hashlib
 import json
@@ -11,6 +12,7 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol, Self
@@ -80,18 +82,9 @@ class WordVectors:
         """
         path = Path(path)
         try:
-            stamp = _stamp(path)
-            places = _places(path)
-            table = next((table for place in places if (table := _mapped(place, stamp))), None)
-            if table is None:
-                place = places[0] if os.access(path.parent, os.W_OK) else places[1]
-                place.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(place, lambda file: _convert(path, stamp, file, progress))
-                table = _mapped(place, stamp)
+            table = _mapped(path) or _converted(path, progress)
         except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
             raise InputError(f"{error.filename or path}: {error.strerror}: give a file of word vectors") from None
-        if table is None:
-            raise InputError(f"{path}: changed while it was read: repeat the command")
         return cls(path, table)
 
     def __len__(self) -> int:
@@ -179,42 +172,61 @@ def _stamp(path: Path) -> bytes:
     return json.dumps({"version": STAMP_VERSION, "bytes": about.st_size, "modified": about.st_mtime_ns}).encode()
 
 
-def _places(path: Path) -> tuple[Path, Path]:
-    """The Arrow file beside ``path``, and that in the user's cache folder (XDG base directories)."""
+def _arrow_files(path: Path) -> tuple[Path, Path]:
+    """Where the Arrow file of ``path`` may be: beside it, or in the user's cache folder (XDG base directories)."""
     name = f"{path.name}.arrow"
     key = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return path.with_name(name), cache / "structviews" / f"{key}-{name}"
 
 
-def _mapped(place: Path, stamp: bytes) -> pa.Table | None:
-    """The memory-mapped table; None if there is none with this stamp."""
-    try:
-        reader = pa.ipc.open_file(pa.memory_map(str(place)))
-    except (OSError, pa.ArrowInvalid):
-        return None
-    if (reader.schema.metadata or {}).get(STAMP_KEY) != stamp:
-        return None
-    return reader.read_all()
+def _mapped(path: Path) -> pa.Table | None:
+    """The memory-mapped Arrow file of ``path`` as it is now; None if there is none."""
+    stamp = _stamp(path)
+    for arrow in _arrow_files(path):
+        try:
+            reader = pa.ipc.open_file(pa.memory_map(str(arrow)))
+        except (OSError, pa.ArrowInvalid):
+            continue
+        if (reader.schema.metadata or {}).get(STAMP_KEY) == stamp:
+            return reader.read_all()
+    return None
 
 
-def _convert(path: Path, stamp: bytes, file: BinaryIO, progress: Progress | None) -> None:
-    """Write the Arrow file of a vector file."""
+def _converted(path: Path, progress: Progress | None) -> pa.Table:
+    """Make the Arrow file of ``path`` and map it."""
+    with path.open("rb") as raw:
+        # The processes of a job may all come here first; where a file system has no locks, each converts.
+        with suppress(OSError):
+            fcntl.flock(raw, fcntl.LOCK_EX)
+        table = _mapped(path)
+        if table is None:
+            beside, cached = _arrow_files(path)
+            arrow, stamp = beside if os.access(path.parent, os.W_OK) else cached, _stamp(path)
+            arrow.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(arrow, lambda file: _convert(path, raw, stamp, file, progress))
+            table = _mapped(path)
+    if table is None:
+        raise InputError(f"{path}: changed while it was read: repeat the command")
+    return table
+
+
+def _convert(path: Path, raw: BinaryIO, stamp: bytes, file: BinaryIO, progress: Progress | None) -> None:
+    """Write the Arrow file of a vector file, which is open as ``raw``."""
     seen: set[str] = set()
     n_read = 0
-    with path.open("rb") as raw:
-        source = _Source.of(path, raw)
-        fields = [("word", pa.string()), ("vector", pa.list_(pa.float32(), source.dim))]
-        schema = pa.schema(fields, metadata={STAMP_KEY: stamp})
-        total = path.stat().st_size
-        with pa.ipc.new_file(file, schema) as writer:
-            for block in _joined(source.read()):
-                n_read += len(block[0])
-                words, vectors = _new_ones(*block, seen)
-                lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), source.dim)
-                writer.write_batch(pa.record_batch([words, lists], schema=schema))
-                if progress:
-                    progress(raw.tell(), total)
+    source = _Source.of(path, raw)
+    fields = [("word", pa.string()), ("vector", pa.list_(pa.float32(), source.dim))]
+    schema = pa.schema(fields, metadata={STAMP_KEY: stamp})
+    total = path.stat().st_size
+    with pa.ipc.new_file(file, schema) as writer:
+        for block in _joined(source.read()):
+            n_read += len(block[0])
+            words, vectors = _new_ones(*block, seen)
+            lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), source.dim)
+            writer.write_batch(pa.record_batch([words, lists], schema=schema))
+            if progress:
+                progress(raw.tell(), total)
     if len(seen) < n_read:
         twice = n_read - len(seen)
         _warn(f"{path}: {twice:,} of {n_read:,} words stand there a second time: the first vector of each is kept")

@@ -1,6 +1,8 @@
 import gzip
 import os
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -137,6 +139,35 @@ def test_it_is_made_again_when_the_source_has_changed(change, tmp_path):
     again = WordVectors.open(path)
     np.testing.assert_array_equal(again.rows(np.arange(len(again))), numbers)
     assert (again.fingerprint == before.fingerprint) == (change == "damage")
+
+
+def test_processes_that_open_it_at_once_convert_it_once(tmp_path, monkeypatch):
+    path, converted, convert = write_vectors(tmp_path / "v.txt", WORDS, VECTORS), [], word_vectors._convert
+
+    def slowly(*arguments):
+        converted.append(arguments)
+        time.sleep(0.2)
+        convert(*arguments)
+
+    monkeypatch.setattr(word_vectors, "_convert", slowly)
+    with ThreadPoolExecutor(4) as pool:  # each has the file open for itself, as a process would
+        opened = list(pool.map(WordVectors.open, [path] * 4))
+    assert len(converted) == 1
+    assert [each.words.to_pylist() for each in opened] == [WORDS] * 4
+
+
+def test_a_source_that_changes_while_it_is_read(tmp_path, monkeypatch):
+    path, convert = write_vectors(tmp_path / "v.txt", WORDS, VECTORS), word_vectors._convert
+
+    def change_too(*arguments):
+        convert(*arguments)
+        os.utime(path, (1, 1))
+
+    monkeypatch.setattr(word_vectors, "_convert", change_too)
+    with pytest.raises(InputError, match=r"v\.txt: changed while it was read: repeat the command"):
+        WordVectors.open(path)
+    monkeypatch.setattr(word_vectors, "_convert", convert)
+    assert WordVectors.open(path).words.to_pylist() == WORDS
 
 
 def test_the_fingerprint_is_that_of_the_content(tmp_path):
