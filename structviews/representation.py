@@ -133,7 +133,8 @@ def reduce_segments(states: Tensor, offsets: Tensor, how: str) -> Tensor:
     """
     segment = torch.searchsorted(offsets[1:], torch.arange(len(states), device=states.device), right=True)
     index = segment[:, None].expand_as(states)
-    result = states.new_empty(len(offsets) - 1, states.shape[1])
+    # Nothing of this enters the result, but the gradient compares the two, and nothing may be equal by chance.
+    result = states.new_full((len(offsets) - 1, states.shape[1]), torch.nan)
     return result.scatter_reduce(0, index, states, how, include_self=False)
 
 

@@ -69,6 +69,17 @@ def test_segments_are_reduced_as_by_a_loop(how):
     torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("how", ["amax", "amin", "mean"])
+def test_what_memory_holds_does_not_enter_gradients(how, monkeypatch):
+    """PyTorch's gradient takes the place that is written to for one of the numbers that were compared."""
+    states = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    offsets = torch.tensor([0, 3, 4])
+    expected = reduce_segments(states, offsets, how).detach()
+    monkeypatch.setattr(torch.Tensor, "new_empty", lambda *_, **__: expected.clone())
+    found = torch.autograd.grad(reduce_segments(states, offsets, how).sum(), states)[0]
+    torch.testing.assert_close(found.sum(dim=0), torch.full((3,), 2.0, dtype=torch.float64))
+
+
 def test_each_view_is_pooled_as_the_papers_table_says(embedder):
     expected = {pooling: [[] for _ in VIEWS] for pooling in representation.POOLINGS}
     for views in states_one_by_one(embedder):
