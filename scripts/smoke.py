@@ -18,7 +18,8 @@ from pathlib import Path
 from structviews import recipes
 from structviews.recipes import Recipe
 
-TASKS = ("SICK-R", "SUBJ")
+# Tasks, and of each the score and its unit as papers print it.
+TASKS = {"SICK-R": ("pearson", 100), "SUBJ": ("accuracy", 1)}
 
 
 def main() -> None:
@@ -44,7 +45,8 @@ def main() -> None:
         run, outcomes = trained(Recipe.load(name), vectors, options)
         command("eval", run, "--senteval", options.senteval, "--tasks", ",".join(TASKS))
         scores = json.loads((run / "results.json").read_text("utf-8"))["tasks"]
-        lines.append([name, Recipe.load(name).summary, outcomes, *(f"{scores[task]['score']:.1f}" for task in TASKS)])
+        figures = (f"{unit * scores[task]['scores'][score]:.1f}" for task, (score, unit) in TASKS.items())
+        lines.append([name, Recipe.load(name).summary, outcomes, *figures])
     print(f"| recipe | model | epochs; held-out, and chance | {' | '.join(TASKS)} |")
     print("|---" * (3 + len(TASKS)) + "|")
     for line in lines:
