@@ -281,6 +281,20 @@ def train_views(
     precision: Annotated[
         str | None, typer.Option(help="auto, fp32 or bf16; auto is bf16 where that is faster.", show_default="auto")
     ] = None,
+    tensorboard: Annotated[
+        bool | None, typer.Option("--tensorboard", help="Event files too (needs structviews\\[tensorboard]).")
+    ] = None,
+    eval_every: Annotated[
+        int | None, typer.Option(help="Score a similarity task after so many steps.", show_default=False)
+    ] = None,
+    eval_task: Annotated[str | None, typer.Option(help="Which one.", show_default="STS14")] = None,
+    eval_data: Annotated[
+        Path | None, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.", show_default=False)
+    ] = None,
+    eval_parsed: Annotated[
+        Path | None,
+        typer.Option(help="Parsed corpus with that task's sentences.", show_default="they are parsed first"),
+    ] = None,
     tree_backend: Annotated[
         str | None,
         typer.Option(
@@ -341,6 +355,11 @@ def train_views(
         "held_out": held_out,
         "precision": precision,
         "tree_backend": tree_backend,
+        "tensorboard": tensorboard,
+        "eval_every": eval_every,
+        "eval_task": eval_task,
+        "eval_data": str(eval_data) if eval_data else None,
+        "eval_parsed": str(eval_parsed) if eval_parsed else None,
         "pooling": pooling,
         "remove_component": remove_component,
         "normalise": normalise,

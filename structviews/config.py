@@ -69,6 +69,11 @@ class TrainConfig:
         validate_every: steps between validations; each epoch's end and the last step have one too.
         log_every: steps between lines of the log.
         checkpoint_minutes: time between checkpoints; an interruption always leaves one.
+        tensorboard: write TensorBoard's event files beside the log.
+        eval_every: steps between scores of ``eval_task``; 0 for none.
+        eval_task: a similarity task, such as ``STS14``.
+        eval_data: folder with SentEval's tasks.
+        eval_parsed: parsed corpus with the task's sentences; they are parsed where there is none.
         pooling, remove_component, normalise, join, similarity_pooling, similarity_join: which vectors the
             trained run gives, see ``Representation``.
     """
@@ -110,6 +115,12 @@ class TrainConfig:
     validate_every: int = 500
     log_every: int = 10
     checkpoint_minutes: float = 10.0
+    # What is looked at changes nothing.
+    tensorboard: bool = field(default=False, compare=False)
+    eval_every: int = field(default=0, compare=False)
+    eval_task: str = field(default="STS14", compare=False)
+    eval_data: str = field(default="", compare=False)
+    eval_parsed: str = field(default="", compare=False)
     pooling: str = "vector"
     remove_component: bool = False
     normalise: bool = False
@@ -141,6 +152,7 @@ class TrainConfig:
         _at_least("negatives", self.negatives, 1)
         _at_least("batch_size", self.batch_size, 2)
         _at_least("steps", self.steps, 0)
+        self._check_evaluation()
         _at_least("seed", self.seed, 0)
         _at_least("power_iterations", self.power_iterations, 0)
         lowest, highest = TEMPERATURES
@@ -158,6 +170,11 @@ class TrainConfig:
         if not 0 <= self.held_out < 1:
             raise InputError(f"held_out = {self.held_out}: give a share of the documents, from 0 to below 1")
         _ = self.representation  # checks its own fields
+
+    def _check_evaluation(self) -> None:
+        _at_least("eval_every", self.eval_every, 0)
+        if self.eval_every and not self.eval_data:
+            raise InputError(f"eval_every = {self.eval_every}: name the folder of SentEval's tasks with --eval-data")
 
     @property
     def representation(self) -> Representation:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from structviews.config import FIXED, TRAINED, Parsed, TrainConfig
 from structviews.device import best_device, half_precision, send
 from structviews.distributed import Agreement, Ranks, deal
 from structviews.errors import InputError
+from structviews.events import Events, require_tensorboard
 from structviews.kernels import message_passing
 from structviews.log import append_log, cosines, cut_log, flat, mean_metrics, progress_bar, rate_bar, say
 from structviews.model import Channel, Join, Model
@@ -31,6 +32,9 @@ from structviews.representation import reference_sentences, save_components
 from structviews.runs import check_source, is_finished, open_run
 from structviews.signals import Interrupted, stop_signals
 from structviews.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from structviews.monitor import Monitor
 
 DRY_RUN_STEPS = 3
 VALIDATION_BATCHES = 25
@@ -123,6 +127,10 @@ class Training:
         self.optimiser = LazyAdam(self.model.parameters(), lr=config.lr)
         if self.ranks.count > 1 and not config.gather_negatives:
             torch.manual_seed(config.seed + self.ranks.rank)  # weights are the same, what else is random need not be
+        self.events: Events | None = None
+        if config.tensorboard:
+            require_tensorboard()
+        self.monitor = open_monitor(self) if config.eval_every and self.ranks.leads else None
         self.last_saved = time.monotonic()
         self.warned: set[tuple[str, str]] = set()
         self.taken = 0
@@ -136,6 +144,7 @@ class Training:
         if self.ranks.leads:
             save_vocabularies(self.run, self.vocabularies)
             cut_log(self.run, start.step)
+            self.events = Events(self.run) if self.config.tensorboard else None
         self.taken = start.step
         if start.ranks == self.ranks.count:
             return start
@@ -363,6 +372,8 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
                 show(place.step, line, rate)
             if is_validated(place, config):
                 report_validation(training, place, console)
+            if config.eval_every and place.step % config.eval_every == 0:
+                report_evaluation(training, place, console)
         heed(training, training.agree(Step(place, [], {}), stopped()), place)
         if not is_validated(place, config):
             report_validation(training, place, console)
@@ -385,6 +396,8 @@ def record(training: Training, kind: str, place: Place, values: dict[str, float]
     """Log, if this rank leads."""
     if training.ranks.leads:
         append_log(training.run, kind, place, values)
+        if training.events:
+            training.events.add(kind, place.step, values)
 
 
 def undisturbed(device: torch.device) -> AbstractContextManager[None]:
@@ -454,6 +467,24 @@ def report_validation(training: Training, place: Place, console: Console) -> Non
         for prefix, channel, values in each_channel(training.model, metrics)
     ]
     say(console, f"step {place.step}: held-out {'; '.join(reports)}")
+
+
+def report_evaluation(training: Training, place: Place, console: Console) -> None:
+    """Score the task, log and print one line, if this rank leads."""
+    if not training.monitor:
+        return
+    with undisturbed(training.device):
+        scores = training.monitor.score()
+    record(training, "evaluation", place, scores)
+    say(console, f"step {place.step}: " + ", ".join(f"{name} {100 * value:.1f}" for name, value in scores.items()))
+
+
+def open_monitor(training: Training) -> "Monitor":
+    """What scores a task in the course of training, its sentences parsed."""
+    from structviews.monitor import Monitor  # noqa: PLC0415 - which imports this module
+
+    with undisturbed(training.device):
+        return Monitor(training)
 
 
 def warn(training: Training, metrics: dict[str, float], place: Place, console: Console) -> None:

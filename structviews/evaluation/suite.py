@@ -56,7 +56,7 @@ def evaluate(
             results["unavailable"][name] = str(error)
             continue
         encoder = similarity if similarity and task.kind == "similarity" else encode
-        vectors, dim, encoding = _encoded(task, encoder, progress)
+        vectors, dim, encoding = encoded(task, encoder, progress)
         progress(f"{name}: scoring")
         start = time.perf_counter()
         try:
@@ -76,7 +76,9 @@ def evaluate(
     return results
 
 
-def _encoded(task: Task, encode: Encode, progress: Callable[[str], None]) -> tuple[dict[str, Vectors], int, float]:
+def encoded(
+    task: Task, encode: Encode, progress: Callable[[str], None] = lambda stage: None
+) -> tuple[dict[str, Vectors], int, float]:
     """Vectors of each split, their dimension, and the seconds they took."""
     sentences: dict[Tokens, int] = {}
     rows = {
