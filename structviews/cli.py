@@ -3,7 +3,7 @@
 import os
 import sys
 import warnings
-from dataclasses import replace
+from dataclasses import fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -478,6 +478,58 @@ def list_recipes(
             table.add_row(each.name, each.summary, each.place)
         console.print(table)
         console.print()
+
+
+@app.command("sweep", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def sweep_views(
+    context: typer.Context,
+    views: Annotated[list[str], typer.Option(help="Views with commas between; once for each set.", show_default=False)],
+    seeds: Annotated[int, typer.Option(help="Train each set with the seeds from 1 to this.")] = 3,
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the runs.")] = Path("runs/sweep"),
+) -> None:
+    """Train several sets of views, each with several seeds, one after another.
+
+    All other flags of train may be given and hold for every run. Stopped at any point, the same
+    command goes on where it was; runs that are trained already are left alone.
+
+    Example: structviews sweep --views dep,const --views seq,seq --seeds 3 --corpus corpus.parsed
+    """
+    from structviews.distributed import joined_ranks
+    from structviews.signals import Interrupted
+    from structviews.sweep import sweep_jobs, train_jobs
+
+    command = context.parent.command.commands["train"]  # type: ignore[union-attr]  # the group's
+    given = vars(command.make_context("sweep", list(context.args)))["params"]
+    try:
+        with joined_ranks() as ranks:
+            jobs = sweep_jobs([tuple(names_in(names)) for names in views], seeds, out, sweep_settings(given))
+            runs = train_jobs(jobs, errors, ranks)
+    except Interrupted as stop:
+        again = "give the same command again to go on"
+        errors.print(f"stopped at step {stop.step} of a run, saved; {again}", highlight=False, soft_wrap=True)
+        raise typer.Exit(128 + stop.signal) from None
+    if ranks.leads:
+        for run in runs:
+            console.print(str(run), markup=False, highlight=False, soft_wrap=True)
+
+
+def sweep_settings(given: dict[str, Any]) -> dict[str, Any]:
+    """The settings that flags of ``train`` give all runs of a sweep."""
+    from structviews.cache import find_corpus
+    from structviews.config import TrainConfig, load_config
+
+    for name in ("resume", "recipe", "seed", "dry_run"):
+        if given.pop(name):
+            raise InputError(f"--{name.replace('_', '-')} is no flag of sweep: leave it out")
+    config = given.pop("config")
+    listed = {f.name for f in fields(TrainConfig) if f.type == tuple[str, ...]}
+    flags = {
+        name: names_in(value) if name in listed else str(value) if isinstance(value, Path) else value
+        for name, value in given.items()
+        if value not in (None, "")
+    }
+    settings = (vars(load_config(config)[0]) if config else {}) | flags
+    return settings | {"corpus": settings.get("corpus") or str(find_corpus())}
 
 
 @app.command("vectors")

@@ -2,21 +2,29 @@
 
 import csv
 import io
+import json
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from os.path import commonprefix
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 from rich.table import Table as RichTable
 
-from structviews.config import run_kind
+from structviews.config import TrainConfig, read_settings, run_kind
 from structviews.errors import InputError
 from structviews.evaluation.results import all_results, model_checksum
 from structviews.evaluation.tasks import TASKS
 
 MISSING = "-"
+# Settings that do not say what was trained.
+LOOSE = {field.name for field in fields(TrainConfig) if not field.compare}
 FIXED = ("run", "views", "dim")
+COUNT = "n"
+SEEDS = "runs that differ by their seed alone are one row: mean ± sample standard deviation over the n of them"
+Scored = tuple[Path, dict[str, Any] | None]
 LEGEND = (
     "accuracy in percent; MRPC accuracy/F1; SICK-R and STS-B Pearson x 100, supervised; "
     "STS12-STS16 Pearson x 100 of cosines, unweighted mean over the year's data sets; SICK14 that of SICK's test pairs"
@@ -28,14 +36,20 @@ class ScoreTable:
     """Scores of several runs, ready to print.
 
     Attributes:
-        header: names of the columns: run, views, dimension, tasks.
-        rows: one for each run and representation; ``-`` where there is no score, ``*`` after a score on part of a task.
+        header: names of the columns: run, views, dimension, number of runs where some row has several, tasks.
+        rows: one for each run and representation, or for all runs that differ by their seed; ``-`` where there is
+            no score, ``*`` after a score on part of a task.
         notes: what the numbers are, and why each missing one is missing.
     """
 
     header: list[str]
     rows: list[list[str]]
     notes: list[str]
+
+    @property
+    def n_fixed(self) -> int:
+        """How many columns stand before the tasks."""
+        return len(FIXED) + (self.header[len(FIXED) :][:1] == [COUNT])
 
 
 def score_table(runs: Sequence[Path]) -> ScoreTable:
@@ -44,17 +58,29 @@ def score_table(runs: Sequence[Path]) -> ScoreTable:
     Raises:
         InputError: if a folder is not a run, or one of its files cannot be read.
     """
+    for run in runs:
+        run_views(run)
     scored = [(run, result) for run in runs for result in _current_results(run)]
+    groups = _by_settings(scored)
+    counted = any(len(group) > 1 for group in groups)
     asked = {name for _, result in scored if result for name in (*result["tasks"], *result["unavailable"])}
     tasks = [name for name in TASKS if name in asked]
     rows = [
-        [_row_name(run, result), _views_cell(run), _dimension(result), *(_cell(name, result) for name in tasks)]
-        for run, result in scored
+        [
+            _group_name(group),
+            _views_cell(group[0][0]),
+            _dimension(next((result for _, result in group if result), None)),
+            *([str(len(group))] if counted else []),
+            *(_cell(name, [result for _, result in group]) for name in tasks),
+        ]
+        for group in groups
     ]
     notes = [LEGEND] if tasks else []
+    if counted and tasks:
+        notes.append(SEEDS)
     for run, result in scored:
         notes += _notes(run, result, tasks)
-    return ScoreTable([*FIXED, *tasks], rows, list(dict.fromkeys(notes)))
+    return ScoreTable([*FIXED, *([COUNT] if counted else []), *tasks], rows, list(dict.fromkeys(notes)))
 
 
 def run_views(run: Path) -> list[str]:
@@ -83,11 +109,11 @@ def as_rich(table: ScoreTable, width: int) -> list[RichTable]:
     widths = [max(map(len, column)) + 3 for column in zip(table.header, *table.rows, strict=True)]
     widths[0] = min(widths[0], width // 3)  # the name of a run with its vectors may take several lines
     parts: list[list[int]] = [[]]
-    for column in range(len(FIXED), len(table.header)):
-        if parts[-1] and sum(widths[i] for i in (*range(len(FIXED)), *parts[-1], column)) + 1 > width:
+    for column in range(table.n_fixed, len(table.header)):
+        if parts[-1] and sum(widths[i] for i in (*range(table.n_fixed), *parts[-1], column)) + 1 > width:
             parts.append([])
         parts[-1].append(column)
-    return [_rich_part(table, [*range(len(FIXED)), *part]) for part in parts]
+    return [_rich_part(table, [*range(table.n_fixed), *part]) for part in parts]
 
 
 def _rich_part(table: ScoreTable, columns: list[int]) -> RichTable:
@@ -143,18 +169,60 @@ def _dimension(result: dict[str, Any] | None) -> str:
     return "/".join(dims) or MISSING
 
 
-def _cell(task: str, result: dict[str, Any] | None) -> str:
-    if not result or task not in result["tasks"]:
+def _by_settings(scored: Sequence[Scored]) -> list[list[Scored]]:
+    """The runs in groups that differ by their seed alone, each in the place of its first."""
+    groups: dict[Any, list[Scored]] = {}
+    seeds: dict[Any, list[Any]] = {}
+    own: dict[str, Any] = {}  # vectors that a run without scores would be scored with
+    for run, result in sorted(scored, key=lambda each: each[1] is None):
+        settings = read_settings(run)
+        seed = settings.pop("seed", None)
+        others = {name: value for name, value in settings.items() if name not in LOOSE}
+        text = json.dumps(others, sort_keys=True, default=str)
+        if result:
+            own.setdefault(text, result.get("representation"))
+        key = (text, result.get("representation") if result else own.get(text))
+        if seed is None or seed in seeds.setdefault(key, []):  # nothing to take a mean over
+            groups[run, len(groups)] = [(run, result)]
+        else:
+            seeds[key].append(seed)
+            groups.setdefault(key, []).append((run, result))
+    places = {run: place for place, (run, _) in reversed(list(enumerate(scored)))}
+    ordered = [sorted(group, key=lambda each: places[each[0]]) for group in groups.values()]
+    return sorted(ordered, key=lambda group: places[group[0][0]])
+
+
+def _group_name(group: Sequence[Scored]) -> str:
+    """Of several runs, what their names begin with."""
+    names = [_row_name(run, result) for run, result in group]
+    if len(group) == 1:
+        return names[0]
+    own = [_name(run) for run, _ in group]
+    stem = commonprefix(own).removesuffix("seed").rstrip("-_. ")  # noqa: RUF071 - of names, not of paths
+    return names[0].replace(own[0], stem) if stem else names[0]
+
+
+def _cell(task: str, results: Sequence[dict[str, Any] | None]) -> str:
+    """The score, or of several runs mean and deviation, with the number of runs where some have none."""
+    entries = [result["tasks"][task] for result in results if result and task in result["tasks"]]
+    if not entries:
         return MISSING
-    entry = result["tasks"][task]
-    scores = entry["scores"]
-    if "pearson mean" in scores:
-        text = f"{100 * scores['pearson mean']:.1f}"
-    elif "pearson" in scores:
-        text = f"{100 * scores['pearson']:.1f}"
-    else:
-        text = "/".join(f"{scores[metric]:.1f}" for metric in ("accuracy", "f1") if metric in scores)
-    return text + "*" * bool(entry["partial"])
+    metrics = zip(*(_scores(entry["scores"]) for entry in entries), strict=True)
+    text = "/".join(_mean(list(values)) for values in metrics)
+    few = f" ({len(entries)})" if len(entries) < len(results) else ""
+    return text + "*" * any(entry["partial"] for entry in entries) + few
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{fmean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
+
+
+def _scores(scores: dict[str, float]) -> list[float]:
+    """What the table shows of a task's scores."""
+    for name in ("pearson mean", "pearson"):
+        if name in scores:
+            return [100 * scores[name]]
+    return [scores[name] for name in ("accuracy", "f1") if name in scores]
 
 
 def _notes(run: Path, result: dict[str, Any] | None, tasks: Sequence[str]) -> list[str]:

@@ -176,3 +176,54 @@ def test_scores_of_other_vectors_are_kept_beside_the_runs_own(tmp_path, folder, 
         f"dep-seq (mean): MR not evaluated; run: structviews eval {run} --senteval DIR --tasks MR --pooling mean"
         in (score_table([run]).notes)
     )
+
+
+def seeded(tmp_path, scores, **settings):
+    """Runs that differ by their seed alone, with their scores for MRPC; None for one without."""
+    runs = []
+    for seed, score in enumerate(scores, 1):
+        tasks = {"MRPC": {"scores": dict(zip(("accuracy", "f1"), score, strict=True))}} if score else None
+        run = make_run(tmp_path, f"seq-seq-seed{seed}", ["seq", "seq"], tasks)
+        given = {"seed": seed, "out": str(run), "hidden": 8} | settings
+        (run / "config.toml").write_text(
+            'views = ["seq", "seq"]\n' + "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())
+        )
+        runs.append(run)
+    return runs
+
+
+def test_runs_that_differ_by_their_seed_are_one_row(runs, tmp_path):
+    several = seeded(tmp_path / "sweep", [(70.0, 80.0), (71.0, 80.0), (75.0, 83.0)])
+    table = score_table([*several, *runs])
+    assert table.header == ["run", "views", "dim", "n", "MR", "CR", "MRPC", "SICK-R", "STS14"]
+    # Sample deviations: sqrt((4 + 1 + 9) / 2), sqrt((1 + 1 + 4) / 2).
+    assert table.rows[0] == ["seq-seq", "seq,seq", "600", "3", "-", "-", "72.0 ± 2.6/81.0 ± 1.7", "-", "-"]
+    assert [row[3] for row in table.rows] == ["3", "1", "1", "1"]
+    assert table.rows[1][6] == "73.3/81.0*"
+    assert any("sample standard deviation" in note for note in table.notes)
+    assert "± 2.6" in as_markdown(table)
+    console = Console(width=60, file=io.StringIO())
+    console.print(*as_rich(table, console.width), sep="\n")
+    assert "72.0 ± 2.6/81.0 ± 1.7" in console.file.getvalue()
+
+
+def test_a_mean_says_how_many_runs_it_is_of(tmp_path):
+    several = seeded(tmp_path, [(70.0, 80.0), None, (74.0, 84.0)])
+    for run in (several[0], several[2]):
+        results = json.loads((run / "results.json").read_text())
+        (run / "results.json").write_text(json.dumps(results | {"representation": "vector"}))
+    table = score_table(several)
+    assert table.rows[0][3:] == ["3", "72.0 ± 2.8/82.0 ± 2.8 (2)"]
+    assert any(note.startswith("seq-seq-seed2: this model is not evaluated") for note in table.notes)
+
+
+def test_other_settings_or_the_same_seed_are_rows_of_their_own(tmp_path):
+    one = seeded(tmp_path / "a", [(70.0, 80.0), (72.0, 80.0)])
+    other = seeded(tmp_path / "b", [(70.0, 80.0)], hidden=9)
+    again = seeded(tmp_path / "c", [(60.0, 80.0)], tree_backend="naive")
+    rows = score_table([*one, *other, *again]).rows
+    assert [(row[3], row[4]) for row in rows] == [
+        ("2", "71.0 ± 1.4/80.0 ± 0.0"),
+        ("1", "70.0/80.0"),
+        ("1", "60.0/80.0"),
+    ]
