@@ -84,7 +84,7 @@ class _ContrastiveLoss(torch.autograd.Function):
             parts = [_softmax(queries[own] @ keys.T, own, column, self_score, mask) for queries, keys in directions]
             log_p = torch.stack([part.log_p for part in parts])
             losses.append(-(weight * (log_p.logsumexp(dim=0) - math.log(len(parts)))).sum())
-            best.append(_best_other(parts, own))
+            best.append(_best_other(parts))
             masked.append((mask & counts[:, None]).sum() if mask is not None else counts.new_zeros(()))
             if any(ctx.needs_input_grad):
                 # What each direction has of p at the positives.
@@ -156,14 +156,14 @@ def _softmax(scores: Tensor, own: Tensor, columns: Tensor, self_score: str, mask
     return _Softmax(scores, total, chosen - total)
 
 
-def _best_other(directions: Sequence[_Softmax], own: Tensor) -> Tensor:
+def _best_other(directions: Sequence[_Softmax]) -> Tensor:
     """The most probable candidate ``(R,)`` other than the anchor."""
     # Proportional to p, with a factor that keeps the largest from vanishing.
     least = torch.stack([part.total for part in directions]).amin(dim=0)
     p = torch.zeros_like(directions[0].exponentials)
     for part in directions:
         p.addcmul_(part.exponentials, (least - part.total).exp())
-    return p.scatter_(1, own[:, None], -1.0).argmax(dim=1)
+    return p.argmax(dim=1)
 
 
 def _score_gradient(part: _Softmax, own: Tensor, columns: Tensor, share: Tensor) -> Tensor:
