@@ -160,8 +160,9 @@ def _best_other(directions: Sequence[_Softmax]) -> Tensor:
     """The most probable candidate ``(R,)`` other than the anchor."""
     # Proportional to p, with a factor that keeps the largest from vanishing.
     least = torch.stack([part.total for part in directions]).amin(dim=0)
-    p = torch.zeros_like(directions[0].exponentials)
-    for part in directions:
+    first, *others = directions
+    p = first.exponentials * (least - first.total).exp()
+    for part in others:
         p.addcmul_(part.exponentials, (least - part.total).exp())
     return p.argmax(dim=1)
 
