@@ -40,6 +40,9 @@ def case_configs(corpus, out):
     pairwise = configs["pairwise"]
     configs["duplicates"] = replace(pairwise, mask_duplicates=True)
     configs["three"] = replace(pairwise, views=("bow", "avg", "seq"), hidden=8)
+    for agreement in ("multi+single", "within", "skip"):
+        configs[agreement] = replace(configs["consensus"], agreement=agreement)
+    configs["quick"] = replace(configs["quick-thoughts"], self_score="zero", context=2)
     configs["own"] = replace(pairwise, gather_negatives=False)
     configs["own-accumulated"] = replace(pairwise, gather_negatives=False, accumulate=2)
     return configs
