@@ -80,6 +80,9 @@ class Training:
         config: the settings.
         ranks: the processes that train together; this one alone by default.
 
+    Attributes:
+        left_out: share of the training sentences that an epoch leaves out, since the ranks' are unequal.
+
     Raises:
         InputError: if the corpus or the settings do not do.
     """
@@ -124,6 +127,7 @@ class Training:
                 f"{config.corpus}: its training documents make {(shares >= 2).sum()} shares for "
                 f"{self.ranks.count} processes: give torchrun a smaller --nproc-per-node"
             )
+        self.left_out = 1 - self.ranks.count * shares.min() / shares.sum()
         self.optimiser = LazyAdam(self.model.parameters(), lr=config.lr)
         if self.ranks.count > 1 and not config.gather_negatives:
             torch.manual_seed(config.seed + self.ranks.rank)  # weights are the same, what else is random need not be
@@ -351,6 +355,12 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
     if ranks.leads:
         open_run(config, Parsed.of(training.corpus, training.vectors))
     ranks.wait()
+    if training.left_out > 0.05:
+        say(
+            console,
+            f"{100 * training.left_out:.0f} % of the training sentences are left out of each epoch, others each time: "
+            f"whole documents make unequal shares for {ranks.count} processes",
+        )
     start = training.restore()
     last_logged, sentences, place = time.monotonic(), 0, start
     with stop_signals() as stopped, progress_bar(console, training.n_steps, start.step, run.name) as show:

@@ -16,7 +16,7 @@ import pytest
 import ranks as worker
 import torch
 import torch.distributed as dist
-from corpora import opened, small_config, topic_corpus
+from corpora import opened, small_config, topic_corpus, topic_rows, write_corpus
 from safetensors.torch import load_file
 from test_training import log_of, result
 
@@ -237,6 +237,14 @@ def test_too_few_documents_for_the_ranks(corpus, tmp_path):
     with pytest.raises(InputError, match=message):
         Training(settings(corpus, tmp_path / "run", held_out=0.0), Rank(0, 20))
     assert not (tmp_path / "run").exists()
+
+
+def test_sentences_that_unequal_shares_leave_out(tmp_path):
+    """Documents of 30, 6 and 6 sentences make shares of 30 and 12."""
+    rows = [replace(row, document=max(0, row.document - 4)) for row in topic_rows(documents=7, sentences=6)]
+    config = settings(write_corpus(tmp_path / "x.parsed", rows), tmp_path / "run", held_out=0.0)
+    assert Training(config).left_out == 0
+    assert Training(config, Rank(1, 2)).left_out == pytest.approx(1 - 2 * 12 / 42)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
