@@ -55,6 +55,9 @@ def main() -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # so that nothing asks a GPU
     from benchmarks import corpora, measure, parts  # noqa: PLC0415 - PyTorch reads the environment
 
+    from structviews.memory import keep_freed_memory  # noqa: PLC0415
+
+    keep_freed_memory()  # as training does
     with tempfile.TemporaryDirectory() as folder:
         corpus = args.corpus or corpora.random_corpus(Path(folder), args.sentences).path
         settings = settings_of(args, corpus)

@@ -26,6 +26,7 @@ from structviews.errors import InputError
 from structviews.events import Events, require_tensorboard
 from structviews.kernels import message_passing
 from structviews.log import append_log, cosines, cut_log, flat, mean_metrics, progress_bar, rate_bar, say
+from structviews.memory import keep_freed_memory
 from structviews.model import Channel, Join, Model
 from structviews.optimiser import LazyAdam, clip_gradients, merge_rows
 from structviews.representation import reference_sentences, save_components
@@ -350,6 +351,7 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
     if is_finished(config):
         console.print(f"{config.out}: trained already", markup=False, highlight=False, soft_wrap=True)
         return Path(config.out)
+    keep_freed_memory()
     training = Training(config, ranks)
     run = training.run
     if ranks.leads:

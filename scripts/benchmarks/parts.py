@@ -21,6 +21,7 @@ from benchmarks.contenders import ENCODERS, N_FEW, WAYS, Batches, Contender, Enc
 from benchmarks.measure import LEAST_ROUNDS, Run, median_ratio, peak_gigabytes, product, race
 from structviews.batching import Batch, CorpusReader, prefetch
 from structviews.cache import ParsedCorpus
+from structviews.memory import keep_freed_memory
 
 Row = dict[str, Any]
 VIEWS = ("dep", "const")
@@ -222,6 +223,7 @@ def memory(settings: Settings) -> Iterator[Row]:
 
 def peak_of_step(settings: Settings, size: int, hidden: int, channels: int, precision: str) -> float:
     """Peak memory of this process after a step on each of a few batches."""
+    keep_freed_memory()
     torch.set_num_threads(settings.threads[0])
     contender = Step(VIEWS, hidden, channels, settings.device)
     for batch in settings.batches().of_size(size):

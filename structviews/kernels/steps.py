@@ -123,9 +123,10 @@ def open_gates(gates: Tensor, c: Tensor, h: Tensor) -> None:
         h: ``(M, H)`` is given the states.
     """
     for rows in _blocks(len(h), h.shape[1]):
-        active = gates[rows].to(c.dtype).sigmoid_()
+        stored = gates[rows]
+        active = stored.to(c.dtype).sigmoid_()
         _open(active.chunk(3, dim=1), c[rows], h[rows])
-        gates[rows].copy_(active)  # does nothing where no other dtype made a copy
+        stored.copy_(active)  # does nothing where no other dtype made a copy
 
 
 def open_pairs(children: Tensor, sent: Tensor, c: Tensor, gates: Tensor, nodes: slice, h: Tensor) -> None:
@@ -142,11 +143,14 @@ def open_pairs(children: Tensor, sent: Tensor, c: Tensor, gates: Tensor, nodes: 
     cells = c[nodes]
     for rows in _blocks(len(h), h.shape[1]):
         left, right = children[rows].unbind(1)
-        active = sent.index_select(0, left).to(c.dtype).add_(sent.index_select(0, right)).sigmoid_()
+        stored = gates[rows]
+        # The fastest way to gather rows and add them up.
+        total = embedding_bag(children[rows], sent, mode="sum")
+        active = torch.sigmoid(total.to(c.dtype), out=_room_for(stored, c.dtype))
         *gates_of_node, f_left, f_right = active.chunk(5, dim=1)
         torch.mul(f_left, c.index_select(0, left), out=cells[rows])
         _open(gates_of_node, cells[rows].addcmul_(f_right, c.index_select(0, right)), h[rows])
-        gates[rows] = active
+        stored.copy_(active)
 
 
 def _open(gates: Sequence[Tensor], c: Tensor, h: Tensor) -> None:
@@ -167,10 +171,10 @@ def close_gates(gates: Tensor, c: Tensor, d_h: Tensor, d_c: Tensor, d_gates: Ten
         d_gates: ``(M, 3H)`` is given the gradient by the sums before the gates.
     """
     for rows in _blocks(len(c), c.shape[1]):
-        d_active = d_gates[rows].to(c.dtype)
-        active = gates[rows].to(c.dtype)
+        active, stored = gates[rows].to(c.dtype), d_gates[rows]
+        d_active = _room_for(stored, c.dtype)
         _close(active.chunk(3, dim=1), c[rows], d_h[rows], d_c[rows], d_active.chunk(3, dim=1))
-        d_gates[rows].copy_(d_active)  # does nothing where no other dtype made a copy
+        stored.copy_(d_active)
 
 
 def close_pairs(
@@ -187,7 +191,8 @@ def close_pairs(
         below: ``(M, 2, H)`` is given that by the children's cells.
     """
     for rows in _blocks(len(d_h), d_h.shape[1]):
-        d_active = torch.empty_like(d_gates[rows], dtype=c.dtype)
+        stored = d_gates[rows]
+        d_active = _room_for(stored, c.dtype)
         *active, f_left, f_right = gates[rows].to(c.dtype).chunk(5, dim=1)
         *d_of_node, d_left, d_right = d_active.chunk(5, dim=1)
         dc = d_c[rows]
@@ -196,7 +201,7 @@ def close_pairs(
             cells = c.index_select(0, children[rows, side])
             _sigmoid_backward(cells.mul_(dc), f, grad_input=d_f)
             torch.mul(dc, f, out=below[rows, side])
-        d_gates[rows] = d_active
+        stored.copy_(d_active)
 
 
 def _close(gates: Sequence[Tensor], c: Tensor, d_h: Tensor, d_c: Tensor, d_gates: Sequence[Tensor]) -> None:
@@ -359,6 +364,11 @@ def attend_backward(
             total[:n].addcmul_(k, d_product[edges]).addcmul_(q[:n], along_query[edges], value=-1)
             d_key[edges] = k.mul_(along_key[edges]).neg_().addcmul_(q[:n], d_product[edges])
         d_query[block] = total
+
+
+def _room_for(stored: Tensor, dtype: torch.dtype) -> Tensor:
+    """Where to calculate in ``dtype`` what goes to ``stored``: there, if it has that type."""
+    return stored if stored.dtype == dtype else torch.empty_like(stored, dtype=dtype)
 
 
 def _sum_over_siblings(values: Tensor, parent: Tensor, n_parents: int) -> Tensor:
