@@ -2,8 +2,9 @@
 
 A linear map with an intercept, fitted by least squares on the words that both know, takes the file's
 vectors to those that a view has learnt (skip-thought vectors, Kiros et al. 2015, section 2.2; the intercept
-is that of scikit-learn's LinearRegression, which quick-thoughts' code takes). Words of the vocabulary keep what they have learnt. The
-maps are stored, not the vectors: those are read from the file, for the words at hand.
+is that of scikit-learn's LinearRegression, which quick-thoughts' code takes). Words of the vocabulary
+keep what they have learnt. The maps are stored, not the vectors: those are read from the file, for the
+words at hand.
 
 Shapes: U different words of a batch, n words that both know, d length of the file's vectors, t of learnt ones.
 """
