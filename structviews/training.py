@@ -186,8 +186,13 @@ class Training:
     @property
     def n_steps(self) -> int:
         """Steps of the whole run."""
-        steps = sum(map(self._n_steps_of, range(self.config.epochs)))
-        return min(steps, self.config.steps) if self.config.steps else steps
+        return self.last_step(Place())
+
+    def last_step(self, start: Place) -> int:
+        """The number of the step that is the last after ``start``."""
+        c = self.config
+        steps = start.step + sum(map(self._n_steps_of, range(start.epoch, c.epochs))) - start.batch // c.accumulate
+        return min(steps, c.steps) if c.steps else steps
 
     def _n_steps_of(self, epoch: int) -> int:
         return math.ceil(self.epoch_length(epoch) / self.config.accumulate)
@@ -365,7 +370,7 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
         )
     start = training.restore()
     last_logged, sentences, place = time.monotonic(), 0, start
-    with stop_signals() as stopped, progress_bar(console, training.n_steps, start.step, run.name) as show:
+    with stop_signals() as stopped, progress_bar(console, training.last_step(start), start.step, run.name) as show:
         for step in prefetch(training.steps(start)):
             agreed = training.agree(step, stopped())
             heed(training, agreed, place)

@@ -211,7 +211,8 @@ def test_the_place_in_an_epoch_is_kept_to_a_step(corpus, tmp_path):
         assert place == Progress(7, 1, place.batch, ranks=1)
         assert place.batch % 2 == 0
         assert 0 <= batch / of_two - place.batch / length < 2 / length
-        assert len(list(made.steps(place))) > 0
+        steps = list(made.steps(place))
+        assert steps[-1].place.step == made.last_step(place) == 7 + len(steps)
 
 
 def test_an_error_of_one_rank_is_one_line(tmp_path):
