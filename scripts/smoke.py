@@ -1,6 +1,6 @@
 """Train every recipe at a small size, evaluate each run, and print one table as Markdown.
 
-    python scripts/smoke.py corpus.parsed --senteval senteval -o smoke --hidden 128
+    python scripts/smoke.py corpus.parsed --senteval senteval -o smoke
 
 A run goes on, epoch after epoch, until its held-out context accuracy is so many times chance in every
 channel, or, under the generative objective, until its held-out words are likelier than under the
@@ -28,8 +28,9 @@ def main() -> None:
     parser.add_argument("corpus", help="a parsed corpus")
     parser.add_argument("--senteval", required=True, help="folder with SentEval's tasks")
     parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the runs")
-    parser.add_argument("--hidden", type=int, default=128, help="length of a view's vector")
-    parser.add_argument("--words-dim", type=int, default=100, help="length of a word vector")
+    parser.add_argument("--hidden", type=int, default=200, help="length of a view's vector")
+    parser.add_argument("--words-dim", type=int, default=300, help="length of a word vector")
+    parser.add_argument("--words-spread", type=float, default=0.5, help="larger than the papers': the corpus is small")
     parser.add_argument("--batch-size", type=int, default=400)
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--times-chance", type=float, default=3.0)
@@ -63,8 +64,8 @@ def trained(recipe: Recipe, vectors: Path, options: argparse.Namespace) -> tuple
             command("join", *(options.out / member for member in recipe.members), "-o", run, *join)
         return run, " + ".join(outcomes)
     if not (run / "config.toml").exists():
-        small = {name: getattr(options, name.replace("-", "_")) for name in ("hidden", "words-dim", "batch-size", "lr")}
-        flags = (text for name, value in small.items() for text in (f"--{name}", value))
+        small = ("hidden", "words-dim", "words-spread", "batch-size", "lr")
+        flags = (text for name in small for text in (f"--{name}", getattr(options, name.replace("-", "_"))))
         fixed = ("--vectors", vectors) if "fixed" in recipe.settings["channels"] else ()
         where = ("--corpus", options.corpus, "--out", run, "--held-out", 0.2, "--epochs", 1)
         command("train", "--recipe", recipe.name, *where, *fixed, *flags)
