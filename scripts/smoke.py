@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from structviews import recipes
+from structviews.evaluation.results import load_results, model_checksum
 from structviews.recipes import Recipe
 
 # Tasks, and of each the score and its unit as papers print it.
@@ -44,8 +45,9 @@ def main() -> None:
     lines = []
     for name in options.only.split(",") if options.only else recipes.names():
         run, outcomes = trained(Recipe.load(name), vectors, options)
-        command("eval", run, "--senteval", options.senteval, "--tasks", ",".join(TASKS))
-        scores = json.loads((run / "results.json").read_text("utf-8"))["tasks"]
+        if not TASKS.keys() <= scores_of(run).keys():
+            command("eval", run, "--senteval", options.senteval, "--tasks", ",".join(TASKS))
+        scores = scores_of(run)
         figures = (f"{unit * scores[task]['scores'][score]:.1f}" for task, (score, unit) in TASKS.items())
         lines.append([name, Recipe.load(name).summary, outcomes, *figures])
     print(f"| recipe | model | epochs; held-out, and chance | {' | '.join(TASKS)} |")
@@ -85,6 +87,12 @@ def command(*arguments: object) -> None:
     text = [str(argument) for argument in arguments]
     print("structviews", *text, file=sys.stderr, flush=True)
     subprocess.run([sys.executable, "-m", "structviews", *text], check=True, stdout=sys.stderr)
+
+
+def scores_of(run: Path) -> dict:
+    """A run's results by task, of these very weights."""
+    results = load_results(run)
+    return results["tasks"] if results and results["model"] == model_checksum(run) else {}
 
 
 def log(run: Path, kind: str) -> Iterator[dict]:

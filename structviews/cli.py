@@ -397,7 +397,7 @@ def train_views(
 
 def print_estimate(settings: "TrainConfig") -> None:
     """Steps, memory and hours of a run, on one line."""
-    from structviews.training import estimate
+    from structviews.estimate import estimate
 
     needed = estimate(settings)
     console.print(

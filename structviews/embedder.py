@@ -21,12 +21,11 @@ from structviews.config import Parsed, TrainConfig, load_run, run_kind
 from structviews.device import best_device
 from structviews.errors import InputError
 from structviews.expansion import ExpandedVocabulary, expanded
-from structviews.model import Model
+from structviews.model import Model, build_model
 from structviews.preparation import Preparer, Sentence
 from structviews.representation import Components, Encoder, Representation, join_views, joined_width, load_components
 from structviews.representation import normalised as normalised_rows
 from structviews.sentence import ParsedSentence
-from structviews.training import build_model
 from structviews.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -13,11 +13,12 @@ from torch import Tensor, nn
 
 from structviews import objectives, views
 from structviews.batching import Batch
+from structviews.config import FIXED, TrainConfig
 from structviews.errors import InputError
 from structviews.initialisation import he, open_gates
 from structviews.objectives import Context, ContextWords, Inputs, context_indices, next_indices
 from structviews.views import Encoded, View
-from structviews.vocabulary import FixedWords, WordIds, Words, WordTable
+from structviews.vocabulary import FixedWords, Vocabulary, WordIds, Words, WordTable
 
 Join = Callable[[Sequence[Tensor], Context], tuple[Sequence[Tensor], Context]]
 
@@ -210,3 +211,34 @@ class Model(nn.Module):
             for name, channel in self.each()
         ]
         return [list(view) for view in zip(*channels, strict=True)]
+
+
+def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary], fixed: Tensor | None = None) -> Model:
+    """A model with new weights.
+
+    Args:
+        config: names and sizes.
+        vocabularies: one for each channel.
+        fixed: ``(words, dim)`` vectors of the fixed channel's words, if there is that channel.
+
+    Raises:
+        InputError: if the objective cannot work on the views, or the views on the fixed vectors.
+    """
+    return Model(
+        {
+            name: Channel(
+                config.views,
+                len(vocabulary),
+                config.words_dim,
+                config.hidden,
+                config.objective,
+                config.words_spread,
+                counts=torch.from_numpy(vocabulary.counts) if vocabulary.counts is not None else None,
+                initialisation=config.initialisation,
+                gate_bias=config.gate_bias,
+                fixed=fixed if name == FIXED else None,
+                **config.objective_options,
+            )
+            for name, vocabulary in vocabularies.items()
+        }
+    )

@@ -3,8 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,10 +24,11 @@ from structviews.distributed import Agreement, Ranks, deal
 from structviews.errors import InputError
 from structviews.events import Events, require_tensorboard
 from structviews.kernels import message_passing
-from structviews.log import append_log, cosines, cut_log, flat, mean_metrics, progress_bar, rate_bar, say
+from structviews.log import cosines, cut_log, flat, mean_metrics, progress_bar, rate_bar, say
 from structviews.memory import keep_freed_memory
-from structviews.model import Channel, Join, Model
+from structviews.model import Join, build_model
 from structviews.optimiser import LazyAdam, clip_gradients, merge_rows
+from structviews.reporting import record, report_evaluation, report_validation, undisturbed, warn
 from structviews.representation import reference_sentences, save_components
 from structviews.runs import check_source, is_finished, open_run
 from structviews.signals import Interrupted, stop_signals
@@ -37,27 +37,7 @@ from structviews.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from structviews.monitor import Monitor
 
-DRY_RUN_STEPS = 3
 VALIDATION_BATCHES = 25
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What a training run will need.
-
-    Attributes:
-        steps: steps to take.
-        parameters: numbers that are learnt.
-        gigabytes: weights, gradients and Adam's two moments, without activations.
-        sentences_per_second: measured on a few batches.
-        hours: steps at that rate.
-    """
-
-    steps: int
-    parameters: int
-    gigabytes: float
-    sentences_per_second: float
-    hours: float
 
 
 class Step(NamedTuple):
@@ -303,37 +283,6 @@ def _means(sums: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: total / sums["anchors"] for name, total in sums.items() if name != "anchors"}
 
 
-def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary], fixed: Tensor | None = None) -> Model:
-    """A model with new weights.
-
-    Args:
-        config: names and sizes.
-        vocabularies: one for each channel.
-        fixed: ``(words, dim)`` vectors of the fixed channel's words, if there is that channel.
-
-    Raises:
-        InputError: if the objective cannot work on the views, or the views on the fixed vectors.
-    """
-    return Model(
-        {
-            name: Channel(
-                config.views,
-                len(vocabulary),
-                config.words_dim,
-                config.hidden,
-                config.objective,
-                config.words_spread,
-                counts=torch.from_numpy(vocabulary.counts) if vocabulary.counts is not None else None,
-                initialisation=config.initialisation,
-                gate_bias=config.gate_bias,
-                fixed=fixed if name == FIXED else None,
-                **config.objective_options,
-            )
-            for name, vocabulary in vocabularies.items()
-        }
-    )
-
-
 def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | None = None) -> Path:
     """Train, or go on with a run that was interrupted; return the run's folder.
 
@@ -409,37 +358,9 @@ def heed(training: Training, agreed: Agreement, place: Place) -> None:
         raise Interrupted(agreed.signal, place.step)
 
 
-def record(training: Training, kind: str, place: Place, values: dict[str, float]) -> None:
-    """Log, if this rank leads."""
-    if training.ranks.leads:
-        append_log(training.run, kind, place, values)
-        if training.events:
-            training.events.add(kind, place.step, values)
-
-
-def undisturbed(device: torch.device) -> AbstractContextManager[None]:
-    """What is done in between changes no random numbers of training."""
-    return torch.random.fork_rng([device] if device.type == "cuda" else [])
-
-
 def is_validated(place: Place, config: TrainConfig) -> bool:
     """Whether there is a validation before this place; the place after an epoch is the next one's first."""
     return place.batch == 0 or place.step % config.validate_every == 0
-
-
-def estimate(config: TrainConfig) -> Estimate:
-    """What a run will need, from a few steps on its own batches; writes nothing."""
-    training = Training(config)
-    first, *others = islice(training.steps(Place()), DRY_RUN_STEPS + 1)
-    training.step(*first.batches, words=first.words)  # the first one also pays for allocations
-    timed = others or [first]
-    began = time.monotonic()
-    for _, batches, words in timed:
-        training.step(*batches, words=words)
-    seconds = (time.monotonic() - began) / len(timed)
-    parameters = sum(p.numel() for p in training.model.parameters())
-    rate = sum(len(batch) for step in timed for batch in step.batches) / len(timed) / seconds
-    return Estimate(training.n_steps, parameters, 16e-9 * parameters, rate, training.n_steps * seconds / 3600)
 
 
 def checkpoint(training: Training, place: Place) -> None:
@@ -470,52 +391,9 @@ def store_components(training: Training) -> None:
     save_components(training.run, TrainedEmbedder.open(training.run).fit_components(sample))
 
 
-def report_validation(training: Training, place: Place, console: Console) -> None:
-    """Validate, log and print one line, if this rank leads; the others meet it at the next step."""
-    if not training.ranks.leads:
-        return
-    with undisturbed(training.device):
-        metrics = training.validate()
-    if not metrics:
-        return
-    record(training, "validation", place, metrics)
-    reports = [
-        f"{prefix}{channel.objective.report.format(**values)}"
-        for prefix, channel, values in each_channel(training.model, metrics)
-    ]
-    say(console, f"step {place.step}: held-out {'; '.join(reports)}")
-
-
-def report_evaluation(training: Training, place: Place, console: Console) -> None:
-    """Score the task, log and print one line, if this rank leads."""
-    if not training.monitor:
-        return
-    with undisturbed(training.device):
-        scores = training.monitor.score()
-    record(training, "evaluation", place, scores)
-    say(console, f"step {place.step}: " + ", ".join(f"{name} {100 * value:.1f}" for name, value in scores.items()))
-
-
 def open_monitor(training: Training) -> "Monitor":
     """What scores a task in the course of training, its sentences parsed."""
     from structviews.monitor import Monitor  # noqa: PLC0415 - which imports this module
 
     with undisturbed(training.device):
         return Monitor(training)
-
-
-def warn(training: Training, metrics: dict[str, float], place: Place, console: Console) -> None:
-    """Say what an objective finds wrong with its metrics, the first time."""
-    for prefix, channel, values in each_channel(training.model, metrics):
-        message = channel.objective.warning(values)
-        if message and (prefix, message) not in training.warned:
-            training.warned.add((prefix, message))
-            say(console, f"warning: step {place.step}: {prefix}{message}")
-
-
-def each_channel(model: Model, metrics: dict[str, float]) -> Iterator[tuple[str, Channel, dict[str, float]]]:
-    """The channels with what their metrics' names begin with, see ``flat``, and their metrics without."""
-    several = len(model.channels) > 1
-    for name, channel in model.each():
-        prefix = f"{name}." if several else ""
-        yield prefix, channel, {n.removeprefix(prefix): v for n, v in metrics.items() if n.startswith(prefix)}

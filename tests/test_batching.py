@@ -24,9 +24,9 @@ from structviews import views
 from structviews.batching import OPEN_SHARDS, CorpusReader, collate, epoch_batches, held_out, n_batches, prefetch
 from structviews.cache import Row
 from structviews.errors import InputError
+from structviews.model import build_model
 from structviews.objectives import context_indices
 from structviews.sentence import ParsedSentence
-from structviews.training import build_model
 from structviews.vocabulary import Vocabulary
 
 ALL = ("tokens", "dependency", "constituency")

@@ -11,7 +11,8 @@ from structviews import views
 from structviews.config import Parsed
 from structviews.embedder import Embedder, TrainedEmbedder
 from structviews.errors import InputError
-from structviews.training import build_model, train
+from structviews.model import build_model
+from structviews.training import train
 from structviews.vocabulary import UNKNOWN, Vocabulary
 
 SENTENCES = [row.sentence for row in [*topic_rows(3, 5), *tiny_rows()]]

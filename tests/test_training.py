@@ -24,10 +24,11 @@ from structviews.checkpoint import Progress, read_progress
 from structviews.config import Parsed, load_run, save_config
 from structviews.embedder import Embedder
 from structviews.errors import InputError
+from structviews.estimate import estimate
 from structviews.log import cosines, cut_log
 from structviews.runs import extend, extended
 from structviews.signals import Interrupted
-from structviews.training import Training, estimate, train
+from structviews.training import Training, train
 
 # 88 training sentences and batches of 16: 5 whole ones and a rest, in the third epoch none.
 STEPS_AN_EPOCH = 6
