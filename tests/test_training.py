@@ -36,13 +36,7 @@ STEPS = 17
 needs_dgl = pytest.mark.skipif(find_spec("dgl") is None, reason="needs structviews[dgl]")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    """The sums of several threads may differ from run to run."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from corpora import random_trees, small_config, topic_corpus
 from rich.console import Console
 
@@ -36,13 +35,7 @@ METRICS = {
 every_objective = pytest.mark.parametrize("name", objectives.names())
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    """The sums of several threads may differ from run to run."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
