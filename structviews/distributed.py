@@ -9,6 +9,7 @@ waits for the device.
 Shapes: K ranks.
 """
 
+import importlib
 import math
 import os
 import sys
@@ -279,6 +280,10 @@ def _end(code: int) -> NoReturn:
 
 
 def _start() -> _Group:
+    # Its functions take the process group that there is when they are imported, as optimisers do at some time, for
+    # a default. Were that ours, nothing could destroy it, and gloo's threads, which now and then need the
+    # interpreter, would find it gone when the process ends, and abort.
+    importlib.import_module("torch.distributed.nn.functional")
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     store, rank, count = next(dist.rendezvous("env://"))
