@@ -7,7 +7,7 @@ from structviews.cache import ParsedCorpus
 from structviews.config import Parsed
 from structviews.embedder import TrainedEmbedder
 from structviews.errors import InputError
-from structviews.evaluation.protocols import in_senteval_order, score_task
+from structviews.evaluation.protocols import score_task
 from structviews.evaluation.suite import encoded
 from structviews.evaluation.tasks import Task, Tokens, read_task
 from structviews.sentence import ParsedSentence
@@ -31,7 +31,7 @@ class Monitor:
 
     def __init__(self, training: "Training"):
         config = training.config
-        self.task = in_senteval_order(read_similarity(config.eval_task, config.eval_data))
+        self.task = read_similarity(config.eval_task, config.eval_data)
         self.model = training.model
         parsed = Parsed.of(training.corpus, training.vectors)
         embedder = TrainedEmbedder(config, parsed, training.model, training.vocabularies).for_similarity()

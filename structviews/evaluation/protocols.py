@@ -5,7 +5,6 @@ Folds, seeds and grids are those of ``senteval/tools/validation.py`` with its sc
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,29 +42,25 @@ Vectors = tuple[np.ndarray, np.ndarray]
 Fold = tuple[np.ndarray, np.ndarray]
 
 
-def in_senteval_order(task: Task) -> Task:
-    """The task with each split sorted as SentEval sorts it, by length and target, which fixes the folds."""
-    return replace(task, splits={name: _sorted(examples) for name, examples in task.splits.items()})
-
-
-def _sorted(examples: Examples) -> Examples:
+def senteval_order(examples: Examples) -> np.ndarray:
+    """Rows (n,) of the examples as SentEval sorts them, by length and then target, which fixes the folds."""
     lengths = [[len(s) for s in sentences] for sentences in (examples.first, examples.second) if sentences]
     keys: list[Any] = [examples.targets, *reversed(lengths)]  # the last is the first to sort by
-    order = np.lexsort(keys)
-    first, second = (tuple(s[i] for i in order) if s else () for s in (examples.first, examples.second))
-    return Examples(first, second, examples.targets[order])
+    return np.lexsort(keys)
 
 
 def score_task(task: Task, vectors: dict[str, Vectors]) -> dict[str, Any]:
     """Score one task by SentEval's protocol.
 
     Args:
-        task: in SentEval's order.
+        task: as it was read.
         vectors: for each split the vectors (n, d) of the first sentences and of the second ones, which
             are empty where an example is a single sentence.
 
     Returns:
-        ``scores`` (accuracy and F1 in percent; correlations from -1 to 1), and what was chosen on the way.
+        ``scores`` (accuracy and F1 in percent; correlations from -1 to 1); ``predictions``, for each split
+        that is tested an array (n,) in the order of the task's examples, of classes (int64) or of scores
+        (float64; the cosines of similarity tasks); and what was chosen on the way.
 
     Raises:
         InputError: where the protocol cannot be followed: too few examples of a class for the folds, or an
@@ -74,14 +69,15 @@ def score_task(task: Task, vectors: dict[str, Vectors]) -> dict[str, Any]:
     targets = {split: examples.targets for split, examples in task.splits.items()}
     if task.kind == "similarity":
         return similarity(vectors, targets)
+    orders = {split: senteval_order(examples) for split, examples in task.splits.items()}
     features = {split: pair_features(*pair) if len(pair[1]) else pair[0] for split, pair in vectors.items()}
     if task.kind == "relatedness":
-        return relatedness(features, targets)
+        return relatedness(features, targets, orders)
     if "all" in targets:
-        return nested_cross_validation(features["all"], targets["all"])
+        return nested_cross_validation(features["all"], targets["all"], orders["all"])
     if "dev" in targets:
         return development_set(features, targets)
-    return cross_validation(features, targets, task.metrics)
+    return cross_validation(features, targets, orders, task.metrics)
 
 
 def pair_features(u: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -89,18 +85,22 @@ def pair_features(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     return np.concatenate([np.abs(u - v), u * v], axis=1)
 
 
-def nested_cross_validation(features: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
+def nested_cross_validation(features: np.ndarray, labels: np.ndarray, order: np.ndarray) -> dict[str, Any]:
     """Mean accuracy over outer folds, each with the strength that inner folds of its training part choose."""
     design = rotated_design(features)
-    outer = list(_folds(np.arange(len(labels)), labels))
+    outer = list(_folds(order, labels))
     inner = [fold for train, _ in outer for fold in _folds(train, labels)]
     accuracies, unconverged = _grid_accuracies(design, labels, inner, NESTED_GRID)
     by_fold = accuracies.reshape(len(outer), FOLDS, len(NESTED_GRID)).mean(1)
     chosen, dev = zip(*(_best(scores, NESTED_GRID) for scores in by_fold), strict=True)
     fits = fit_logistic(design, labels, _masks([train for train, _ in outer], len(labels)), chosen)
-    tests = [np.mean(fits.predictions[i, test] == labels[test]) for i, (_, test) in enumerate(outer)]
+    predictions = np.empty_like(labels)
+    for fold, (_, test) in enumerate(outer):
+        predictions[test] = fits.predictions[fold, test]
+    tests = [np.mean(predictions[test] == labels[test]) for _, test in outer]
     return {
         "scores": {"accuracy": 100 * float(np.mean(tests))},
+        "predictions": {"all": predictions},
         "dev": {"accuracy": float(np.mean(dev))},
         "strengths": list(chosen),
         "unconverged": unconverged + int((~fits.converged).sum()),
@@ -108,11 +108,14 @@ def nested_cross_validation(features: np.ndarray, labels: np.ndarray) -> dict[st
 
 
 def cross_validation(
-    features: dict[str, np.ndarray], labels: dict[str, np.ndarray], metrics: tuple[str, ...] = ("accuracy",)
+    features: dict[str, np.ndarray],
+    labels: dict[str, np.ndarray],
+    orders: dict[str, np.ndarray],
+    metrics: tuple[str, ...] = ("accuracy",),
 ) -> dict[str, Any]:
     """Scores on ``test`` with the strength that folds of ``train`` choose."""
     joined = _join(features, labels)
-    folds = list(_folds(joined.parts["train"], joined.labels))
+    folds = list(_folds(joined.parts["train"][orders["train"]], joined.labels))
     return _choose_and_test(joined, folds, CROSS_VALIDATION_GRID, metrics)
 
 
@@ -122,15 +125,18 @@ def development_set(features: dict[str, np.ndarray], labels: dict[str, np.ndarra
     return _choose_and_test(joined, [(joined.parts["train"], joined.parts["dev"])], NESTED_GRID, ("accuracy",))
 
 
-def relatedness(features: dict[str, np.ndarray], scores: dict[str, np.ndarray]) -> dict[str, Any]:
+def relatedness(
+    features: dict[str, np.ndarray], scores: dict[str, np.ndarray], orders: dict[str, np.ndarray]
+) -> dict[str, Any]:
     """Pearson, Spearman and squared error on ``test`` of SentEval's supervised relatedness model."""
-    dev, predicted = fit_relatedness(features, scores, SEED)
+    dev, predicted = fit_relatedness(features, scores, orders["train"], SEED)
     return {
         "scores": {
             "pearson": correlation("pearson", predicted, scores["test"]),
             "spearman": correlation("spearman", predicted, scores["test"]),
             "mse": float(np.mean((predicted - scores["test"]) ** 2)),
         },
+        "predictions": {"test": predicted},
         "dev": {"pearson": dev},
     }
 
@@ -143,7 +149,7 @@ def similarity(vectors: dict[str, Vectors], scores: dict[str, np.ndarray]) -> di
     """
     cosines = {name: cosine(*pair) for name, pair in vectors.items()}
     sizes = [len(values) for values in scores.values()]
-    result: dict[str, Any] = {"scores": {}, "sets": {name: {"pairs": len(values)} for name, values in scores.items()}}
+    result: dict[str, Any] = {"scores": {}, "predictions": cosines, "sets": {name: {"pairs": len(values)} for name, values in scores.items()}}
     for kind in ("pearson", "spearman"):
         each = [correlation(kind, cosines[name], scores[name]) for name in scores]
         for name, value in zip(scores, each, strict=True):
@@ -225,6 +231,7 @@ def _choose_and_test(
         scores["f1"] = 100 * float(f1_score(gold, predicted))
     return {
         "scores": scores,
+        "predictions": {"test": predicted},
         "dev": {"accuracy": dev},
         "strengths": [strength],
         "unconverged": unconverged + int((~fits.converged).sum()),

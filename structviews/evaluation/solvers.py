@@ -242,7 +242,7 @@ def soft_labels(scores: np.ndarray, classes: int = 5) -> np.ndarray:
 
 
 def fit_relatedness(
-    features: dict[str, np.ndarray], scores: dict[str, np.ndarray], seed: int
+    features: dict[str, np.ndarray], scores: dict[str, np.ndarray], order: np.ndarray, seed: int
 ) -> tuple[float, np.ndarray]:
     """SentEval's relatedness model: a softmax layer fitted to soft labels, its expected class as score.
 
@@ -253,6 +253,7 @@ def fit_relatedness(
     Args:
         features: (n, d) of ``train``, ``dev`` and ``test`` each.
         scores: (n,) gold scores in 0..5, of ``train`` and ``dev`` at least.
+        order: (n,) rows of ``train``, in the order that is shuffled.
         seed: for the first weights and the order of the examples.
 
     Returns:
@@ -263,7 +264,7 @@ def fit_relatedness(
     """
     inputs = {split: torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)) for split, x in features.items()}
     examples, targets = inputs["train"], torch.from_numpy(soft_labels(scores["train"]))
-    order = np.random.RandomState(seed)
+    shuffling = np.random.RandomState(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layer = torch.nn.Linear(examples.shape[1], targets.shape[1])
@@ -277,7 +278,7 @@ def fit_relatedness(
     best, best_test, misses, epochs = -np.inf, np.empty(0), 0, 0
     while misses <= 3 and epochs <= 1000:
         for _ in range(50):
-            shuffled = torch.from_numpy(order.permutation(len(examples)))
+            shuffled = torch.from_numpy(order[shuffling.permutation(len(order))])
             for x, y in zip(examples[shuffled].split(64), targets[shuffled].split(64), strict=True):
                 optimiser.zero_grad()
                 torch.nn.functional.mse_loss(layer(x).softmax(1), y).backward()

@@ -12,7 +12,7 @@ import torch
 
 from structviews import __version__
 from structviews.errors import InputError
-from structviews.evaluation.protocols import SENTEVAL, Vectors, in_senteval_order, score_task
+from structviews.evaluation.protocols import SENTEVAL, Vectors, score_task
 from structviews.evaluation.results import FORMAT
 from structviews.evaluation.tasks import Task, Tokens, check_tasks, read_task
 
@@ -51,7 +51,7 @@ def evaluate(
     results: dict[str, Any] = {"format": FORMAT, "protocol": SENTEVAL, "tasks": {}, "unavailable": {}}
     for name in tasks:
         try:
-            task = in_senteval_order(read_task(name, folder, allow_partial))
+            task = read_task(name, folder, allow_partial)
         except InputError as error:
             results["unavailable"][name] = str(error)
             continue
@@ -64,6 +64,7 @@ def evaluate(
         except InputError as error:
             results["unavailable"][name] = f"{name}: {error}"
             continue
+        del scored["predictions"]  # too many for results.json
         results["dim"] = dim
         results["tasks"][name] = scored | {
             "examples": {split: len(examples) for split, examples in task.splits.items()},

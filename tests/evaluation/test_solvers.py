@@ -95,6 +95,9 @@ def test_soft_labels_are_those_of_senteval():
     np.testing.assert_allclose(soft_labels(scores), senteval(scores), atol=1e-6)
 
 
+ORDER = np.random.default_rng(4).permutation(150)
+
+
 def relatedness_data() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     rng = np.random.default_rng(3)
     features = {
@@ -123,7 +126,7 @@ def senteval_relatedness(features, scores, seed):
     best, stop_count, epochs, stop = -1.0, 0, 0, False
     while not stop and epochs <= 1000:
         for _ in range(50):
-            order = rng.permutation(len(x))
+            order = ORDER[rng.permutation(len(x))]
             for i in range(0, len(x), 64):
                 batch = order[i : i + 64]
                 p = shares(x[batch])
@@ -147,7 +150,7 @@ def senteval_relatedness(features, scores, seed):
 
 def test_relatedness_is_that_of_senteval():
     features, scores = relatedness_data()
-    dev, predicted = fit_relatedness(features, scores, seed=1111)
+    dev, predicted = fit_relatedness(features, scores, ORDER, seed=1111)
     expected_dev, expected = senteval_relatedness(features, scores, seed=1111)
     assert dev == pytest.approx(expected_dev, abs=1e-5)
     np.testing.assert_allclose(predicted, expected, atol=1e-3)
@@ -158,14 +161,14 @@ def test_relatedness_ends_at_the_fourth_round_without_gain(monkeypatch):
     features, scores = relatedness_data()
     scripted = iter([0.5, 0.4, 0.5, 0.6, 0.3, 0.2, 0.9, 0.95])
     monkeypatch.setattr(solvers, "correlation", lambda *arguments: next(scripted))
-    assert fit_relatedness(features, scores, seed=1)[0] == 0.6
+    assert fit_relatedness(features, scores, ORDER, seed=1)[0] == 0.6
     assert list(scripted) == [0.9, 0.95]
 
 
 def test_relatedness_repeats_by_seed_and_leaves_the_global_generators_alone():
     features, scores = relatedness_data()
     state = torch.get_rng_state()
-    runs = [fit_relatedness(features, scores, seed=seed)[1] for seed in (1, 1, 2)]
+    runs = [fit_relatedness(features, scores, ORDER, seed=seed)[1] for seed in (1, 1, 2)]
     np.testing.assert_array_equal(runs[0], runs[1])
     assert not np.array_equal(runs[0], runs[2])
     assert torch.equal(torch.get_rng_state(), state)
@@ -174,7 +177,7 @@ def test_relatedness_repeats_by_seed_and_leaves_the_global_generators_alone():
 def test_relatedness_of_equal_vectors_is_undefined_not_zero():
     features, scores = relatedness_data()
     with pytest.raises(InputError, match="undefined: the predicted ones do not differ"):
-        fit_relatedness({split: np.ones_like(x) for split, x in features.items()}, scores, seed=1)
+        fit_relatedness({split: np.ones_like(x) for split, x in features.items()}, scores, ORDER, seed=1)
 
 
 def test_correlation_of_one_score_is_undefined():
