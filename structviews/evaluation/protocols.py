@@ -149,7 +149,11 @@ def similarity(vectors: dict[str, Vectors], scores: dict[str, np.ndarray]) -> di
     """
     cosines = {name: cosine(*pair) for name, pair in vectors.items()}
     sizes = [len(values) for values in scores.values()]
-    result: dict[str, Any] = {"scores": {}, "predictions": cosines, "sets": {name: {"pairs": len(values)} for name, values in scores.items()}}
+    result: dict[str, Any] = {
+        "scores": {},
+        "predictions": cosines,
+        "sets": {name: {"pairs": len(values)} for name, values in scores.items()},
+    }
     for kind in ("pearson", "spearman"):
         each = [correlation(kind, cosines[name], scores[name]) for name in scores]
         for name, value in zip(scores, each, strict=True):
