@@ -87,6 +87,18 @@ Transductive = Annotated[
 ]
 
 
+Senteval = Annotated[
+    Path | None, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.", show_default=False)
+]
+Probing = Annotated[
+    Path | None, typer.Option(help="Folder with probing tasks, a .txt each, in SentEval's format.", show_default=False)
+]
+Tasks = Annotated[
+    str,
+    typer.Option(help="Tasks with commas between, such as MR,SUBJ.", show_default="all of the folders"),
+]
+
+
 class TextFormat(StrEnum):
     """How sentences are laid out in a text."""
 
@@ -687,8 +699,9 @@ def read_lines(source: Path | None) -> list[str]:
 @app.command("eval")
 def evaluate_runs(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, as made by train.", show_default=False)],
-    senteval: Annotated[Path, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.")],
-    tasks: Annotated[str, typer.Option(help="Tasks with commas between, such as MR,SUBJ; all if not given.")] = "",
+    senteval: Senteval = None,
+    probing: Probing = None,
+    tasks: Tasks = "",
     partial: Annotated[bool, typer.Option("--partial", help="Score incomplete task files too, marked with *.")] = False,
     pooling: Pooling = None,
     remove_component: RemoveComponent = None,
@@ -708,14 +721,13 @@ def evaluate_runs(
 
     from structviews.embedder import Embedder
     from structviews.evaluation.results import RESULTS, results_name, save_results
-    from structviews.evaluation.suite import evaluate
+    from structviews.evaluation.suite import evaluate_each, read_tasks, results_of
     from structviews.evaluation.tables import run_views
-    from structviews.evaluation.tasks import TASKS, check_tasks
 
-    names = list(dict.fromkeys(names_in(tasks))) or list(TASKS)
-    check_tasks(names)
+    names = task_names(tasks, senteval, probing)
     for run in runs:
         run_views(run)
+    found, unavailable = read_tasks(names, senteval, probing, allow_partial=partial)
     changes = chosen(
         pooling=pooling,
         remove_component=remove_component,
@@ -729,7 +741,7 @@ def evaluate_runs(
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=errors) as progress:
         for run in runs:
-            bar = progress.add_task(f"{run.name}: loading", total=len(names))
+            bar = progress.add_task(f"{run.name}: loading", total=len(found))
             own = Embedder.load(run)
             embedder = own.represented(**changes)
             similarity = embedder.for_similarity()
@@ -742,23 +754,33 @@ def evaluate_runs(
             def show(stage: str, bar: "TaskID" = bar, run: Path = run) -> None:
                 progress.update(bar, description=f"{run.name}: {stage}")
 
-            for name in names:
+            scores = evaluate_each(
+                embedder.encode,
+                found,
+                similarity=None if similarity.description == embedder.description else similarity.encode,
+                transductive=embedder.representation.transductive,
+                progress=show,
+            )
+            for results in scores:
                 # Saved task by task, so that an interruption loses one.
-                results = evaluate(
-                    embedder.encode,
-                    [name],
-                    senteval,
-                    similarity=similarity.encode,
-                    allow_partial=partial,
-                    progress=show,
-                )
                 save_results(run, results | vectors, file)
                 scored += len(results["tasks"])
                 progress.advance(bar)
+            save_results(run, results_of(unavailable=unavailable) | vectors, file)
             show("done")
     print_scores(runs, "rich")
     if not scored:
         raise typer.Exit(2)
+
+
+def task_names(tasks: str, senteval: Path | None, probing: Path | None) -> list[str]:
+    """The tasks that are named; if none is, all that the folders may have."""
+    from structviews.evaluation.tasks import TASKS, probing_files
+
+    if not senteval and not probing:
+        raise InputError("no tasks: give --senteval with the folder of SentEval's tasks, --probing, or both")
+    every = [*(TASKS if senteval else ()), *(probing_files(probing) if probing else ())]
+    return list(dict.fromkeys(names_in(tasks))) or every
 
 
 class TableFormat(StrEnum):

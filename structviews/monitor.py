@@ -3,14 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from structviews.cache import ParsedCorpus
 from structviews.config import Parsed
 from structviews.embedder import TrainedEmbedder
 from structviews.errors import InputError
 from structviews.evaluation.protocols import score_task
-from structviews.evaluation.suite import encoded
-from structviews.evaluation.tasks import Task, Tokens, read_task
-from structviews.sentence import ParsedSentence
+from structviews.evaluation.suite import TaskVectors
+from structviews.evaluation.tasks import Task, read_task
+from structviews.evaluation.trees import TaskTrees
 
 if TYPE_CHECKING:
     from structviews.training import Training
@@ -37,22 +36,15 @@ class Monitor:
         embedder = TrainedEmbedder(config, parsed, training.model, training.vocabularies).for_similarity()
         removes = embedder.representation.remove_component
         self.embedder = embedder.represented(transductive=True) if removes else embedder
-        tokens = list(dict.fromkeys(sentences_of(self.task)))
-        known = trees_in(config.eval_parsed) if config.eval_parsed else {}
-        missing = [sentence for sentence in tokens if sentence not in known]
-        if known and missing:
-            raise InputError(
-                f"{config.eval_parsed}: {len(missing)} of {len(tokens)} sentences of {config.eval_task} are not in it, "
-                f"such as {' '.join(missing[0])[:60]!r}: parse the task's sentences, or leave out --eval-parsed"
-            )
-        ready = embedder.preparer.prepare([known.get(sentence, sentence) for sentence in tokens], embedder.needs)
-        self.parsed = dict(zip(tokens, ready, strict=True))
+        tokens = self.task.sentences()
+        trees = TaskTrees(config.eval_parsed).find(tokens, config.eval_task) if config.eval_parsed else tokens
+        self.parsed = dict(zip(tokens, embedder.preparer.prepare(trees, embedder.needs), strict=True))
         self.model.train()
 
     def score(self) -> dict[str, float]:
         """Correlations of cosines with gold scores, means over the task's data sets, by the task's name."""
         self.model.eval()
-        vectors, _, _ = encoded(self.task, lambda found: self.embedder.encode([self.parsed[s] for s in found]))
+        vectors = TaskVectors(lambda found: self.embedder.encode([self.parsed[s] for s in found])).of(self.task)
         self.model.train()
         scores = score_task(self.task, vectors)["scores"]
         return {f"{self.task.name}.{kind}": scores[f"{kind} mean"] for kind in ("pearson", "spearman")}
@@ -64,13 +56,3 @@ def read_similarity(name: str, folder: str) -> Task:
     if task.kind != "similarity":
         raise InputError(f"eval_task = {name}: scored with a classifier: give a similarity task, such as STS14")
     return task
-
-
-def sentences_of(task: Task) -> list[Tokens]:
-    """All sentences of a task."""
-    return [s for examples in task.splits.values() for part in (examples.first, examples.second) for s in part]
-
-
-def trees_in(folder: str) -> dict[Tokens, ParsedSentence]:
-    """The sentences of a parsed corpus by their tokens."""
-    return {row.sentence.tokens: row.sentence for row in ParsedCorpus.open(folder)}

@@ -20,6 +20,8 @@ FOLDS = 10
 SEED = 1111
 NESTED_GRID = tuple(2.0**t for t in range(-2, 4))
 CROSS_VALIDATION_GRID = tuple(2.0**t for t in range(-1, 6))
+# For SNLI, whose classifier is to have no penalty ("noreg").
+UNREGULARISED = (1e9,)
 
 SENTEVAL: dict[str, Any] = {
     "name": "senteval",
@@ -29,6 +31,7 @@ SENTEVAL: dict[str, Any] = {
         "all": list(NESTED_GRID),
         "train/test": list(CROSS_VALIDATION_GRID),
         "train/dev/test": list(NESTED_GRID),
+        "SNLI": list(UNREGULARISED),
     },
     "classifier": "logistic regression, softmax for more than two classes, float64",
     "penalty": "L2 on the weights, none on the intercept; the grid is its inverse strength C",
@@ -70,19 +73,21 @@ def score_task(task: Task, vectors: dict[str, Vectors]) -> dict[str, Any]:
     if task.kind == "similarity":
         return similarity(vectors, targets)
     orders = {split: senteval_order(examples) for split, examples in task.splits.items()}
-    features = {split: pair_features(*pair) if len(pair[1]) else pair[0] for split, pair in vectors.items()}
+    features = {
+        split: pair_features(*pair, task.inference) if len(pair[1]) else pair[0] for split, pair in vectors.items()
+    }
     if task.kind == "relatedness":
         return relatedness(features, targets, orders)
     if "all" in targets:
         return nested_cross_validation(features["all"], targets["all"], orders["all"])
     if "dev" in targets:
-        return development_set(features, targets)
+        return development_set(features, targets, UNREGULARISED if task.inference else NESTED_GRID)
     return cross_validation(features, targets, orders, task.metrics)
 
 
-def pair_features(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Vectors (n, d) of both sentences to (n, 2d): ``|u - v|`` beside ``u * v``."""
-    return np.concatenate([np.abs(u - v), u * v], axis=1)
+def pair_features(u: np.ndarray, v: np.ndarray, inference: bool = False) -> np.ndarray:
+    """Vectors (n, d) of both sentences to (n, 2d): ``|u - v|`` beside ``u * v``; for inference after both, (n, 4d)."""
+    return np.concatenate([*((u, v) if inference else ()), np.abs(u - v), u * v], axis=1)
 
 
 def nested_cross_validation(features: np.ndarray, labels: np.ndarray, order: np.ndarray) -> dict[str, Any]:
@@ -119,10 +124,12 @@ def cross_validation(
     return _choose_and_test(joined, folds, CROSS_VALIDATION_GRID, metrics)
 
 
-def development_set(features: dict[str, np.ndarray], labels: dict[str, np.ndarray]) -> dict[str, Any]:
+def development_set(
+    features: dict[str, np.ndarray], labels: dict[str, np.ndarray], grid: tuple[float, ...] = NESTED_GRID
+) -> dict[str, Any]:
     """Accuracy on ``test`` with the strength that ``dev`` chooses, learning from ``train``."""
     joined = _join(features, labels)
-    return _choose_and_test(joined, [(joined.parts["train"], joined.parts["dev"])], NESTED_GRID, ("accuracy",))
+    return _choose_and_test(joined, [(joined.parts["train"], joined.parts["dev"])], grid, ("accuracy",))
 
 
 def relatedness(

@@ -2,7 +2,8 @@
 
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +18,33 @@ from structviews.evaluation.results import FORMAT
 from structviews.evaluation.tasks import Task, Tokens, check_tasks, read_task
 
 Encode = Callable[[list[Tokens]], np.ndarray]
+Progress = Callable[[str], None]
+# What of the results is by task.
+BY_TASK = ("tasks", "unavailable")
 
 
 def evaluate(
     encode: Encode,
     tasks: Sequence[str],
-    folder: Path,
+    folder: Path | None = None,
     *,
+    probing: Path | None = None,
     similarity: Encode | None = None,
+    transductive: bool = False,
     allow_partial: bool = False,
-    progress: Callable[[str], None] = lambda stage: None,
+    progress: Progress = lambda stage: None,
 ) -> dict[str, Any]:
     """Score an encoder on tasks of a SentEval folder; what cannot be scored is listed with its reason.
 
     Args:
         encode: from ``n`` tokenised sentences to vectors (n, d) in the same order; each distinct sentence
-            of a task is passed once.
-        similarity: what encodes the sentences of similarity tasks; ``encode`` if not given.
-        tasks: names from ``TASKS``.
+            of all tasks is passed once.
+        tasks: names from ``TASKS``, and of probing tasks.
         folder: the directory that holds ``MR/``, ``STS/`` and so on.
+        probing: the directory of probing tasks, see ``tasks.probing_files``.
+        similarity: what encodes the sentences of similarity tasks; ``encode`` if not given.
+        transductive: a sentence's vector depends on those it is encoded with, so that each task's sentences are
+            encoded together and by themselves.
         allow_partial: score files with fewer examples than published too, and mark them.
         progress: told each stage, ``MR: encoding 10,662 sentences``.
 
@@ -45,28 +54,58 @@ def evaluate(
     Raises:
         InputError: for an unknown task, a folder that does not exist, or vectors that are none.
     """
-    check_tasks(tasks)
-    if not Path(folder).is_dir():
+    found, unavailable = read_tasks(tasks, folder, probing, allow_partial)
+    results = results_of(unavailable=unavailable)
+    for each in evaluate_each(encode, found, similarity=similarity, transductive=transductive, progress=progress):
+        results |= {key: results[key] | value if key in BY_TASK else value for key, value in each.items()}
+    return results
+
+
+def read_tasks(
+    names: Sequence[str], folder: Path | None, probing: Path | None = None, allow_partial: bool = False
+) -> tuple[list[Task], dict[str, str]]:
+    """The tasks that can be read, and for each of the others why not; see ``evaluate``."""
+    check_tasks(names, folder, probing)
+    if folder is not None and not Path(folder).is_dir():
         raise InputError(f"{folder}: no such folder; give the one that holds SentEval's MR/, SICK/, STS/ and so on")
-    results: dict[str, Any] = {"format": FORMAT, "protocol": SENTEVAL, "tasks": {}, "unavailable": {}}
-    for name in tasks:
+    found, unavailable = [], {}
+    for name in names:
         try:
-            task = read_task(name, folder, allow_partial)
+            found.append(read_task(name, folder, allow_partial, probing))
         except InputError as error:
-            results["unavailable"][name] = str(error)
-            continue
-        encoder = similarity if similarity and task.kind == "similarity" else encode
-        vectors, dim, encoding = encoded(task, encoder, progress)
-        progress(f"{name}: scoring")
+            unavailable[name] = str(error)
+    return found, unavailable
+
+
+def evaluate_each(
+    encode: Encode,
+    tasks: Sequence[Task],
+    *,
+    similarity: Encode | None = None,
+    transductive: bool = False,
+    progress: Progress = lambda stage: None,
+) -> Iterator[dict[str, Any]]:
+    """The results of each task alone, as soon as it is scored; see ``evaluate``."""
+    shared = [] if transductive else tasks
+    supervised = TaskVectors(encode, [task for task in shared if not similarity or task.kind != "similarity"])
+    of_similarity = (
+        TaskVectors(similarity, [task for task in shared if task.kind == "similarity"]) if similarity else None
+    )
+    for task in tasks:
+        source = of_similarity if of_similarity and task.kind == "similarity" else supervised
+        start = time.perf_counter()
+        vectors = source.of(task, progress)
+        encoding = time.perf_counter() - start
+        progress(f"{task.name}: scoring")
         start = time.perf_counter()
         try:
             scored = score_task(task, vectors)
         except InputError as error:
-            results["unavailable"][name] = f"{name}: {error}"
+            yield results_of(unavailable={task.name: f"{task.name}: {error}"})
             continue
         del scored["predictions"]  # too many for results.json
-        results["dim"] = dim
-        results["tasks"][name] = scored | {
+        dim = next(iter(vectors.values()))[0].shape[1]
+        entry = scored | {
             "examples": {split: len(examples) for split, examples in task.splits.items()},
             "dim": dim,
             "partial": task.partial,
@@ -74,35 +113,82 @@ def evaluate(
             "seconds": {"encoding": round(encoding, 2), "scoring": round(time.perf_counter() - start, 2)},
             "versions": _versions(),
         }
-    return results
+        yield results_of({task.name: entry}) | {"dim": dim}
 
 
-def encoded(
-    task: Task, encode: Encode, progress: Callable[[str], None] = lambda stage: None
-) -> tuple[dict[str, Vectors], int, float]:
-    """Vectors of each split, their dimension, and the seconds they took."""
-    sentences: dict[Tokens, int] = {}
-    rows = {
-        split: [
-            np.array([sentences.setdefault(s, len(sentences)) for s in part], dtype=np.int64)
-            for part in (examples.first, examples.second)
-        ]
-        for split, examples in task.splits.items()
-    }
-    progress(f"{task.name}: encoding {len(sentences):,} sentences")
-    start = time.perf_counter()
-    table = np.asarray(encode(list(sentences)), dtype=np.float32)
-    seconds = time.perf_counter() - start
+def results_of(tasks: dict[str, Any] | None = None, unavailable: dict[str, str] | None = None) -> dict[str, Any]:
+    """Entries of tasks, and reasons of those that have none, as ``results.json`` holds them."""
+    return {"format": FORMAT, "protocol": SENTEVAL, "tasks": tasks or {}, "unavailable": unavailable or {}}
+
+
+class TaskVectors:
+    """The vectors of tasks' sentences, from an encoder that is given each distinct sentence once.
+
+    A vector is kept while a task that shares the sentence is still to come, so that memory holds the vectors of
+    one task and of what is shared.
+
+    Args:
+        encode: see ``evaluate``.
+        tasks: those to come, in any order; a task that is not among them is encoded by itself.
+    """
+
+    def __init__(self, encode: Encode, tasks: Iterable[Task] = ()):
+        self._encode = encode
+        self._uses_to_come = Counter(sentence for task in tasks for sentence in task.sentences())
+        self._kept: dict[Tokens, np.ndarray] = {}
+
+    def of(self, task: Task, progress: Progress = lambda stage: None) -> dict[str, Vectors]:
+        """Of each split the vectors (n, d) of the first sentences and of the second ones.
+
+        Raises:
+            InputError: if the encoder gives another number of vectors, or some that are not finite.
+        """
+        sentences = {sentence: row for row, sentence in enumerate(task.sentences())}
+        new = [sentence for sentence in sentences if sentence not in self._kept]
+        progress(f"{task.name}: encoding {len(new):,} sentences")
+        table = self._complete(sentences, new, _encoded(task.name, new, self._encode))
+        for sentence, row in sentences.items():
+            self._uses_to_come[sentence] -= 1
+            if self._uses_to_come[sentence] > 0:
+                self._kept[sentence] = table[row].copy()
+            else:
+                self._kept.pop(sentence, None)
+        return {
+            split: (_rows(table, sentences, examples.first), _rows(table, sentences, examples.second))
+            for split, examples in task.splits.items()
+        }
+
+    def _complete(self, sentences: dict[Tokens, int], new: list[Tokens], encoded: np.ndarray) -> np.ndarray:
+        """Vectors (n, d) of all sentences, from the new ones and those that were kept."""
+        if len(new) == len(sentences):
+            return encoded
+        kept = [sentence for sentence in sentences if sentence in self._kept]
+        table = np.empty((len(sentences), len(self._kept[kept[0]])), dtype=np.float32)
+        table[[sentences[sentence] for sentence in kept]] = [self._kept[sentence] for sentence in kept]
+        if new:
+            table[[sentences[sentence] for sentence in new]] = encoded
+        return table
+
+
+def _encoded(task: str, sentences: list[Tokens], encode: Encode) -> np.ndarray:
+    """Vectors (n, d) of some sentences, checked."""
+    if not sentences:
+        return np.empty((0, 0), dtype=np.float32)
+    table = np.asarray(encode(sentences), dtype=np.float32)
     if table.ndim != 2 or len(table) != len(sentences):
-        raise InputError(f"{task.name}: vectors of shape {table.shape} for {len(sentences)} sentences; want one a row")
+        raise InputError(f"{task}: vectors of shape {table.shape} for {len(sentences)} sentences; want one a row")
     bad = np.flatnonzero(~np.isfinite(table).all(axis=1))
     if len(bad):
-        sentence = " ".join(list(sentences)[bad[0]])
+        sentence = " ".join(sentences[bad[0]])
         raise InputError(
-            f"{task.name}: {len(bad)} of {len(table)} vectors have numbers that are not finite, the first for "
+            f"{task}: {len(bad)} of {len(table)} vectors have numbers that are not finite, the first for "
             f"{sentence[:60]!r}; train the run again with a lower --lr"
         )
-    return {split: (table[first], table[second]) for split, (first, second) in rows.items()}, table.shape[1], seconds
+    return table
+
+
+def _rows(table: np.ndarray, places: dict[Tokens, int], sentences: Sequence[Tokens]) -> np.ndarray:
+    return table[np.array([places[sentence] for sentence in sentences], dtype=np.int64)]
 
 
 def _versions() -> dict[str, str]:

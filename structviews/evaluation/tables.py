@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 from structviews.config import TrainConfig, read_settings, run_kind
 from structviews.errors import InputError
 from structviews.evaluation.results import all_results, model_checksum
-from structviews.evaluation.tasks import TASKS
+from structviews.evaluation.tasks import PROBING, TASKS
 
 MISSING = "-"
 # Settings that do not say what was trained.
@@ -27,7 +27,8 @@ SEEDS = "runs that differ by their seed alone are one row: mean ± sample standa
 Scored = tuple[Path, dict[str, Any] | None]
 LEGEND = (
     "accuracy in percent; MRPC accuracy/F1; SICK-R and STS-B Pearson x 100, supervised; "
-    "STS12-STS16 Pearson x 100 of cosines, unweighted mean over the year's data sets; SICK14 that of SICK's test pairs"
+    "STS12-STS16 Pearson x 100 of cosines, unweighted mean over the year's data sets; SICK14 and STS-B-cos that of "
+    "SICK's and STS-B's test pairs"
 )
 
 
@@ -64,7 +65,8 @@ def score_table(runs: Sequence[Path]) -> ScoreTable:
     groups = _by_settings(scored)
     counted = any(len(group) > 1 for group in groups)
     asked = {name for _, result in scored if result for name in (*result["tasks"], *result["unavailable"])}
-    tasks = [name for name in TASKS if name in asked]
+    tasks = [name for name in (*TASKS, *PROBING) if name in asked]
+    tasks += sorted(asked - set(tasks))
     rows = [
         [
             _group_name(group),

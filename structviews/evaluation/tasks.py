@@ -6,6 +6,7 @@ split them on white space. So do these: every sentence here is a tuple of the ta
 
 import hashlib
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,6 +51,7 @@ class Task:
         partial: files that hold fewer examples than published, each with its counts; only filled when
             incomplete tasks were asked for.
         metrics: what a classification task is scored by.
+        inference: a pair's features are those of SentEval's ``snli.py``: both vectors, their product and difference.
     """
 
     name: str
@@ -58,6 +60,12 @@ class Task:
     checksums: dict[str, str]
     partial: dict[str, str]
     metrics: tuple[str, ...] = ("accuracy",)
+    inference: bool = False
+
+    def sentences(self) -> list[Tokens]:
+        """The distinct sentences in order of appearance: split by split, first sentences before second ones."""
+        parts = (part for examples in self.splits.values() for part in (examples.first, examples.second))
+        return list(dict.fromkeys(sentence for part in parts for sentence in part))
 
 
 @dataclass
@@ -114,32 +122,66 @@ class _Folder:
         self.partial[name] = counts
 
 
-def read_task(name: str, folder: Path, allow_partial: bool = False) -> Task:
-    """Read the task ``name`` (one of ``TASKS``) from a folder in SentEval's layout.
+def read_task(name: str, folder: Path | None, allow_partial: bool = False, probing: Path | None = None) -> Task:
+    """Read one task: of ``TASKS`` from a folder in SentEval's layout, any other from a folder of probing tasks.
 
     Args:
         name: the task.
-        folder: the directory that holds ``MR/``, ``STS/`` and so on.
+        folder: the directory that holds ``MR/``, ``STS/`` and so on (SentEval's ``data/downstream``).
         allow_partial: accept files with fewer examples than published, noting them in ``Task.partial``.
+        probing: the directory of probing tasks (SentEval's ``data/probing``), see ``probing_files``.
 
     Raises:
         InputError: for an unknown task, or a file that is missing, cut short, misaligned, wrongly encoded
             or has an impossible label; the message names file and line.
     """
-    check_tasks([name])
-    return TASKS[name](name, _Folder(Path(folder), allow_partial))
+    check_tasks([name], folder, probing)
+    root, read = (folder, TASKS[name]) if name in TASKS else (probing, _probing)
+    return read(name, _Folder(Path(root or ""), allow_partial))
 
 
-def check_tasks(tasks: Sequence[str]) -> None:
-    """Raise InputError unless every name is a known task."""
+def check_tasks(tasks: Sequence[str], folder: Path | None, probing: Path | None = None) -> None:
+    """Raise InputError unless every name is a known task, and there is a folder to read it from."""
+    files = probing_files(probing) if probing else PROBING
     for name in tasks:
-        if name not in TASKS:
-            raise InputError(f"unknown task {name!r}; known are {', '.join(TASKS)}")
+        if name not in TASKS and name not in files:
+            raise InputError(f"unknown task {name!r}; known are {', '.join((*TASKS, *files))}")
+        if name in TASKS and folder is None:
+            raise InputError(f"{name}: one of SentEval's tasks; give the folder that has them with --senteval")
+        if name in files and probing is None:
+            raise InputError(f"{name}: a probing task; give the folder that has its file with --probing")
+
+
+def probing_files(folder: Path) -> dict[str, str]:
+    """The probing tasks in a folder, and the file of each.
+
+    Every ``.txt`` is one: SentEval's ten files under SentEval's names, any other under the file's own name.
+
+    Raises:
+        InputError: if the folder does not exist, has no ``.txt``, or one that is called like another task.
+    """
+    try:
+        found = sorted(path.name for path in Path(folder).iterdir() if path.suffix == ".txt")
+    except OSError as error:
+        raise InputError(
+            f"{folder}: {(error.strerror or 'cannot be read').lower()}; give a folder of probing tasks"
+        ) from None
+    if not found:
+        raise InputError(f"{folder}: no .txt in it; give a folder of probing tasks, such as SentEval's data/probing")
+    files = {name: file for name, file in PROBING.items() if file in found}
+    for file in found:
+        name = file.removesuffix(".txt")
+        if name in TASKS or name in PROBING:
+            raise InputError(f"{Path(folder) / file}: {name} is the name of another task; give the file another name")
+        if file not in PROBING.values():
+            files[name] = file
+    return files
 
 
 def _tokens(text: str) -> Tokens:
-    # SentEval's own encoders give an empty sentence a full stop.
-    return tuple(text.split()) or (".",)
+    # SentEval's own encoders give an empty sentence a full stop. One string for a word, however often it occurs:
+    # the probing tasks have millions of words.
+    return tuple(map(sys.intern, text.split())) or (".",)
 
 
 def _class(label: str, classes: tuple[str, ...], place: str) -> int:
@@ -180,14 +222,26 @@ def _two_files(positive: str, negative: str) -> Callable[[str, _Folder], Task]:
     return read
 
 
-def _sst2(name: str, folder: _Folder) -> Task:
-    splits = {}
-    for split in ("train", "dev", "test"):
-        file = f"SST/binary/sentiment-{split}"
-        rows = [(_tokens(row[0]), _class(row[1].strip(), ("0", "1"), place)) for place, row in folder.rows(file, 2)]
-        folder.check_complete(file, len(rows))
-        splits[split] = _singles(rows)
-    return Task(name, "classification", splits, folder.checksums, folder.partial)
+def _sst(kind: str, classes: tuple[str, ...]) -> Callable[[str, _Folder], Task]:
+    def rows(folder: _Folder, file: str) -> Iterator[tuple[str, str, str]]:
+        """Place, sentence and label; the binary files have the label last, the fine ones first."""
+        if kind == "binary":
+            yield from ((place, row[0], row[1].strip()) for place, row in folder.rows(file, 2))
+            return
+        for number, line in enumerate(folder.lines(file), 1):
+            label, _, sentence = line.strip().partition(" ")
+            yield f"{folder.path / file}:{number}", sentence, label
+
+    def read(name: str, folder: _Folder) -> Task:
+        splits = {}
+        for split in ("train", "dev", "test"):
+            file = f"SST/{kind}/sentiment-{split}"
+            examples = [(_tokens(text), _class(label, classes, place)) for place, text, label in rows(folder, file)]
+            folder.check_complete(file, len(examples))
+            splits[split] = _singles(examples)
+        return Task(name, "classification", splits, folder.checksums, folder.partial)
+
+    return read
 
 
 def _trec(name: str, folder: _Folder) -> Task:
@@ -220,6 +274,27 @@ def _mrpc(name: str, folder: _Folder) -> Task:
     return Task(name, "classification", splits, folder.checksums, folder.partial, metrics=("accuracy", "f1"))
 
 
+def _snli(name: str, folder: _Folder) -> Task:
+    classes = ("entailment", "neutral", "contradiction")
+    splits = {}
+    for split in ("train", "dev", "test"):
+        files = [f"SNLI/{part}.{split}" for part in ("s1", "s2", "labels")]
+        first, second, labels = (folder.lines(file) for file in files)
+        for file, lines in zip(files[1:], (second, labels), strict=True):
+            if len(lines) != len(first):
+                raise InputError(
+                    f"{folder.path / file}:{len(lines)}: {len(lines)} lines for {len(first)} in {Path(files[0]).name}; "
+                    "line i of one belongs to line i of the other"
+                )
+        folder.check_complete(files[0], len(first))
+        rows = [
+            (_tokens(u), _tokens(v), _class(label.strip(), classes, f"{folder.path / files[2]}:{number}"))
+            for number, (u, v, label) in enumerate(zip(first, second, labels, strict=True), 1)
+        ]
+        splits[split] = _examples(rows)
+    return Task(name, "classification", splits, folder.checksums, folder.partial, inference=True)
+
+
 def _sick(kind: Kind) -> Callable[[str, _Folder], Task]:
     classes = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 
@@ -243,18 +318,21 @@ def _sick(kind: Kind) -> Callable[[str, _Folder], Task]:
     return read
 
 
-def _sts_benchmark(name: str, folder: _Folder) -> Task:
-    splits = {}
-    for split in ("train", "dev", "test"):
-        file = f"STS/STSBenchmark/sts-{split}.csv"
-        rows = [
-            (_tokens(row[5]), _tokens(row[6]), _score(row[4], 0, 5, place))
-            for place, row in folder.rows(file, 7)
-            if row[4].strip()
-        ]
-        folder.check_complete(file, len(rows))
-        splits[split] = _examples(rows)
-    return Task(name, "relatedness", splits, folder.checksums, folder.partial)
+def _sts_benchmark(kind: Kind) -> Callable[[str, _Folder], Task]:
+    def read(name: str, folder: _Folder) -> Task:
+        splits = {}
+        for split in ("test",) if kind == "similarity" else ("train", "dev", "test"):
+            file = f"STS/STSBenchmark/sts-{split}.csv"
+            rows = [
+                (_tokens(row[5]), _tokens(row[6]), _score(row[4], 0, 5, place))
+                for place, row in folder.rows(file, 7)
+                if row[4].strip()
+            ]
+            folder.check_complete(file, len(rows))
+            splits[split] = _examples(rows)
+        return Task(name, kind, splits, folder.checksums, folder.partial)
+
+    return read
 
 
 def _sts_year(name: str, folder: _Folder) -> Task:
@@ -278,6 +356,45 @@ def _sts_year(name: str, folder: _Folder) -> Task:
     return Task(name, "similarity", splits, folder.checksums, folder.partial)
 
 
+def _probing(name: str, folder: _Folder) -> Task:
+    """``part, label, ..., sentence`` with tabs between; the classes are the training part's labels, sorted."""
+    file = probing_files(folder.path)[name]
+    parts = {"tr": "train", "va": "dev", "te": "test"}
+    rows: dict[str, list[tuple[str, str, Tokens]]] = {part: [] for part in parts}
+    for place, row in folder.rows(file, 3):
+        if row[0] not in parts:
+            raise InputError(f"{place}: part {row[0]!r} is not one of {', '.join(parts)}; correct it")
+        rows[row[0]].append((place, row[1], _tokens(row[-1])))
+    for part, lines in rows.items():
+        if not lines:
+            end = f"{folder.path / file}:{sum(map(len, rows.values()))}"
+            raise InputError(f"{end}: the file ends without a line of part {part!r}; fetch the whole file")
+    classes = {label: number for number, label in enumerate(sorted({label for _, label, _ in rows["tr"]}))}
+    if len(classes) < 2:
+        raise InputError(f"{folder.path / file}: one class only, {next(iter(classes))!r}; a task needs several")
+    for place, label, _ in (line for lines in rows.values() for line in lines):
+        if label not in classes:
+            raise InputError(f"{place}: label {label!r} is none of part 'tr'; correct it")
+    splits = {
+        split: _singles([(sentence, classes[label]) for _, label, sentence in rows[part]])
+        for part, split in parts.items()
+    }
+    return Task(name, "classification", splits, folder.checksums, folder.partial)
+
+
+# SentEval's probing tasks (Conneau et al. 2018) by the names and files of senteval/probing.py.
+PROBING = {
+    "Length": "sentence_length.txt",
+    "WordContent": "word_content.txt",
+    "Depth": "tree_depth.txt",
+    "TopConstituents": "top_constituents.txt",
+    "BigramShift": "bigram_shift.txt",
+    "Tense": "past_present.txt",
+    "SubjNumber": "subj_number.txt",
+    "ObjNumber": "obj_number.txt",
+    "OddManOut": "odd_man_out.txt",
+    "CoordinationInversion": "coordination_inversion.txt",
+}
 STS_SETS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
     "STS13": ("FNWN", "headlines", "OnWN"),
@@ -305,6 +422,9 @@ PUBLISHED = {
     "SST/binary/sentiment-train": 67349,
     "SST/binary/sentiment-dev": 872,
     "SST/binary/sentiment-test": 1821,
+    "SST/fine/sentiment-train": 8544,
+    "SST/fine/sentiment-dev": 1101,
+    "SST/fine/sentiment-test": 2210,
     "TREC/train_5500.label": 5452,
     "TREC/TREC_10.label": 500,
     "MRPC/msr_paraphrase_train.txt": 4076,
@@ -312,6 +432,9 @@ PUBLISHED = {
     "SICK/SICK_train.txt": 4500,
     "SICK/SICK_trial.txt": 500,
     "SICK/SICK_test_annotated.txt": 4927,
+    "SNLI/s1.train": 549367,
+    "SNLI/s1.dev": 9842,
+    "SNLI/s1.test": 9824,
     "STS/STSBenchmark/sts-train.csv": 5749,
     "STS/STSBenchmark/sts-dev.csv": 1500,
     "STS/STSBenchmark/sts-test.csv": 1379,
@@ -327,12 +450,15 @@ TASKS: dict[str, Callable[[str, _Folder], Task]] = {
     # SentEval's order: its class 1 is "objective".
     "SUBJ": _two_files("SUBJ/subj.objective", "SUBJ/subj.subjective"),
     "MPQA": _two_files("MPQA/mpqa.pos", "MPQA/mpqa.neg"),
-    "SST2": _sst2,
+    "SST2": _sst("binary", ("0", "1")),
+    "SST5": _sst("fine", ("0", "1", "2", "3", "4")),
     "TREC": _trec,
     "MRPC": _mrpc,
     "SICK-R": _sick("relatedness"),
     "SICK-E": _sick("classification"),
-    "STS-B": _sts_benchmark,
+    "SNLI": _snli,
+    "STS-B": _sts_benchmark("relatedness"),
+    "STS-B-cos": _sts_benchmark("similarity"),
     **dict.fromkeys(STS_SETS, _sts_year),
     "SICK14": _sick("similarity"),
 }

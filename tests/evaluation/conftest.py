@@ -64,6 +64,13 @@ def folder(tmp_path: Path) -> Path:
     for split in ("train", "dev", "test"):
         rows = [f"{text} {name} \t{label}" for name in names for text, label in ((GOOD, 1), (BAD, 0))]
         write(root / f"SST/binary/sentiment-{split}", rows)
+        write(
+            root / f"SST/fine/sentiment-{split}", [f"{i % 5} {'very ' * (i % 5)}fine {n}" for i, n in enumerate(names)]
+        )
+        relations = (("entailment", "the"), ("neutral", "some"), ("contradiction", "no"))
+        write(root / f"SNLI/s1.{split}", [f"the café {n} runs" for n in names])
+        write(root / f"SNLI/s2.{split}", [f"{relations[i % 3][1]} {n} runs" for i, n in enumerate(names)])
+        write(root / f"SNLI/labels.{split}", [relations[i % 3][0] for i in range(len(names))])
     kinds = ("ABBR:exp", "DESC:manner", "ENTY:animal", "HUM:ind", "LOC:city", "NUM:date")
     trec = [f"{kind} What {kind.lower()} is {name} ?" for name in names[:12] for kind in kinds]
     write(root / "TREC/train_5500.label", [*trec, "LOC:city Where is M\xfcnchen ?"], "latin-1")
@@ -97,4 +104,16 @@ def folder(tmp_path: Path) -> Path:
                 root / f"STS/{year}-en-test/STS.gs.{data_set}.txt",
                 ["" if i == 3 else f"{i % 5}" for i in range(10 + k)],
             )
+    return root
+
+
+@pytest.fixture
+def probing(tmp_path: Path) -> Path:
+    """One of SentEval's probing tasks, and one of our own with a column more."""
+    root = tmp_path / "probing"
+    parts = [("tr", i) for i in range(30)] + [("va", i) for i in range(10)] + [("te", i) for i in range(12)]
+    rows = [f"{part}\t{('PAST', 'PRES')[i % 2]}\tshe {('ran', 'runs')[i % 2]} to n{i} ." for part, i in parts]
+    write(root / "past_present.txt", rows)
+    rows = [f"{part}\t{i % 3}\tnote\t{'far ' * (i % 3)}away n{i}" for part, i in parts]
+    write(root / "head_distance.txt", rows)
     return root

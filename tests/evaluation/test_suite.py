@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from structviews.errors import InputError
+from structviews.evaluation import protocols
+from structviews.evaluation.protocols import development_set
 from structviews.evaluation.results import load_results, model_checksum, save_results
-from structviews.evaluation.suite import evaluate
+from structviews.evaluation.suite import TaskVectors, evaluate, read_tasks
 from structviews.evaluation.tasks import TASKS
 
 
@@ -40,25 +42,69 @@ def test_every_task_is_scored(folder, encode):
     json.dumps(results, allow_nan=False)
 
 
-def test_each_distinct_sentence_is_encoded_once_and_goes_to_its_place(folder, encode):
+def test_each_distinct_sentence_is_encoded_once_over_all_tasks_and_goes_to_its_place(folder, probing, encode):
+    tasks = ["MRPC", "SICK-E", "Tense", "STS12", "MR", "STS13", "SICK14", "STS-B-cos"]
     seen = []
 
     def counting(sentences):
-        seen.append(sentences)
+        seen.extend(sentences)
         return encode(sentences)
 
-    whole = evaluate(counting, ["MRPC", "STS12"], folder, allow_partial=True)
-    assert len(seen) == 2
-    for sentences in seen:
-        assert len(set(sentences)) == len(sentences)
-        assert all(isinstance(sentence, tuple) for sentence in sentences)
+    def scores(results):
+        return {name: entry["scores"] for name, entry in results["tasks"].items()}
 
-    # Vectors that say where they belong: cosines of length-2 vectors are known by hand.
-    def angle(sentences):
-        return np.array([[1.0, 0.1 * len(s)] for s in sentences], dtype=np.float32)
+    alone = {}
+    for name in tasks:
+        seen.clear()
+        alone |= scores(evaluate(counting, [name], folder, probing=probing, allow_partial=True))
+        assert len(set(seen)) == len(seen)
+    seen.clear()
+    assert scores(evaluate(counting, tasks, folder, probing=probing, allow_partial=True)) == alone
+    assert len(set(seen)) == len(seen)
+    found, _ = read_tasks(tasks, folder, probing, allow_partial=True)
+    assert set(seen) == {sentence for task in found for sentence in task.sentences()}
+    assert len(seen) < sum(len(task.sentences()) for task in found)
+    assert all(isinstance(sentence, tuple) for sentence in seen)
 
-    again = evaluate(angle, ["STS12"], folder, allow_partial=True)
-    assert again["tasks"]["STS12"]["scores"] != whole["tasks"]["STS12"]["scores"]
+
+def test_vectors_are_kept_no_longer_than_needed(folder, encode):
+    tasks, _ = read_tasks(["SICK-R", "SICK-E", "MR"], folder, allow_partial=True)
+    vectors = TaskVectors(encode, tasks)
+    kept = []
+    for task in tasks:
+        vectors.of(task)
+        kept.append(len(vectors._kept))
+    assert kept == [len(tasks[0].sentences()), 0, 0]
+
+
+def test_transductive_vectors_see_the_whole_task_and_nothing_else(folder, encode):
+    calls = []
+
+    def recording(sentences):
+        calls.append(sentences)
+        return encode(sentences)
+
+    tasks = ["SICK-R", "SICK-E", "SICK14"]
+    evaluate(recording, tasks, folder, transductive=True, allow_partial=True)
+    found, _ = read_tasks(tasks, folder, allow_partial=True)
+    assert calls == [task.sentences() for task in found]
+
+
+def test_pairs_for_inference_have_both_vectors_among_their_features(folder, encode, monkeypatch):
+    shapes = []
+
+    def recorded(features, *rest):
+        shapes.extend((split, *x.shape) for split, x in features.items())
+        u, v, difference, product = np.split(features["dev"], 4, axis=1)
+        np.testing.assert_array_equal(difference, np.abs(u - v))
+        np.testing.assert_array_equal(product, u * v)
+        return development_set(features, *rest)
+
+    monkeypatch.setattr(protocols, "development_set", recorded)
+    entry = evaluate(encode, ["SNLI"], folder, allow_partial=True)["tasks"]["SNLI"]
+    assert shapes == [(split, 40, 80) for split in ("train", "dev", "test")]
+    assert entry["strengths"] == [1e9]
+    assert entry["scores"]["accuracy"] == 100
 
 
 def test_similarity_tasks_may_have_vectors_of_their_own(folder, encode):

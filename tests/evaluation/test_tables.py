@@ -14,6 +14,7 @@ from structviews.cli import app
 from structviews.errors import InputError
 from structviews.evaluation.results import load_results, model_checksum
 from structviews.evaluation.tables import as_csv, as_markdown, as_rich, score_table
+from structviews.representation import Representation
 
 
 class Represented:
@@ -22,6 +23,7 @@ class Represented:
     def __init__(self, encode, pooling="vector"):
         self.encode = encode if pooling == "vector" else lambda sentences: encode(sentences)[:, ::2]
         self.pooling = self.description = pooling
+        self.representation = Representation()
         self._whole = encode
 
     def represented(self, pooling="vector"):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from structviews.errors import InputError
-from structviews.evaluation.tasks import PUBLISHED, STS_SETS, TASKS, read_task
+from structviews.evaluation.tasks import PUBLISHED, STS_SETS, TASKS, probing_files, read_task
 
 COMPLETE = {
     "MR": {"all": 10662},
@@ -17,6 +17,7 @@ COMPLETE = {
     "SICK-E": {"train": 4500, "dev": 500, "test": 4927},
     "STS-B": {"train": 5749, "dev": 1500, "test": 1379},
     "SICK14": {"test": 4927},
+    "STS-B-cos": {"test": 1379},
     "STS14": {"deft-forum": 450, "deft-news": 300, "headlines": 750, "images": 750, "OnWN": 750, "tweet-news": 750},
 }
 SAMPLES = {
@@ -107,6 +108,102 @@ def test_small_differences(folder):
     assert read_task("MR", folder, True).splits["all"].first[0] == (".",)
 
 
+def test_fine_grained_sentiment(folder):
+    train = read_task("SST5", folder, True).splits["train"]
+    assert train.first[1:3] == (("very", "fine", "n1"), ("very", "very", "fine", "n2"))
+    assert train.targets[:6].tolist() == [0, 1, 2, 3, 4, 0]
+
+
+def test_inference(folder):
+    task = read_task("SNLI", folder, True)
+    assert task.inference
+    assert task.splits["dev"].first[1] == ("the", "café", "n1", "runs")
+    assert task.splits["dev"].second[:3] == (("the", "n0", "runs"), ("some", "n1", "runs"), ("no", "n2", "runs"))
+    assert task.splits["dev"].targets[:4].tolist() == [0, 1, 2, 0]
+    assert task.partial["SNLI/s1.train"] == "40 of 549,367 examples"
+
+
+def test_supervised_and_unsupervised_scores_of_one_benchmark(folder):
+    supervised, cosine = (read_task(name, folder, True) for name in ("STS-B", "STS-B-cos"))
+    assert (supervised.kind, cosine.kind) == ("relatedness", "similarity")
+    assert list(cosine.splits) == ["test"]
+    assert cosine.splits["test"].targets.tolist() == supervised.splits["test"].targets.tolist()
+
+
+def test_distinct_sentences_in_order_of_appearance(folder):
+    task = read_task("STS12", folder, True)
+    expected = []
+    for examples in task.splits.values():
+        for sentence in [*examples.first, *examples.second]:
+            if sentence not in expected:
+                expected.append(sentence)
+    assert task.sentences() == expected
+
+
+def test_probing_tasks(probing):
+    assert probing_files(probing) == {"Tense": "past_present.txt", "head_distance": "head_distance.txt"}
+    tense = read_task("Tense", None, probing=probing)
+    assert {split: len(examples) for split, examples in tense.splits.items()} == {"train": 30, "dev": 10, "test": 12}
+    assert tense.splits["test"].first[1] == ("she", "runs", "to", "n1", ".")
+    assert tense.splits["test"].targets[:3].tolist() == [0, 1, 0]
+    assert list(tense.checksums) == ["past_present.txt"]
+    # The sentence is in the last column, whatever stands between.
+    own = read_task("head_distance", None, probing=probing).splits["dev"]
+    assert own.first[:2] == (("away", "n0"), ("far", "away", "n1"))
+
+
+def test_labels_are_numbered_as_sorted_strings(probing):
+    path = probing / "head_distance.txt"
+    path.write_text(path.read_text().replace("\t2\t", "\t10\t"))
+    assert read_task("head_distance", None, probing=probing).splits["train"].targets[:3].tolist() == [0, 1, 2]
+    path.write_text(path.read_text().replace("\t0\t", "\t2\t"))
+    assert read_task("head_distance", None, probing=probing).splits["train"].targets[:3].tolist() == [2, 0, 1]
+
+
+PROBING_BAD = [
+    (1, "tr\tPAST", r"past_present.txt:1: 2 tab-separated columns of 3; mend"),
+    (2, "dev\tPAST\tx", r"past_present.txt:2: part 'dev' is not one of tr, va, te; correct it"),
+    (50, "te\tFUTURE\tx", r"past_present.txt:50: label 'FUTURE' is none of part 'tr'; correct it"),
+    (3, "tr\tPAST\td\xe9j\xe0", r"past_present.txt:3: byte \d+ is not UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("line", "new", "message"), PROBING_BAD)
+def test_bad_probing_files(line, new, message, probing):
+    path = probing / "past_present.txt"
+    path.write_bytes(edit(line, new)(path.read_bytes()))
+    with pytest.raises(InputError, match=message):
+        read_task("Tense", None, probing=probing)
+
+
+def test_bad_probing_folders(probing, tmp_path):
+    path = probing / "past_present.txt"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:40]))
+    with pytest.raises(InputError, match=r"past_present.txt:40: the file ends without a line of part 'te'; fetch"):
+        read_task("Tense", None, probing=probing)
+    path.write_text("".join(line for line in lines if "PRES" not in line))
+    with pytest.raises(InputError, match=r"past_present.txt: one class only, 'PAST'; a task needs several"):
+        read_task("Tense", None, probing=probing)
+    (probing / "MR.txt").touch()
+    with pytest.raises(InputError, match=r"MR.txt: MR is the name of another task; give the file another name"):
+        probing_files(probing)
+    with pytest.raises(InputError, match="nowhere: no such file or directory; give a folder of probing tasks"):
+        probing_files(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty: no .txt in it; give a folder of probing tasks"):
+        probing_files(tmp_path / "empty")
+
+
+def test_a_task_without_its_folder(folder, probing):
+    with pytest.raises(InputError, match="Tense: a probing task; give the folder that has its file with --probing"):
+        read_task("Tense", folder)
+    with pytest.raises(InputError, match="MR: one of SentEval's tasks; give the folder that has them with --senteval"):
+        read_task("MR", None, probing=probing)
+    with pytest.raises(InputError, match=r"unknown task 'Depth'; known are .* STS16, SICK14, Tense, head_distance"):
+        read_task("Depth", folder, probing=probing)
+
+
 def test_only_a_newline_ends_a_line(folder):
     path = folder / "STS/STS12-en-test/STS.input.MSRpar.txt"
     text = path.read_text().replace("the n0 runs", "the\u2028n0\x85runs")
@@ -132,6 +229,15 @@ BAD = [
     ("SST2", "SST/binary/sentiment-dev", edit(3, "d\xe9j\xe0 vu\t1"), r"sentiment-dev:3: byte \d+ is not UTF-8"),
     ("SST2", "SST/binary/sentiment-test", edit(4, "no label"), r"sentiment-test:4: 1 tab-separated columns of 2"),
     ("SST2", "SST/binary/sentiment-test", edit(4, "a film\t2"), r"sentiment-test:4: label '2' is not one of 0, 1"),
+    (
+        "SST5",
+        "SST/fine/sentiment-dev",
+        edit(2, "5 a film"),
+        r"fine/sentiment-dev:2: label '5' is not one of 0, 1, 2, 3",
+    ),
+    ("SST5", "SST/fine/sentiment-dev", edit(4, ""), r"fine/sentiment-dev:4: label '' is not one of 0, 1, 2, 3, 4"),
+    ("SNLI", "SNLI/s2.dev", lambda data: data[:-14], r"SNLI/s2.dev:39: 39 lines for 40 in s1.dev; line i"),
+    ("SNLI", "SNLI/labels.test", edit(7, "-"), r"SNLI/labels.test:7: label '-' is not one of entailment, neutral"),
     ("TREC", "TREC/train_5500.label", edit(5, "How far ?"), r"train_5500.label:5: not of the form"),
     ("TREC", "TREC/TREC_10.label", edit(2, "HUN:ind Who ?"), r"TREC_10.label:2: label 'HUN' is not one of ABBR"),
     ("MRPC", "MRPC/msr_paraphrase_test.txt", edit(7, "1\t2\t3\tone"), r"test.txt:7: 4 tab-separated columns of 5"),
