@@ -719,10 +719,10 @@ def evaluate_runs(
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from structviews.config import run_views
     from structviews.embedder import Embedder
     from structviews.evaluation.results import RESULTS, results_name, save_results
     from structviews.evaluation.suite import evaluate_each, read_tasks, results_of
-    from structviews.evaluation.tables import run_views
 
     names = task_names(tasks, senteval, probing)
     for run in runs:

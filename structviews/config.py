@@ -289,6 +289,20 @@ def run_kind(run: Path) -> str:
     return str(read_settings(run).get(KIND, "trained"))
 
 
+def run_views(run: Path) -> list[str]:
+    """The views of a run, with those that its objective left behind; of a joined run those of all its members.
+
+    Raises:
+        InputError: if it is not a run's folder, or its settings have no list ``views``.
+    """
+    settings = read_settings(run)
+    views = settings.get("views")
+    if not isinstance(views, list) or not all(isinstance(view, str) for view in views):
+        raise InputError(f"{run / CONFIG}: views is {views!r}, not a list of names; restore the file or train again")
+    objective = settings.get("objective")
+    return [*views, *(objectives.extra_names(objective) if objective in objectives.names() else ())]
+
+
 def read_settings(run: Path) -> dict[str, Any]:
     """What a run's ``config.toml`` says.
 

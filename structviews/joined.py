@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from structviews.config import CONFIG, KIND, read_settings, run_kind, write_settings
+from structviews.config import CONFIG, KIND, read_settings, run_kind, run_views, write_settings
 from structviews.embedder import Embedder, Progress, load_kind
 from structviews.errors import InputError
 from structviews.evaluation.results import MEMBERS
@@ -130,7 +130,7 @@ def join_runs(runs: Sequence[Path], out: Path, join: str = "concatenation", simi
     joined = JoinedEmbedder(members, names, join, similarity_join)
     for each in (joined, joined.for_similarity()):
         joined_width(each.widths, each.views, each.representation.join)
-    views = [str(view) for run in runs for view in read_settings(run).get("views", [])]
+    views = [view for run in runs for view in run_views(run)]
     with new_run(out) as folder:
         for run, name in zip(runs, names, strict=True):
             shutil.copytree(run, folder / MEMBERS / name, ignore=shutil.ignore_patterns(*LEFT_BEHIND))

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from os.path import commonprefix
@@ -13,7 +12,7 @@ from typing import Any
 
 from rich.table import Table as RichTable
 
-from structviews.config import TrainConfig, read_settings, run_kind
+from structviews.config import TrainConfig, read_settings, run_kind, run_views
 from structviews.errors import InputError
 from structviews.evaluation.results import all_results, model_checksum
 from structviews.evaluation.tasks import PROBING, TASKS
@@ -83,24 +82,6 @@ def score_table(runs: Sequence[Path]) -> ScoreTable:
     for run, result in scored:
         notes += _notes(run, result, tasks)
     return ScoreTable([*FIXED, *([COUNT] if counted else []), *tasks], rows, list(dict.fromkeys(notes)))
-
-
-def run_views(run: Path) -> list[str]:
-    """The views of a run, from its ``config.toml``.
-
-    Raises:
-        InputError: if there is no such file, it is not TOML, or has no list ``views``.
-    """
-    path = Path(run) / "config.toml"
-    try:
-        views = tomllib.loads(path.read_text(encoding="utf-8")).get("views")
-    except OSError:
-        raise InputError(f"{run}: not a run folder, it has no config.toml; give one that train made") from None
-    except ValueError as error:
-        raise InputError(f"{path}: not TOML ({error}); restore the file or train again") from None
-    if not isinstance(views, list) or not all(isinstance(view, str) for view in views):
-        raise InputError(f"{path}: views is {views!r}, not a list of names; restore the file or train again")
-    return views
 
 
 def as_rich(table: ScoreTable, width: int) -> list[RichTable]:

@@ -114,6 +114,7 @@ class Objective(nn.Module):
         example: views that it takes, for messages.
         options: the settings that it has.
         report: what validation prints of the metrics, a format string.
+        extra_names: names of its ``extra_views``.
         needs: what it reads of a ``Context`` beside the neighbours: ``same``, ``next``, ``words``.
     """
 
@@ -121,6 +122,7 @@ class Objective(nn.Module):
     max_views: ClassVar[int | None] = None
     example: ClassVar[str] = "dep,const"
     options: ClassVar[tuple[str, ...]] = ()
+    extra_names: ClassVar[tuple[str, ...]] = ()
     report: ClassVar[str] = (
         "loss {loss:.3f} (chance {chance_loss:.3f}), context accuracy {accuracy:.3f} (chance {chance_accuracy:.4f})"
     )
@@ -175,6 +177,11 @@ def names() -> list[str]:
 def options(name: str) -> tuple[str, ...]:
     """The settings of a registered objective."""
     return _REGISTRY[name].options
+
+
+def extra_names(name: str) -> tuple[str, ...]:
+    """Names of the encoders that a registered objective leaves behind."""
+    return _REGISTRY[name].extra_names
 
 
 def create(name: str, inputs: Inputs, **settings: Any) -> Objective:

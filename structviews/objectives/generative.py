@@ -49,6 +49,7 @@ class Generative(Objective):
     max_views: ClassVar[int | None] = 1
     example: ClassVar[str] = "seq"
     options: ClassVar[tuple[str, ...]] = ("negatives", "parseval")
+    extra_names: ClassVar[tuple[str, ...]] = ("linear",)
     report: ClassVar[str] = (
         "loss {loss:.3f} (chance {chance_loss:.3f}), negative log-likelihood a word {nll:.3f} "
         "(unigram model {unigram_nll:.3f})"

@@ -110,7 +110,7 @@ def test_scores_of_weights_that_have_changed_are_not_shown(runs):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (None, "not a run folder, it has no config.toml"),
+        (None, "not a run: it has no config.toml"),
         ("views = [", "config.toml: not TOML"),
         ("view = 3", "config.toml: views is None, not a list of names"),
     ],
@@ -122,6 +122,12 @@ def test_bad_runs(config, message, tmp_path):
         (run / "config.toml").write_text(config)
     with pytest.raises(InputError, match=message):
         score_table([run])
+
+
+def test_the_view_that_the_generative_objective_leaves_behind_is_shown(tmp_path):
+    run = make_run(tmp_path, "generative", ["seq"])
+    (run / "config.toml").write_text('views = ["seq"]\nobjective = "generative"\n')
+    assert score_table([run]).rows[0][1] == "seq,linear"
 
 
 def test_the_table_command(runs):

@@ -214,6 +214,7 @@ def test_after_a_step_it_can_go_on(name, settings):
     objective.after_step()
     assert objective(views, context())[0].isfinite()
     assert all(isinstance(view, nn.Module) for view in objective.extra_views().values())
+    assert tuple(objective.extra_views()) == objectives.extra_names(name)
 
 
 @every_objective
