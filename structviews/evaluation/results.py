@@ -1,4 +1,7 @@
-"""A run's ``results.json``: scores beside the protocol and the model that produced them."""
+"""A run's ``results.json``: scores beside the protocol and the model that produced them.
+
+``predictions.safetensors`` beside it has what was predicted for each test example, and the gold.
+"""
 
 import hashlib
 import json
@@ -6,14 +9,21 @@ import re
 from pathlib import Path
 from typing import Any
 
-from structviews.cache import file_hash, write_json
+import numpy as np
+from safetensors.numpy import load, save
+
+from structviews.cache import file_hash, write_json, write_whole
 from structviews.errors import InputError
+from structviews.evaluation.intervals import Tested
 
 FORMAT = 1
 RESULTS = "results.json"
 MODEL = "model.safetensors"
 EXPANSION = "expansion.safetensors"
 MEMBERS = "members"
+PREDICTED, GOLD, SEPARATOR = "predicted", "gold", "/"
+# Of each task: predictions and gold of each part that is tested.
+Predictions = dict[str, dict[str, Tested]]
 
 
 def save_results(run: Path, results: dict[str, Any], name: str = RESULTS) -> dict[str, Any]:
@@ -24,18 +34,23 @@ def save_results(run: Path, results: dict[str, Any], name: str = RESULTS) -> dic
 
     Args:
         run: the run's folder.
-        results: from ``evaluate``; ``representation`` beside them says which vectors were scored.
+        results: from ``evaluate``; ``representation`` beside them says which vectors were scored. Their
+            ``predictions`` go to a file of their own.
         name: the file, see ``results_name``.
 
     Raises:
         InputError: if ``run`` has no model, or its results cannot be read.
     """
     results = {**results, "model": model_checksum(run)}
+    predictions: Predictions = results.pop("predictions", {})
     earlier = load_results(run, name)
     same = ("format", "model", "protocol", "representation")
     if earlier and all(earlier.get(key) == results.get(key) for key in same):
         results = {**earlier, **results, "tasks": {**earlier["tasks"], **results["tasks"]}}
         results["unavailable"] = {**earlier["unavailable"], **results["unavailable"]}
+        predictions = load_predictions(run, earlier, name) | predictions
+    if predictions:
+        results["predictions"] = _save_predictions(_predictions_path(run, name), predictions)
     results["unavailable"] = {k: why for k, why in results["unavailable"].items() if k not in results["tasks"]}
     write_json(Path(run) / name, results)
     return results
@@ -73,6 +88,49 @@ def load_results(run: Path, name: str = RESULTS) -> dict[str, Any] | None:
     if not isinstance(results, dict) or results.get("format") != FORMAT:
         raise InputError(f"{path}: not results of format {FORMAT}; remove the file and evaluate again")
     return results
+
+
+def load_predictions(run: Path, results: dict[str, Any], name: str = RESULTS) -> Predictions:
+    """What was predicted for each test example when the results were made; empty if it was not kept.
+
+    Args:
+        run: the run's folder.
+        results: from :func:`load_results`.
+        name: their file.
+    """
+    path = _predictions_path(run, name)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    # Written before the results: after a kill in between it belongs to none.
+    if hashlib.sha256(data).hexdigest() != results.get("predictions"):
+        return {}
+    arrays = load(data)
+    predictions: Predictions = {}
+    for key in arrays:
+        task, part, what = key.split(SEPARATOR)
+        if what == PREDICTED:
+            tested = arrays[key], arrays[SEPARATOR.join((task, part, GOLD))]
+            predictions.setdefault(task, {})[part] = tested
+    return predictions
+
+
+def _predictions_path(run: Path, name: str) -> Path:
+    return Path(run) / name.replace("results", "predictions", 1).replace(".json", ".safetensors")
+
+
+def _save_predictions(path: Path, predictions: Predictions) -> str:
+    """Write them whole; their SHA-256."""
+    arrays = {
+        SEPARATOR.join((task, part, what)): np.ascontiguousarray(values)
+        for task, parts in predictions.items()
+        for part, tested in parts.items()
+        for what, values in zip((PREDICTED, GOLD), tested, strict=True)
+    }
+    data = save(arrays)
+    write_whole(path, lambda file: file.write(data))
+    return hashlib.sha256(data).hexdigest()
 
 
 def model_checksum(run: Path) -> str:

@@ -13,14 +13,15 @@ import torch
 
 from structviews import __version__
 from structviews.errors import InputError
+from structviews.evaluation.intervals import score_intervals
 from structviews.evaluation.protocols import SENTEVAL, Vectors, score_task
-from structviews.evaluation.results import FORMAT
+from structviews.evaluation.results import FORMAT, Predictions
 from structviews.evaluation.tasks import Task, Tokens, check_tasks, read_task
 
 Encode = Callable[[list[Tokens]], np.ndarray]
 Progress = Callable[[str], None]
 # What of the results is by task.
-BY_TASK = ("tasks", "unavailable")
+BY_TASK = ("tasks", "unavailable", "predictions")
 
 
 def evaluate(
@@ -49,7 +50,8 @@ def evaluate(
         progress: told each stage, ``MR: encoding 10,662 sentences``.
 
     Returns:
-        What ``results.json`` holds (``docs/evaluation.md``), without the model's checksum.
+        What ``results.json`` holds (``docs/evaluation.md``), without the model's checksum; and ``predictions``,
+        for each task and each part of it that is tested what was predicted for its examples, and the gold.
 
     Raises:
         InputError: for an unknown task, a folder that does not exist, or vectors that are none.
@@ -103,22 +105,29 @@ def evaluate_each(
         except InputError as error:
             yield results_of(unavailable={task.name: f"{task.name}: {error}"})
             continue
-        del scored["predictions"]  # too many for results.json
+        seconds = {"encoding": round(encoding, 2), "scoring": round(time.perf_counter() - start, 2)}
+        tested = {part: (values, task.splits[part].targets) for part, values in scored.pop("predictions").items()}
         dim = next(iter(vectors.values()))[0].shape[1]
         entry = scored | {
+            "intervals": score_intervals(list(scored["scores"]), tested),
             "examples": {split: len(examples) for split, examples in task.splits.items()},
             "dim": dim,
             "partial": task.partial,
             "data": task.checksums,
-            "seconds": {"encoding": round(encoding, 2), "scoring": round(time.perf_counter() - start, 2)},
+            "seconds": seconds,
             "versions": _versions(),
         }
-        yield results_of({task.name: entry}) | {"dim": dim}
+        yield results_of({task.name: entry}, predictions={task.name: tested}) | {"dim": dim}
 
 
-def results_of(tasks: dict[str, Any] | None = None, unavailable: dict[str, str] | None = None) -> dict[str, Any]:
-    """Entries of tasks, and reasons of those that have none, as ``results.json`` holds them."""
-    return {"format": FORMAT, "protocol": SENTEVAL, "tasks": tasks or {}, "unavailable": unavailable or {}}
+def results_of(
+    tasks: dict[str, Any] | None = None,
+    unavailable: dict[str, str] | None = None,
+    predictions: Predictions | None = None,
+) -> dict[str, Any]:
+    """Entries of tasks, reasons of those that have none, and predictions, as ``save_results`` takes them."""
+    by_task = {"tasks": tasks or {}, "unavailable": unavailable or {}, "predictions": predictions or {}}
+    return {"format": FORMAT, "protocol": SENTEVAL, **by_task}
 
 
 class TaskVectors:

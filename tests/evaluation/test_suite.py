@@ -9,7 +9,7 @@ import pytest
 from structviews.errors import InputError
 from structviews.evaluation import protocols
 from structviews.evaluation.protocols import development_set
-from structviews.evaluation.results import load_results, model_checksum, save_results
+from structviews.evaluation.results import load_predictions, load_results, model_checksum, save_results
 from structviews.evaluation.suite import TaskVectors, evaluate, read_tasks
 from structviews.evaluation.tasks import TASKS
 
@@ -39,6 +39,14 @@ def test_every_task_is_scored(folder, encode):
     assert results["tasks"]["SICK-R"]["scores"]["pearson"] > 0.9
     assert set(results["tasks"]["STS-B"]["scores"]) == {"pearson", "spearman", "mse"}
     assert len(results["tasks"]["STS16"]["sets"]) == 5
+    for name, tested in results.pop("predictions").items():
+        entry = results["tasks"][name]
+        assert entry["intervals"].keys() == entry["scores"].keys()
+        for score, (low, high) in entry["intervals"].items():
+            assert low <= entry["scores"][score] + 1e-9 <= high + 2e-9, (name, score)
+        for part, (predicted, gold) in tested.items():
+            assert len(predicted) == len(gold) == entry["examples"][part]
+    assert list(results["tasks"]) == list(TASKS)
     json.dumps(results, allow_nan=False)
 
 
@@ -157,16 +165,39 @@ def test_a_folder_that_does_not_exist(tmp_path, encode):
 
 def test_results_are_kept_and_merged(run, folder, encode):
     assert load_results(run) is None
-    first = save_results(run, evaluate(encode, ["MR", "CR"], folder, allow_partial=True))
+    made = evaluate(encode, ["MR", "CR"], folder, allow_partial=True)
+    first = save_results(run, made)
     assert first["model"] == model_checksum(run)
     (folder / "CR/custrev.pos").unlink()
     (folder / "MPQA/mpqa.pos").unlink()
-    save_results(run, evaluate(encode, ["SUBJ", "CR", "MPQA"], folder, allow_partial=True))
+    more = evaluate(encode, ["SUBJ", "CR", "MPQA"], folder, allow_partial=True)
+    save_results(run, more)
     kept = load_results(run)
     assert set(kept["tasks"]) == {"MR", "CR", "SUBJ"}
     assert set(kept["unavailable"]) == {"MPQA"}
     assert kept["tasks"]["MR"] == first["tasks"]["MR"]
-    assert sorted(path.name for path in run.iterdir()) == ["config.toml", "model.safetensors", "results.json"]
+    assert sorted(path.name for path in run.iterdir()) == [
+        "config.toml",
+        "model.safetensors",
+        "predictions.safetensors",
+        "results.json",
+    ]
+    predictions = load_predictions(run, kept)
+    assert set(predictions) == {"MR", "CR", "SUBJ"}
+    for name, parts in (made["predictions"] | more["predictions"]).items():
+        for found, given in zip(predictions[name]["all"], parts["all"], strict=True):
+            np.testing.assert_array_equal(found, given)
+
+
+def test_predictions_that_are_not_of_these_results_are_not_given(run, folder, encode):
+    results = evaluate(encode, ["MR"], folder, allow_partial=True)
+    save_results(run, results)
+    save_results(run, results | {"representation": "mean"}, "results.mean.json")
+    own, other = run / "predictions.safetensors", run / "predictions.mean.safetensors"
+    assert other.read_bytes() == own.read_bytes()
+    own.write_bytes(other.read_bytes()[:-1] + b"x")
+    assert load_predictions(run, load_results(run)) == {}
+    assert set(load_predictions(run, load_results(run, "results.mean.json"), "results.mean.json")) == {"MR"}
 
 
 @pytest.mark.parametrize("change", ["model", "protocol", "representation"])
