@@ -47,6 +47,8 @@ SCHEMA = pa.schema(
         ("const_height", NUMBERS),
     ]
 )
+# What a manifest says of its shards; the rest says what made them.
+COUNTED = {"documents", "sentences", "tokens", "has_dependencies", "has_constituents", "shards", "skipped", "checksum"}
 SKIPPED_KEY = b"structviews.skipped"
 SENTENCE_FIELDS = ("tokens", "tags", "heads", "relations", "left", "right", "labels")
 # Every open shard holds a file descriptor, and a large corpus has thousands of shards.
@@ -91,8 +93,13 @@ def write_shard(folder: Path, number: int, rows: Sequence[Row], skipped: Sequenc
 
     The skipped sentences travel in the shard's schema metadata, so that the two cannot come apart.
     """
+    write_batch(folder, number, pa.RecordBatch.from_arrays(columns(rows), schema=SCHEMA), skipped)
+
+
+def write_batch(folder: Path, number: int, batch: pa.RecordBatch, skipped: Sequence[Skipped]) -> None:
+    """Write one shard whose rows are a batch of ``SCHEMA``; see ``write_shard``."""
     notes = json.dumps([asdict(skip) for skip in skipped])
-    batch = pa.RecordBatch.from_arrays(columns(rows), schema=SCHEMA.with_metadata({SKIPPED_KEY: notes}))
+    batch = batch.replace_schema_metadata({SKIPPED_KEY: notes})
 
     def write(file: BinaryIO) -> None:
         with pa.ipc.new_file(file, batch.schema) as writer:
@@ -189,6 +196,25 @@ def write_manifest(folder: Path, n_shards: int, job: dict[str, Any]) -> None:
         "skipped": [skip for table in tables for skip in json.loads(table.schema.metadata[SKIPPED_KEY])],
     }
     write_json(folder / MANIFEST, {**manifest, "checksum": checksum(manifest)})
+
+
+def write_subset(corpus: "ParsedCorpus", rows: np.ndarray, folder: Path) -> None:
+    """Make a corpus of some of another one's sentences, with their trees and places.
+
+    Args:
+        corpus: the other one.
+        rows: (k,) numbers of sentences, ascending.
+        folder: is made.
+    """
+    folder.mkdir()
+    starts = np.cumsum([0, *corpus.shard_rows])
+    shards = np.searchsorted(starts, rows, side="right") - 1
+    sources = np.unique(shards)
+    for number, source in enumerate(sources):
+        inside = rows[shards == source] - starts[source]
+        (batch,) = corpus.shard(int(source)).take(inside).combine_chunks().to_batches()
+        write_batch(folder, number, batch, [])
+    write_manifest(folder, len(sources), {key: corpus.manifest[key] for key in corpus.manifest.keys() - COUNTED})
 
 
 def has_values(lists: pa.ChunkedArray) -> bool:

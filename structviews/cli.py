@@ -791,6 +791,45 @@ class TableFormat(StrEnum):
     csv = "csv"
 
 
+probe_app = typer.Typer(no_args_is_help=True)
+app.add_typer(probe_app, name="probe", help="Probing tasks: what vectors know of syntax.")
+
+
+@probe_app.command("make")
+def make_probing_tasks(
+    corpus: Annotated[Path, typer.Argument(help="A parsed corpus.", show_default=False)],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder to make.", show_default=False)],
+    size: Annotated[
+        int, typer.Option(help="Training examples of a task at most; a tenth of it for dev and for test.")
+    ] = 100_000,
+    sentences: Annotated[int, typer.Option(help="Read so many sentences at most, shards at random.")] = 1_000_000,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 1,
+) -> None:
+    """Make SentEval's ten probing tasks, and four about trees, of a corpus' own sentences and trees.
+
+    Training, dev and test parts share no document. A task with too few examples is left out, and said.
+
+    Example: structviews probe make corpus.parsed -o probing
+    """
+    from rich.table import Column, Table
+
+    from structviews.cache import ParsedCorpus
+    from structviews.probing.make import make_tasks
+
+    with errors.status("") as status:
+        made = make_tasks(
+            ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=status.update
+        )
+    table = Table("task", "file", *(Column(name, justify="right") for name in ("tr", "va", "te", "classes")))
+    for each in made:
+        if not each.reason:
+            table.add_row(each.task.name, each.task.file, *(f"{n:,}" for n in (*each.counts, len(each.labels))))
+    console.print(table, f"in {out}", sep="\n")
+    for each in made:
+        if each.reason:
+            console.print(f"{each.task.name} is left out: {each.reason}", highlight=False, soft_wrap=True)
+
+
 @app.command("table")
 def table_of_runs(
     runs: Annotated[list[Path], typer.Argument(help="Run folders; each becomes a row.", show_default=False)],

@@ -3,10 +3,10 @@
 Two of the probes of Conneau et al. (2018, "What you can cram into a single vector"), whose labels
 come from the sentences themselves: the class of the sentence's length (SentLen) and the sequence of
 constituents below its top clause (TopConst; from Shi, Padhi and Knight, 2016). The trees are those
-of the parser, so TopConst measures agreement with the parser, whose errors it contains.
+of the parser, so TopConst measures agreement with the parser, whose errors it contains. All ten, in
+files, are made by ``structviews.probing``.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from structviews.errors import InputError
 from structviews.evaluation.intervals import Proportion, proportion
+from structviews.probing.labels import top_constituents
+from structviews.probing.parses import Parses
 from structviews.sentence import ParsedSentence
 
 FOLDS = 5
@@ -46,51 +48,22 @@ def length_classes(sentences: Sequence[ParsedSentence], bins: int = 6) -> NDArra
 
 
 def top_constituent_classes(sentences: Sequence[ParsedSentence], frequent: int = 9) -> NDArray[np.int64]:
-    """Class of each sentence by its :func:`top_constituents`; (n,), in ``0..frequent``.
+    """Class of each sentence by its top constituents; (n,), in ``0..frequent``.
 
     The ``frequent`` most frequent sequences are a class each (the first is class 0) and all others
     are the last class.
-    """
-    sequences = [top_constituents(sentence) for sentence in sentences]
-    counts = sorted(Counter(sequences).items(), key=lambda item: (-item[1], item[0]))
-    classes = {sequence: number for number, (sequence, _) in enumerate(counts[:frequent])}
-    return np.array([classes.get(sequence, frequent) for sequence in sequences])
-
-
-def top_constituents(sentence: ParsedSentence) -> tuple[str, ...]:
-    """Labels of what stands directly below the clause at the root, such as ``("NP", "VP", ".")``.
-
-    Nodes that exist only through binarisation are dissolved, and a word without a constituent of its
-    own gives its tag. Where the root is a unary chain (``S+VP``), the clause has one child.
 
     Raises:
-        InputError: if the sentence has no constituency tree.
+        InputError: if a sentence has no constituency tree.
     """
-    if not sentence.has_constituents:
-        raise InputError(f"no constituency tree for {' '.join(sentence.tokens)!r}: parse with one that has them")
-    n = len(sentence.tokens)
-    _, *below = sentence.labels[-1].split("+")
-    if below:
-        return (below[0],)
-    if n == 1:
-        return (tag(sentence, 0),)
-    found = []
-    waiting = [sentence.right[-1], sentence.left[-1]]
-    while waiting:
-        node = waiting.pop()
-        label = sentence.labels[node].split("+")[0]
-        if label:
-            found.append(label)
-        elif node < n:
-            found.append(tag(sentence, node))
-        else:
-            waiting += [sentence.right[node - n], sentence.left[node - n]]
-    return tuple(found)
-
-
-def tag(sentence: ParsedSentence, word: int) -> str:
-    """The word's part of speech, or the word itself where the parser gave none."""
-    return sentence.tags[word] if sentence.tags else sentence.tokens[word]
+    bare = next((sentence for sentence in sentences if not sentence.has_constituents), None)
+    if bare:
+        raise InputError(f"no constituency tree for {' '.join(bare.tokens)!r}: parse with one that has them")
+    sequences = top_constituents(Parses.of(sentences))
+    counts = np.bincount(sequences.ids, minlength=len(sequences.names))
+    classes = np.empty(len(counts), dtype=np.int64)
+    classes[np.lexsort((sequences.names.astype(str), -counts))] = np.arange(len(counts)).clip(max=frequent)
+    return classes[sequences.ids]
 
 
 def probe(

@@ -2,14 +2,21 @@
 
 import numpy as np
 import pytest
+from grammar import bracketed
 
 from structviews.errors import InputError
-from structviews.evaluation.probing import length_classes, probe, top_constituent_classes, top_constituents
+from structviews.evaluation.probing import length_classes, probe, top_constituent_classes
 from structviews.sentence import ParsedSentence
 
 
 def words(n):
     return ParsedSentence(tuple("w" for _ in range(n)))
+
+
+BIRD = bracketed("(S (NP (DT the) (NN bird)) (VP (VBD sat)) (. .))")
+NOW = bracketed("(S (ADVP (RB Now)) (, ,) (NP (NP (PRP it))) (VP (VBD sat) (ADVP (RB down))) (. .))")
+RUN = bracketed("(S (VP (VB Run) (NP (PRP it))))")
+YES = bracketed("(INTJ (UH Yes))")
 
 
 def test_length_classes_split_equally_and_in_order():
@@ -23,57 +30,13 @@ def test_length_classes_never_part_equal_lengths():
     assert classes.tolist() == [0] * 50 + [1] * 3 + [1] * 3
 
 
-# (S (NP the bird) (VP sat) (. .)), left-factored: (S (· (NP the bird) (VP sat)) .)
-BIRD = ParsedSentence(
-    ("the", "bird", "sat", "."),
-    tags=("DT", "NN", "VBD", "."),
-    left=(0, 4, 5),
-    right=(1, 2, 3),
-    labels=("", "", "VP", "", "NP", "", "S"),
-)
-# (S (ADVP Now) (, ,) (NP (NP it)) (VP sat (ADVP down)) (. .)): a chain on a child counts by its top.
-NOW = ParsedSentence(
-    ("Now", ",", "it", "sat", "down", "."),
-    tags=("RB", ",", "PRP", "VBD", "RB", "."),
-    left=(0, 6, 3, 7, 9),
-    right=(1, 2, 4, 8, 5),
-    labels=("ADVP", "", "NP+NP", "", "ADVP", "", "", "", "VP", "", "S"),
-)
-CHAIN = ParsedSentence(
-    ("Run", "it"),
-    tags=("VB", "PRP"),
-    left=(0,),
-    right=(1,),
-    labels=("", "NP", "S+VP"),
-    heads=(0, 1),
-    relations=("r", "o"),
-)
-NO_TAGS = ParsedSentence(("Run", "!"), left=(0,), right=(1,), labels=("VP", "", "S"))
-
-
-@pytest.mark.parametrize(
-    ("sentence", "expected"),
-    [
-        (BIRD, ("NP", "VP", ".")),
-        (NOW, ("ADVP", ",", "NP", "VP", ".")),
-        (CHAIN, ("VP",)),
-        (NO_TAGS, ("VP", "!")),
-        (ParsedSentence(("Yes",), tags=("UH",), labels=("INTJ",)), ("UH",)),
-        (ParsedSentence(("Yes",), tags=("UH",), labels=("FRAG+INTJ",)), ("INTJ",)),
-        (ParsedSentence(("Yes",), tags=("UH",), labels=("",)), ("UH",)),
-    ],
-)
-def test_top_constituents(sentence, expected):
-    assert top_constituents(sentence) == expected
-
-
 def test_top_constituents_need_a_tree():
     with pytest.raises(InputError, match="no constituency tree for 'w w'"):
-        top_constituents(words(2))
+        top_constituent_classes([BIRD, words(2)])
 
 
 def test_top_constituent_classes_count_the_frequent_and_pool_the_rest():
-    sentences = [CHAIN, BIRD, BIRD, NOW, BIRD, CHAIN, NO_TAGS]
+    sentences = [RUN, BIRD, BIRD, NOW, BIRD, RUN, YES]
     assert top_constituent_classes(sentences, frequent=2).tolist() == [1, 0, 0, 2, 0, 1, 2]
 
 

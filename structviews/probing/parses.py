@@ -1,0 +1,231 @@
+"""Many parsed sentences as flat columns, so that a label of each of them is a few array operations.
+
+Shapes: B sentences, n words of all of them, m = 2n - B nodes of their constituency trees.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from structviews.arrays import Array, starts_of
+from structviews.cache import SCHEMA, ParsedCorpus, Row, columns
+from structviews.sentence import ParsedSentence
+
+
+class Column(NamedTuple):
+    """Things that have names: ``ids`` (k,) int32 into ``names`` (u,), an object array of strings."""
+
+    ids: Array
+    names: Array
+
+    def isin(self, *names: str) -> Array:
+        """Whether each thing has one of the names; (k,) bool."""
+        return np.isin(self.names, names)[self.ids]
+
+    def mapped(self, names: Sequence[str]) -> "Column":
+        """The same things with new names, one for each old one; equal names become one."""
+        distinct, inverse = np.unique(np.array(names, dtype=object), return_inverse=True)
+        return Column(inverse.astype(np.int32)[self.ids], distinct)
+
+
+@dataclass(frozen=True)
+class Parses:
+    """Parsed sentences. A kind of annotation that a sentence lacks leaves its columns empty.
+
+    Attributes:
+        rows: (B,) number of each sentence in its corpus.
+        documents: (B,) its document.
+        lengths: (B,) its number of words.
+        words: (n,) words.
+        tags: (n,) parts of speech.
+        heads: (n,) 1-based heads within each sentence, 0 for the root.
+        relations: (n,) dependency relations.
+        left: (n - B,) left child of each internal node, numbered within its sentence.
+        right: (n - B,) right child.
+        labels: (m,) label of each node, the nodes of each sentence in a row.
+    """
+
+    rows: Array
+    documents: Array
+    lengths: Array
+    words: Column
+    tags: Column
+    heads: Array
+    relations: Column
+    left: Array
+    right: Array
+    labels: Column
+
+    @classmethod
+    def read(cls, corpus: ParsedCorpus, shortest: int, longest: int, most: int, rng: np.random.Generator) -> "Parses":
+        """Sentences of a corpus, in its order; where it has more than ``most``, those of shards drawn at random.
+
+        Args:
+            corpus: a parsed corpus.
+            shortest: fewest words of a sentence.
+            longest: most words.
+            most: how many sentences are read at most.
+            rng: draws the shards.
+        """
+        found: dict[int, pa.Table] = {}
+        first = starts_of(np.array(corpus.shard_rows, dtype=np.int64))
+        for number in rng.permutation(corpus.n_shards):
+            table = corpus.shard(int(number))
+            lengths = pc.list_value_length(table["tokens"]).to_numpy()
+            fits = np.flatnonzero((lengths >= shortest) & (lengths <= longest))[:most]
+            found[number] = table.take(fits).append_column("row", pa.array(first[number] + fits))
+            most -= len(fits)
+        return cls.of_tables([found[number] for number in sorted(found)])
+
+    @classmethod
+    def of(cls, sentences: Sequence[ParsedSentence]) -> "Parses":
+        """Sentences in memory, all of one document."""
+        rows = [Row(0, position, position, sentence) for position, sentence in enumerate(sentences)]
+        table = pa.Table.from_arrays(columns(rows), schema=SCHEMA)
+        return cls.of_tables([table.append_column("row", pa.array(np.arange(len(rows))))])
+
+    @classmethod
+    def of_tables(cls, tables: Sequence[pa.Table]) -> "Parses":
+        """The rows of tables of ``SCHEMA``, with a column ``row`` beside."""
+        chunks = {name: [c for table in tables for c in table[name].chunks] for name in tables[0].column_names}
+
+        def numbers(name: str) -> Array:
+            return np.concatenate([c.to_numpy() for c in chunks[name]])
+
+        def flat(name: str) -> Array:
+            return np.concatenate([c.flatten().to_numpy(zero_copy_only=False) for c in chunks[name]])
+
+        return cls(
+            rows=numbers("row"),
+            documents=numbers("document"),
+            lengths=np.concatenate([pc.list_value_length(c).to_numpy() for c in chunks["tokens"]]).astype(np.int64),
+            words=_column(chunks["tokens"]),
+            tags=_column(chunks["tags"]),
+            heads=flat("heads"),
+            relations=_column(chunks["relations"]),
+            left=flat("left"),
+            right=flat("right"),
+            labels=_column(chunks["labels"]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def lacking(self) -> list[str]:
+        """What not every sentence has: ``tags``, ``dependency`` or ``constituency`` trees."""
+        n = len(self.words.ids)
+        sizes = {"tags": len(self.tags.ids) - n, "dependency": len(self.heads) - n}
+        sizes["constituency"] = len(self.labels.ids) - (2 * n - len(self))
+        return [name for name, missing in sizes.items() if missing]
+
+    @cached_property
+    def starts(self) -> Array:
+        """(B,) the first word of each sentence."""
+        return starts_of(self.lengths)
+
+    @cached_property
+    def sentences(self) -> Array:
+        """(n,) the sentence of each word."""
+        return np.repeat(np.arange(len(self), dtype=np.int32), self.lengths)
+
+    @cached_property
+    def places(self) -> Array:
+        """(n,) how many words of its sentence stand before each word."""
+        return np.arange(len(self.words.ids)) - self.starts[self.sentences]
+
+    @cached_property
+    def head_words(self) -> Array:
+        """(n,) the word that is the head of each; a root is its own."""
+        return np.where(self.heads == 0, np.arange(len(self.heads)), self.starts[self.sentences] + self.heads - 1)
+
+    @cached_property
+    def roots(self) -> Array:
+        """(B,) the root word of each dependency tree."""
+        return np.flatnonzero(self.heads == 0)
+
+    @cached_property
+    def nodes(self) -> "Nodes":
+        """The constituency trees."""
+        return Nodes.of(self)
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of constituency trees, the 2n - 1 of each sentence in a row, words first.
+
+    Attributes:
+        sentence: (m,) the sentence of each.
+        parent: (m,) the node above it; a root is its own.
+        is_root: (m,) bool.
+        word: (m,) the word that a leaf stands for, -1 for internal nodes.
+        start: (m,) words of the sentence before the node's first one.
+        end: (m,) words of the sentence up to its last one.
+        levels: (m,) how many nodes of the tree as it was before binarisation this one stands for: a unary chain is
+            several, and a node that only exists through binarisation none. A leaf's tag is not counted.
+    """
+
+    sentence: Array
+    parent: Array
+    is_root: Array
+    word: Array
+    start: Array
+    end: Array
+    levels: Array
+
+    @classmethod
+    def of(cls, parses: Parses) -> "Nodes":
+        """The nodes of sentences that have constituency trees."""
+        sizes = 2 * parses.lengths - 1
+        first = starts_of(sizes)
+        sentence = np.repeat(np.arange(len(parses), dtype=np.int32), sizes)
+        number = np.arange(len(sentence)) - first[sentence]
+        is_leaf = number < parses.lengths[sentence]
+        is_root = number == sizes[sentence] - 1
+        internal = np.flatnonzero(~is_leaf)
+        left, right = (first[sentence[internal]] + side for side in (parses.left, parses.right))
+        parent = np.arange(len(sentence), dtype=np.int32)
+        parent[left] = parent[right] = internal
+        word = np.where(is_leaf, parses.starts[sentence] + number, -1)
+        chain = np.array([len(name.split("+")) if name else 0 for name in parses.labels.names], dtype=np.int8)
+        levels = chain[parses.labels.ids]
+        levels[is_root & ~is_leaf] = np.maximum(levels[is_root & ~is_leaf], 1)
+        # A node begins where the leaf does that is reached by left children alone, and ends likewise.
+        bounds = []
+        for child in (left, right):
+            step = np.arange(len(sentence), dtype=np.int32)
+            step[internal] = child
+            bounds.append(number[_followed(step)])
+        return cls(sentence, parent, is_root, word, bounds[0], bounds[1] + 1, levels)
+
+    def summed_to_root(self, amounts: Array) -> Array:
+        """For each node the sum of amounts (m,) over itself and all nodes above it, in log(height) passes."""
+        sums, above = amounts.astype(np.int32), self.parent
+        sums[self.is_root], at_root = 0, sums[self.is_root]
+        while not self.is_root[above].all():
+            sums, above = sums + sums[above], above[above]
+        return sums + at_root[self.sentence]
+
+
+def _followed(step: Array) -> Array:
+    """Where one ends that follows ``step`` (m,) from each node until it leads nowhere else."""
+    while not np.array_equal(further := step[step], step):
+        step = further
+    return step
+
+
+def _column(chunks: Sequence[pa.ListArray]) -> Column:
+    """Lists of dictionary strings as one column over one dictionary in order of the strings."""
+    flat = pa.chunked_array([chunk.flatten() for chunk in chunks]).unify_dictionaries()
+    names = flat.chunk(0).dictionary.to_numpy(zero_copy_only=False) if flat.num_chunks else np.array([], dtype=object)
+    ids = np.concatenate([chunk.indices.to_numpy() for chunk in flat.chunks]).astype(np.int32)
+    # Shards that were read in another order, or more of them, number the same words otherwise.
+    order = np.argsort(names, kind="stable")
+    rank = np.empty(len(names), dtype=np.int32)
+    rank[order] = np.arange(len(names))
+    return Column(rank[ids], names[order])
