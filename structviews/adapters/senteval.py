@@ -1,0 +1,62 @@
+"""``prepare`` and ``batcher`` for SentEval (Conneau and Kiela, 2018), github.com/facebookresearch/SentEval.
+
+    params = {"task_path": DATA, "kfold": 10, "embedder": Embedder.load("runs/dep-const")}
+    senteval.engine.SE(params, batcher, prepare).eval(["MR", "STS14"])
+
+``prepare`` encodes each distinct sentence of a task once, in batches of the embedder's own; ``batcher`` looks its
+vectors up. They stay in ``params`` until the next task.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from structviews.adapters import EMPTY
+from structviews.embedder import Embedder
+from structviews.errors import InputError
+
+# The tasks on which SentEval trains nothing (senteval/sts.py); its STSBenchmark is supervised.
+SIMILARITY = frozenset({"STS12", "STS13", "STS14", "STS15", "STS16"})
+
+
+def prepare(params: dict[str, Any], samples: Iterable[Sequence[str | bytes]]) -> None:
+    """Encode the sentences of a task.
+
+    Args:
+        params: SentEval's, with the run under ``embedder``; the vectors are put there.
+        samples: the task's sentences, as lists of tokens; those of SNLI and of the image captions are bytes.
+
+    Raises:
+        InputError: if ``params`` has no embedder, or a sentence cannot be encoded.
+    """
+    embedder = params.get("embedder")
+    if not isinstance(embedder, Embedder):
+        raise InputError(
+            f"params['embedder'] = {embedder!r}: put the run there: "
+            "params['embedder'] = Embedder.load('runs/dep-const')"
+        )
+    if params.get("current_task") in SIMILARITY:
+        embedder = embedder.for_similarity()
+    sentences = dict.fromkeys(map(_tokens, samples))
+    params["rows"] = {sentence: row for row, sentence in enumerate(sentences)}
+    params["vectors"] = embedder.encode(list(sentences))
+
+
+def batcher(params: dict[str, Any], batch: Iterable[Sequence[str | bytes]]) -> np.ndarray:
+    """Vectors ``(n, d)``, float32, of ``n`` sentences that ``prepare`` was given.
+
+    Raises:
+        InputError: if it was not given one of them.
+    """
+    rows = params.get("rows", {})
+    try:
+        return params["vectors"][[rows[_tokens(sentence)] for sentence in batch]]
+    except KeyError as error:
+        raise InputError(f"{error}: not prepared: give SE both functions, SE(params, batcher, prepare)") from None
+
+
+def _tokens(sentence: Sequence[str | bytes]) -> tuple[str, ...]:
+    # Split again: bytes were split at ASCII's white space only.
+    words = (word.decode() if isinstance(word, bytes) else word for word in sentence)
+    return tuple(" ".join(words).split()) or (EMPTY,)

@@ -1,0 +1,13 @@
+"""A run whose vectors for similarity tasks are not those for the others."""
+
+import pytest
+from corpora import small_config, tiny_corpus
+
+from structviews.training import train
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("adapters")
+    corpus = tiny_corpus(folder / "x.parsed")
+    return train(small_config(corpus, folder / "dep-const", epochs=1, similarity_pooling="mean"))

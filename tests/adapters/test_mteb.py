@@ -1,0 +1,176 @@
+"""MTEB's own evaluation of a run, on tasks made here."""
+
+import sys
+
+import numpy as np
+import pytest
+from corpora import RandomParser
+from scipy.stats import spearmanr
+
+from structviews.embedder import Embedder
+from structviews.errors import InputError
+from structviews.evaluation.results import model_checksum
+from structviews.representation import Representation
+
+PAIRS = [
+    ("The bird sings.", "A bird is singing.", 5.0),
+    ("The dead tree fell.", "It sings of the tree.", 2.0),
+    ("It sings.", "The bird of the tree sings.", 4.0),
+    ("A black bird", "The tree is dead and it fell.", 1.0),
+    ("A bird and a tree", " ", 0.0),
+    ("The tree", "A tree.", 4.5),
+]
+DOCUMENTS = [second for _, second, _ in PAIRS if second.strip()]
+
+
+@pytest.fixture(scope="session")
+def mteb():
+    return pytest.importorskip("mteb", reason="needs the extra structviews[mteb]")
+
+
+@pytest.fixture
+def encoder(mteb, run):
+    from structviews.adapters.mteb import MTEBEncoder
+
+    return MTEBEncoder(run, RandomParser())
+
+
+@pytest.fixture(scope="session")
+def tasks(mteb):
+    """By type: a task with a data set in memory."""
+    from datasets import Dataset, DatasetDict
+    from mteb.abstasks import AbsTaskClassification, AbsTaskRetrieval
+    from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
+    from mteb.abstasks.sts import AbsTaskSTS
+    from mteb.abstasks.task_metadata import TaskMetadata
+
+    def described(kind, score):
+        return TaskMetadata(
+            name=f"Small{kind}",
+            type=kind,
+            description="Made for a test.",
+            dataset={"path": "none", "revision": "none"},
+            eval_langs=["eng-Latn"],
+            main_score=score,
+        )
+
+    class STS(AbsTaskSTS):
+        metadata = described("STS", "cosine_spearman")
+
+        def load_data(self, **kwargs):
+            first, second, scores = zip(*PAIRS, strict=True)
+            columns = {"sentence1": list(first), "sentence2": list(second), "score": list(scores)}
+            self.dataset = DatasetDict({"test": Dataset.from_dict(columns)})
+            self.data_loaded = True
+
+    class Classification(AbsTaskClassification):
+        metadata = described("Classification", "accuracy")
+        n_experiments = 1
+        samples_per_label = 2
+
+        def load_data(self, **kwargs):
+            columns = {"text": [pair[0] for pair in PAIRS], "label": [0, 1, 0, 1, 0, 1]}
+            self.dataset = DatasetDict({split: Dataset.from_dict(columns) for split in ("train", "test")})
+            self.data_loaded = True
+
+    class Retrieval(AbsTaskRetrieval):
+        metadata = described("Retrieval", "mrr_at_10")
+
+        def load_data(self, **kwargs):
+            documents = [{"id": f"d{i}", "text": text, "title": ""} for i, text in enumerate(DOCUMENTS)]
+            queries = [{"id": f"q{i}", "text": PAIRS[i][0]} for i in range(3)]
+            split = RetrievalSplitData(
+                queries=Dataset.from_list(queries),
+                corpus=Dataset.from_list(documents),
+                relevant_docs={f"q{i}": {f"d{i}": 1} for i in range(3)},
+                top_ranked=None,
+            )
+            self.dataset = {"default": {"test": split}}
+            self.data_loaded = True
+
+    return {"STS": STS(), "Classification": Classification(), "Retrieval": Retrieval()}
+
+
+def scored(mteb, encoder, task, cache=None):
+    """The task's scores."""
+    result = mteb.evaluate(encoder, task, cache=cache, co2_tracker=False, show_progress_bar=False)
+    return result.task_results[0].scores["test"][0]
+
+
+def cosines(first, second):
+    first, second = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in (first, second))
+    return first @ second.T
+
+
+def test_a_run_is_an_encoder(mteb, encoder):
+    from mteb.models import EncoderProtocol
+
+    assert isinstance(encoder, EncoderProtocol)
+
+
+def test_similarity_is_scored_with_the_vectors_for_it(mteb, encoder, tasks, run):
+    embedder = Embedder.load(run, RandomParser())
+    gold = [score for _, _, score in PAIRS]
+
+    def expected(embedder):
+        first, second = (embedder.encode([pair[i].strip() or "." for pair in PAIRS]) for i in (0, 1))
+        return spearmanr(np.diag(cosines(first, second)), gold)[0]
+
+    found = scored(mteb, encoder, tasks["STS"])["cosine_spearman"]
+    assert found == pytest.approx(expected(embedder.for_similarity()))
+    assert found != pytest.approx(expected(embedder), abs=0.01)
+
+
+def test_retrieval_ranks_by_the_cosine_of_the_default_vectors(mteb, encoder, tasks, run):
+    embedder = Embedder.load(run, RandomParser())
+    scores = cosines(embedder.encode([pair[0] for pair in PAIRS[:3]]), embedder.encode(DOCUMENTS))
+    ranks = [1 + int((row > row[i]).sum()) for i, row in enumerate(scores)]
+    assert len(set(ranks)) > 1
+    found = scored(mteb, encoder, tasks["Retrieval"])["mrr_at_10"]
+    assert found == pytest.approx(np.mean([1 / rank for rank in ranks]), abs=1e-4)
+
+
+def test_classification_has_the_default_vectors(mteb, encoder, tasks, run):
+    texts = [pair[0] for pair in PAIRS]
+    batches = [{"text": texts[:4]}, {"text": texts[4:]}]
+    metadata = tasks["Classification"].metadata
+    vectors = encoder.encode(batches, task_metadata=metadata, hf_split="test", hf_subset="default", batch_size=2)
+    np.testing.assert_allclose(vectors, Embedder.load(run, RandomParser()).encode(texts), atol=1e-5)
+    assert 0 <= scored(mteb, encoder, tasks["Classification"])["accuracy"] <= 1
+
+
+def test_results_are_kept_for_these_weights_and_these_vectors(mteb, encoder, tasks, run, tmp_path):
+    from structviews.adapters.mteb import MTEBEncoder
+
+    meta = encoder.mteb_model_meta
+    assert (meta.name, meta.revision) == ("structviews/dep-const", model_checksum(run))
+    assert (meta.languages, meta.embed_dim, meta.training_datasets) == (["eng-Latn"], 16, None)
+
+    cache = mteb.ResultCache(tmp_path)
+    other = MTEBEncoder(run, RandomParser(), Representation("pooled"))
+    own = [scored(mteb, each, tasks["STS"], cache)["cosine_pearson"] for each in (encoder, other)]
+    assert own[0] != pytest.approx(own[1], abs=1e-3)
+    parser = encoder.model.preparer._parser
+    parsed = parser.n_parsed
+    assert scored(mteb, encoder, tasks["STS"], cache)["cosine_pearson"] == pytest.approx(own[0], abs=1e-5)
+    assert parser.n_parsed == parsed
+
+
+def test_what_cannot_be_done_is_one_line(mteb, encoder, tasks, run, tmp_path):
+    from structviews.adapters.mteb import MTEBEncoder
+
+    with pytest.raises(InputError, match="not a run"):
+        MTEBEncoder(tmp_path)
+    with pytest.raises(InputError, match=r"^precision = int8: a run gives float32 vectors only"):
+        mteb.evaluate(encoder, tasks["STS"], cache=None, encode_kwargs={"precision": "int8"})
+    with pytest.raises(InputError, match="random") as error:
+        scored(mteb, MTEBEncoder(run), tasks["STS"])
+    assert "\n" not in str(error.value)
+
+
+def test_without_mteb_the_extra_is_named(monkeypatch):
+    for name in ("mteb", "mteb.models"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "structviews.adapters.mteb", raising=False)
+    with pytest.raises(ImportError, match=r"pip install 'structviews\[mteb\]'"):
+        import structviews.adapters.mteb  # noqa: F401

@@ -1,0 +1,175 @@
+"""A run within a SentenceTransformer: its evaluators, saving, other modules behind it."""
+
+import sys
+
+import numpy as np
+import pytest
+from corpora import RandomParser
+from scipy.stats import spearmanr
+
+from structviews.embedder import Embedder
+from structviews.errors import InputError
+
+SENTENCES = ["The bird sings.", "A bird is singing.", "The dead tree fell.", "It sings of the tree.", "A black bird"]
+
+
+@pytest.fixture(scope="session")
+def toolkit():
+    return pytest.importorskip("sentence_transformers", reason="needs structviews[sentence-transformers]")
+
+
+@pytest.fixture
+def make(toolkit, run):
+    """A model of the run, with other modules behind it."""
+    from structviews.adapters.sentence_transformers import StructviewsModule
+
+    def make(*behind, **options):
+        module = StructviewsModule(run, parser=RandomParser(), **options)
+        return toolkit.SentenceTransformer(modules=[module, *behind], device="cpu")
+
+    return make
+
+
+@pytest.fixture
+def embedder(run):
+    return Embedder.load(run, RandomParser())
+
+
+def cosines(first, second):
+    first, second = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in (first, second))
+    return first @ second.T
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 32])
+def test_vectors_are_those_of_the_embedder(make, embedder, batch_size):
+    vectors = make().encode([*SENTENCES, " "], batch_size=batch_size)
+    np.testing.assert_allclose(vectors, embedder.encode([*SENTENCES, "."]), atol=1e-5)
+    assert make().get_embedding_dimension() == vectors.shape[1]
+    np.testing.assert_allclose(make().encode(SENTENCES[0]), vectors[0], atol=1e-5)
+
+
+def test_a_prompt_stands_before_the_sentence(make, embedder):
+    model = make()
+    vectors = model.encode(["bird sings", "tree"], prompt="The dead ")
+    np.testing.assert_allclose(vectors, embedder.encode(["The dead bird sings", "The dead tree"]), atol=1e-5)
+
+
+@pytest.mark.parametrize("similarity", [False, True])
+def test_similarity_evaluator(make, embedder, similarity):
+    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
+
+    gold = [0.9, 0.1, 0.4, 0.7]
+    if similarity:
+        embedder = embedder.for_similarity()
+    vectors = embedder.encode(SENTENCES)
+    expected = spearmanr(np.diag(cosines(vectors[:-1], vectors[1:])), gold)[0]
+    evaluator = EmbeddingSimilarityEvaluator(SENTENCES[:-1], SENTENCES[1:], gold, write_csv=False)
+    assert make(similarity=similarity).evaluate(evaluator)["spearman_cosine"] == pytest.approx(expected)
+
+
+def test_triplet_evaluator(make, embedder):
+    from sentence_transformers.sentence_transformer.evaluation import TripletEvaluator
+
+    anchors, others, more = SENTENCES, SENTENCES[::-1], SENTENCES[1:] + SENTENCES[:1]
+    positive, negative = (np.diag(cosines(embedder.encode(anchors), embedder.encode(each))) for each in (others, more))
+    expected = np.mean(positive > negative)
+    assert 0 < expected < 1
+    evaluator = TripletEvaluator(anchors, others, more, write_csv=False)
+    assert make().evaluate(evaluator)["cosine_accuracy"] == pytest.approx(expected)
+
+
+def test_retrieval_evaluator(make, embedder):
+    from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
+
+    queries, corpus = SENTENCES[:3], SENTENCES[2:]
+    ranks = [
+        1 + int((row > row[i]).sum())
+        for i, row in enumerate(cosines(embedder.encode(queries), embedder.encode(corpus)))
+    ]
+    assert len(set(ranks)) > 1
+    evaluator = InformationRetrievalEvaluator(
+        {f"q{i}": text for i, text in enumerate(queries)},
+        {f"d{i}": text for i, text in enumerate(corpus)},
+        {f"q{i}": {f"d{i}"} for i in range(3)},
+        write_csv=False,
+    )
+    found = make().evaluate(evaluator)["cosine_mrr@10"]
+    assert found == pytest.approx(np.mean([1 / rank for rank in ranks]))
+
+
+def test_pair_classification_evaluator(make, embedder):
+    from sentence_transformers.sentence_transformer.evaluation import BinaryClassificationEvaluator
+
+    labels = [1, 0, 0, 1]
+    vectors = embedder.encode(SENTENCES)
+    scores = np.diag(cosines(vectors[:-1], vectors[1:]))
+    expected = max(np.mean((scores > threshold) == labels) for threshold in [-2, *scores])
+    evaluator = BinaryClassificationEvaluator(SENTENCES[:-1], SENTENCES[1:], labels, write_csv=False)
+    assert make().evaluate(evaluator)["cosine_accuracy"] == pytest.approx(expected)
+
+
+def test_modules_behind_it_learn_and_the_run_stays(make, embedder):
+    from sentence_transformers.base.modules import Dense
+
+    model = make(Dense(16, 3, activation_function=None))
+    features = model(model.preprocess(SENTENCES))
+    features["sentence_embedding"].square().sum().backward()
+    weight = dict(model.named_parameters())["1.linear.weight"]
+    assert weight.grad.abs().sum() > 0
+    assert [name for name, _ in model.named_parameters()] == ["1.linear.weight", "1.linear.bias"]
+    np.testing.assert_allclose(
+        model.encode(SENTENCES),
+        embedder.encode(SENTENCES) @ weight.detach().numpy().T + model[1].linear.bias.detach().numpy(),
+        atol=1e-5,
+    )
+
+
+def test_vectors_go_to_the_device_of_the_model(make):
+    """There is nothing on the device ``meta`` but what was sent there."""
+    model = make().to("meta")
+    assert model(model.preprocess(SENTENCES))["sentence_embedding"].device.type == model.device.type == "meta"
+
+
+@pytest.mark.parametrize("similarity", [False, True])
+def test_a_saved_model_is_loaded_again_without_its_run(toolkit, make, similarity, tmp_path):
+    from structviews.adapters.sentence_transformers import StructviewsModule
+
+    model = make(similarity=similarity)
+    model.save(str(tmp_path / "saved"))
+    files = [path for path in (tmp_path / "saved").rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} == {".json", ".md", ".toml", ".txt", ".safetensors"}
+    (tmp_path / "saved").rename(tmp_path / "moved")
+
+    given = [sentence.split() for sentence in SENTENCES]
+    loaded = toolkit.SentenceTransformer(str(tmp_path / "moved"), trust_remote_code=True, local_files_only=True)
+    module = StructviewsModule.load(str(tmp_path / "moved"), "0_StructviewsModule")
+    for each in (loaded[0], module):
+        assert each.similarity == similarity
+        each.embedder.preparer._parser = RandomParser()
+        vectors = each({"sentences": given})["sentence_embedding"]
+        np.testing.assert_array_equal(vectors, model[0]({"sentences": given})["sentence_embedding"])
+    loaded.save(str(tmp_path / "moved"))
+    assert Embedder.load(tmp_path / "moved" / "0_StructviewsModule").dim == 16
+
+
+def test_what_cannot_be_done_is_one_line(toolkit, make, run, tmp_path):
+    from structviews.adapters.sentence_transformers import StructviewsModule
+
+    with pytest.raises(InputError, match="not a run"):
+        StructviewsModule(tmp_path)
+    with pytest.raises(InputError, match="within the run that would be copied there: save elsewhere"):
+        make().save(str(run / "saved"))
+    model = toolkit.SentenceTransformer(modules=[StructviewsModule(run)], device="cpu")
+    with pytest.raises(InputError, match="random") as error:
+        model.encode(SENTENCES)
+    assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match="says stop"):
+        make().encode(["stop here"])
+
+
+def test_without_the_toolkit_the_extra_is_named(monkeypatch):
+    for name in ("sentence_transformers", "sentence_transformers.base.modules"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "structviews.adapters.sentence_transformers", raising=False)
+    with pytest.raises(ImportError, match=r"pip install 'structviews\[sentence-transformers\]'"):
+        import structviews.adapters.sentence_transformers  # noqa: F401

@@ -1,0 +1,100 @@
+"""SentEval's way with an encoder (senteval/engine.py and its tasks), in small."""
+
+import numpy as np
+import pytest
+from corpora import RandomParser
+
+from structviews.adapters.senteval import batcher, prepare
+from structviews.embedder import Embedder
+from structviews.errors import InputError
+
+SENTENCES = ["the bird sings", "", "a bird", "it sings of the dead tree .", "a bird", "caf\xe9 \xa0 noir", "   "]
+WORDS = [tuple(sentence.split()) or (".",) for sentence in SENTENCES]
+
+
+class Parameters(dict):
+    """Keys that are attributes too, and None where there is no such key."""
+
+    __getattr__ = dict.get
+    __setattr__ = dict.__setitem__
+
+
+class Engine:
+    """Prepares all sentences of a task, then asks for them in batches, shortest first."""
+
+    def __init__(self, params, batcher, prepare):
+        self.params = Parameters(params)
+        self.params.setdefault("batch_size", 3)
+        self.batcher, self.prepare = batcher, prepare
+
+    def eval(self, task, samples):
+        """Vectors in the order of the samples."""
+        self.params.current_task = task
+        self.prepare(self.params, samples)
+        order = sorted(range(len(samples)), key=lambda i: len(samples[i]))
+        rows = []
+        for start in range(0, len(order), self.params.batch_size):
+            batch = [samples[i] for i in order[start : start + self.params.batch_size]]
+            rows.append(self.batcher(self.params, batch))
+        return np.vstack(rows)[np.argsort(order)]
+
+
+@pytest.mark.parametrize(
+    "split",
+    [
+        str.split,
+        lambda sentence: sentence.encode().split(),  # SNLI
+        lambda sentence: np.array(sentence.split()),  # STS, where all sentences of a data set have one length
+    ],
+    ids=["str", "bytes", "array"],
+)
+def test_each_sentence_has_the_vector_of_its_tokens(run, split):
+    embedder = Embedder.load(run, RandomParser())
+    vectors = Engine({"embedder": embedder}, batcher, prepare).eval("MR", [split(each) for each in SENTENCES])
+    np.testing.assert_allclose(vectors, embedder.encode(WORDS), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("task", "unsupervised"), [("STS12", True), ("STS16", True), ("STSBenchmark", False), ("SICKRelatedness", False)]
+)
+def test_only_tasks_without_training_get_the_vectors_for_similarity(run, task, unsupervised):
+    embedder = Embedder.load(run, RandomParser())
+    vectors = Engine({"embedder": embedder}, batcher, prepare).eval(task, [each.split() for each in SENTENCES])
+    similarity, supervised = embedder.for_similarity().encode(WORDS), embedder.encode(WORDS)
+    assert not np.allclose(similarity, supervised, atol=1e-3)
+    np.testing.assert_allclose(vectors, similarity if unsupervised else supervised, atol=1e-5)
+
+
+def test_each_distinct_sentence_is_parsed_once(run):
+    parser = RandomParser()
+    Engine({"embedder": Embedder.load(run, parser)}, batcher, prepare).eval("MR", [words[:2] for words in WORDS])
+    assert parser.n_parsed == len({words[:2] for words in WORDS})
+
+
+def test_a_component_is_that_of_the_task_and_not_of_a_batch(run):
+    embedder = Embedder.load(run, RandomParser()).represented(remove_component=True, transductive=True)
+    vectors = Engine({"embedder": embedder}, batcher, prepare).eval("MR", [each.split() for each in SENTENCES])
+    distinct = list(dict.fromkeys(WORDS))
+    expected = embedder.encode(distinct)[[distinct.index(words) for words in WORDS]]
+    np.testing.assert_allclose(vectors, expected, atol=1e-4)
+
+
+def test_tasks_do_not_mix(run):
+    engine = Engine({"embedder": Embedder.load(run, RandomParser())}, batcher, prepare)
+    engine.eval("STS12", [["a", "bird"]])
+    vectors = engine.eval("MR", [["it", "sings"], ["a", "bird"]])
+    np.testing.assert_allclose(vectors, engine.params.embedder.encode([["it", "sings"], ["a", "bird"]]), atol=1e-5)
+
+
+def test_what_is_missing_is_one_line(run):
+    with pytest.raises(InputError, match=r"^params\['embedder'\] = None: put the run there: .*$"):
+        Engine({}, batcher, prepare).eval("MR", [["a"]])
+    engine = Engine({"embedder": Embedder.load(run)}, batcher, lambda params, samples: None)
+    with pytest.raises(InputError, match=r"^'vectors': not prepared: give SE both functions, .*$"):
+        engine.eval("MR", [["a"]])
+
+
+def test_trees_without_their_parser_are_one_line(run):
+    with pytest.raises(InputError, match="random") as error:
+        Engine({"embedder": Embedder.load(run)}, batcher, prepare).eval("MR", [["a", "bird"]])
+    assert "\n" not in str(error.value)
