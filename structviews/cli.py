@@ -789,6 +789,8 @@ class TableFormat(StrEnum):
     rich = "rich"
     md = "md"
     csv = "csv"
+    latex = "latex"
+    html = "html"
 
 
 probe_app = typer.Typer(no_args_is_help=True)
@@ -834,28 +836,79 @@ def make_probing_tasks(
 def table_of_runs(
     runs: Annotated[list[Path], typer.Argument(help="Run folders; each becomes a row.", show_default=False)],
     format: Annotated[TableFormat, typer.Option(help="How to print the table.")] = TableFormat.rich,
+    intervals: Annotated[bool, typer.Option("--intervals", help="Write each score's 95 % interval behind it.")] = False,
+    published: Annotated[bool, typer.Option("--published", help="Add the papers' published rows, apart.")] = False,
+    matrix: Annotated[
+        str | None, typer.Option(metavar="TASK", help="The scores of one task, view by view, instead.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="With --matrix: draw it, to a file .png, .svg or .pdf.", show_default=False)
+    ] = None,
 ) -> None:
-    """Print the scores of runs, one row per view pair.
+    """Print the scores of runs, one row per view pair, or for one task as a matrix of views.
 
-    Example: structviews table runs/* --format md
+    Example: structviews table runs/* --format latex --published > table.tex
+
+    Example: structviews table runs/* --matrix SICK-R --picture sick-r.svg
     """
-    print_scores(runs, format)
-
-
-def print_scores(runs: list[Path], format: str) -> None:
-    """The table on stdout; with csv the notes go to stderr."""
-    from structviews.evaluation.tables import as_csv, as_markdown, as_rich, score_table
-
-    table = score_table(runs)
-    if format == "md":
-        print(as_markdown(table), end="")
-        return
-    if format == "csv":
-        print(as_csv(table), end="")
+    if matrix:
+        if intervals or published or format != "rich":
+            raise InputError("--matrix goes with --picture alone; leave --format, --intervals and --published out")
+        print_matrix(runs, matrix, picture)
+    elif picture:
+        raise InputError(f"--picture {picture}: a picture is of one task; say which with --matrix TASK")
     else:
-        console.print(*as_rich(table, console.width), sep="\n")
-    for note in table.notes:
-        (errors if format == "csv" else console).print(note, markup=False, highlight=False, soft_wrap=True)
+        print_scores(runs, format, intervals, published)
+
+
+def print_scores(runs: list[Path], format: str, intervals: bool = False, published: bool = False) -> None:
+    """The table on stdout; with csv what it says about the numbers goes to stderr."""
+    from structviews.evaluation import rendering
+    from structviews.evaluation.tables import score_table
+
+    table = score_table(runs, intervals=intervals, published=published)
+    written = {
+        "md": rendering.as_markdown,
+        "csv": rendering.as_csv,
+        "latex": rendering.as_latex,
+        "html": rendering.as_html,
+    }
+    if format in written:
+        print(written[format](table), end="")
+    else:
+        console.print(*rendering.as_rich(table, console.width), sep="\n")
+    if format in ("rich", "csv"):
+        for note in (*table.legend, *table.notes):
+            (errors if format == "csv" else console).print(note, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_matrix(runs: list[Path], task: str, picture: Path | None) -> None:
+    """A task's scores view by view, on stdout and as a picture if there is to be one."""
+    from structviews.evaluation import heatmap
+
+    matrix = heatmap.view_matrix(runs, task)
+    if picture:
+        heatmap.draw(matrix, picture)
+    console.print(heatmap.as_rich(matrix))
+    for note in matrix.notes:
+        console.print(note, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("compare")
+def compare_two(
+    first: Annotated[Path, typer.Argument(help="A run that eval has scored.", show_default=False)],
+    second: Annotated[Path, typer.Argument(help="Another, on the same tasks.", show_default=False)],
+) -> None:
+    """Test whether two runs' scores differ by more than chance, on every task that both have.
+
+    Example: structviews compare runs/dep-const runs/seq-seq
+    """
+    from structviews.evaluation import compare
+
+    comparison = compare.compare_runs(first, second)
+    console.print(compare.as_rich(comparison))
+    for note in comparison.notes:
+        console.print(note, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command("join")

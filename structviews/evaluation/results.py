@@ -62,13 +62,18 @@ def results_name(representation: str) -> str:
 
 
 def all_results(run: Path) -> list[dict[str, Any]]:
-    """Of each representation that was scored; the run's own first.
+    """Of each representation that was scored, with the weights that the run has now; the run's own first.
 
     Raises:
         InputError: if a file is not one that :func:`save_results` wrote.
     """
     others = sorted(path.name for path in Path(run).glob("results.*.json"))
-    return [results for name in (RESULTS, *others) if (results := load_results(run, name))]
+    found = [results for name in (RESULTS, *others) if (results := load_results(run, name))]
+    try:
+        model = model_checksum(run) if found else ""
+    except InputError:  # the weights are elsewhere, the scores are here
+        return found
+    return [results for results in found if results["model"] == model]
 
 
 def load_results(run: Path, name: str = RESULTS) -> dict[str, Any] | None:

@@ -1,28 +1,26 @@
 """The table of runs: one row per view pair, one column per task."""
 
-import csv
-import io
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields, replace
 from os.path import commonprefix
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from rich.table import Table as RichTable
-
 from structviews.config import TrainConfig, read_settings, run_kind, run_views
-from structviews.errors import InputError
-from structviews.evaluation.results import all_results, model_checksum
+from structviews.evaluation.cells import BEST, MISSING, TIE, Cell, Figure
+from structviews.evaluation.published import published_legend, published_rows
+from structviews.evaluation.results import all_results
 from structviews.evaluation.tasks import PROBING, TASKS
 
-MISSING = "-"
+PARTIAL = "*"
 # Settings that do not say what was trained.
 LOOSE = {field.name for field in fields(TrainConfig) if not field.compare}
 FIXED = ("run", "views", "dim")
 COUNT = "n"
 SEEDS = "runs that differ by their seed alone are one row: mean ± sample standard deviation over the n of them"
+INTERVALS = "[low, high]: 95 % bootstrap interval over the test examples; of several runs the mean of theirs"
 Scored = tuple[Path, dict[str, Any] | None]
 LEGEND = (
     "accuracy in percent; MRPC accuracy/F1; SICK-R and STS-B Pearson x 100, supervised; "
@@ -32,19 +30,41 @@ LEGEND = (
 
 
 @dataclass(frozen=True)
+class Row:
+    """The labels of a row, and a cell for each task."""
+
+    labels: tuple[str, ...]
+    cells: tuple[Cell, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """All columns as plain text."""
+        return [*self.labels, *map(str, self.cells)]
+
+
+@dataclass(frozen=True)
 class ScoreTable:
     """Scores of several runs, ready to print.
 
     Attributes:
         header: names of the columns: run, views, dimension, number of runs where some row has several, tasks.
-        rows: one for each run and representation, or for all runs that differ by their seed; ``-`` where there is
-            no score, ``*`` after a score on part of a task.
-        notes: what the numbers are, and why each missing one is missing.
+        runs: a row for each run and representation, or for all runs that differ by their seed; ``-`` where there
+            is no score, ``*`` after a score on part of a task.
+        published: rows of papers.
+        legend: what the numbers are.
+        notes: why each missing one is missing.
     """
 
     header: list[str]
-    rows: list[list[str]]
+    runs: list[Row]
+    published: list[Row]
+    legend: list[str]
     notes: list[str]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The runs' rows as plain text."""
+        return [row.texts for row in self.runs]
 
     @property
     def n_fixed(self) -> int:
@@ -52,84 +72,54 @@ class ScoreTable:
         return len(FIXED) + (self.header[len(FIXED) :][:1] == [COUNT])
 
 
-def score_table(runs: Sequence[Path]) -> ScoreTable:
+def score_table(runs: Sequence[Path], *, intervals: bool = False, published: bool = False) -> ScoreTable:
     """Read the runs' ``config.toml`` and ``results.json`` into a table.
+
+    Args:
+        runs: their folders.
+        intervals: write the 95 % interval behind each score.
+        published: add the papers' rows that have a score for one of the tasks.
 
     Raises:
         InputError: if a folder is not a run, or one of its files cannot be read.
     """
     for run in runs:
         run_views(run)
-    scored = [(run, result) for run in runs for result in _current_results(run)]
+    scored: list[Scored] = []
+    for run in runs:
+        scored += [(run, result) for result in all_results(run)] or [(run, None)]
     groups = _by_settings(scored)
     counted = any(len(group) > 1 for group in groups)
     asked = {name for _, result in scored if result for name in (*result["tasks"], *result["unavailable"])}
-    tasks = [name for name in (*TASKS, *PROBING) if name in asked]
-    tasks += sorted(asked - set(tasks))
+    tasks = in_order(asked)
     rows = [
-        [
-            _group_name(group),
-            _views_cell(group[0][0]),
-            _dimension(next((result for _, result in group if result), None)),
-            *([str(len(group))] if counted else []),
-            *(_cell(name, [result for _, result in group]) for name in tasks),
-        ]
+        Row(
+            (
+                _group_name(group),
+                _views_cell(group[0][0]),
+                _dimension(next((result for _, result in group if result), None)),
+                *([str(len(group))] if counted else []),
+            ),
+            tuple(_cell(name, [result for _, result in group], intervals) for name in tasks),
+        )
         for group in groups
     ]
-    notes = [LEGEND] if tasks else []
+    legend = [LEGEND] if tasks else []
     if counted and tasks:
-        notes.append(SEEDS)
-    for run, result in scored:
-        notes += _notes(run, result, tasks)
-    return ScoreTable([*FIXED, *([COUNT] if counted else []), *tasks], rows, list(dict.fromkeys(notes)))
-
-
-def as_rich(table: ScoreTable, width: int) -> list[RichTable]:
-    """The table for a terminal of ``width`` characters: several, each with some of the tasks, where one is too wide.
-
-    The notes are printed below it.
-    """
-    widths = [max(map(len, column)) + 3 for column in zip(table.header, *table.rows, strict=True)]
-    widths[0] = min(widths[0], width // 3)  # the name of a run with its vectors may take several lines
-    parts: list[list[int]] = [[]]
-    for column in range(table.n_fixed, len(table.header)):
-        if parts[-1] and sum(widths[i] for i in (*range(table.n_fixed), *parts[-1], column)) + 1 > width:
-            parts.append([])
-        parts[-1].append(column)
-    return [_rich_part(table, [*range(table.n_fixed), *part]) for part in parts]
-
-
-def _rich_part(table: ScoreTable, columns: list[int]) -> RichTable:
-    rich = RichTable()
-    for i in columns:
-        rich.add_column(table.header[i], justify="left" if i < 2 else "right", no_wrap=i > 0)
-    for row in table.rows:
-        rich.add_row(*(row[i] for i in columns))
-    return rich
-
-
-def as_markdown(table: ScoreTable) -> str:
-    """The table and its notes in Markdown."""
-    rule = ["---" if i < 2 else "--:" for i in range(len(table.header))]
-    lines = ["| " + " | ".join(row) + " |" for row in (table.header, rule, *table.rows)]
-    return "\n".join([*lines, "", *(f"- {note}" for note in table.notes)]) + "\n"
-
-
-def as_csv(table: ScoreTable) -> str:
-    """The table as comma-separated values, without its notes."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([table.header, *table.rows])
-    return text.getvalue()
-
-
-def _current_results(run: Path) -> list[dict[str, Any] | None]:
-    """The run's results for each of its representations, but for those of other weights than it has now; or None."""
-    results: list[dict[str, Any] | None] = list(all_results(run))
-    try:
-        model = model_checksum(run) if results else ""
-    except InputError:  # the weights are elsewhere, the scores are here
-        return results
-    return [result for result in results if result and result["model"] == model] or [None]
+        legend.append(SEEDS)
+    if intervals and tasks:
+        legend.append(INTERVALS)
+    legend += [note for _, result in scored if result for note in _partial_notes(result, tasks)]
+    papers = published_rows(tasks) if published else []
+    legend += published_legend(papers)
+    empty = ("",) if counted else ()
+    return ScoreTable(
+        [*FIXED, *([COUNT] if counted else []), *tasks],
+        _marked(rows),
+        [Row((row.name, row.source(tasks), row.dim, *empty), tuple(map(row.cell, tasks))) for row in papers],
+        list(dict.fromkeys(legend)),
+        list(dict.fromkeys(note for run, result in scored for note in _notes(run, result, tasks))),
+    )
 
 
 def _name(run: Path) -> str:
@@ -185,31 +175,73 @@ def _group_name(group: Sequence[Scored]) -> str:
     return names[0].replace(own[0], stem) if stem else names[0]
 
 
-def _cell(task: str, results: Sequence[dict[str, Any] | None]) -> str:
+def _cell(task: str, results: Sequence[dict[str, Any] | None], intervals: bool) -> Cell:
     """The score, or of several runs mean and deviation, with the number of runs where some have none."""
     entries = [result["tasks"][task] for result in results if result and task in result["tasks"]]
     if not entries:
-        return MISSING
-    metrics = zip(*(_scores(entry["scores"]) for entry in entries), strict=True)
-    text = "/".join(_mean(list(values)) for values in metrics)
+        return Cell()
     few = f" ({len(entries)})" if len(entries) < len(results) else ""
-    return text + "*" * any(entry["partial"] for entry in entries) + few
+    figures = tuple(_figure(score, entries, intervals) for score in shown_scores(entries[0]["scores"]))
+    return Cell(figures, PARTIAL * any(entry["partial"] for entry in entries) + few)
 
 
-def _mean(values: Sequence[float]) -> str:
-    return f"{fmean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
+def _figure(score: str, entries: Sequence[dict[str, Any]], intervals: bool) -> Figure:
+    by = factor(score)
+    values = [by * entry["scores"][score] for entry in entries]
+    found = [entry["intervals"][score] for entry in entries if "intervals" in entry]
+    ends = [by * fmean(each) for each in zip(*found, strict=True)] if len(found) == len(entries) else []
+    text = f"{fmean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
+    text += f" [{ends[0]:.1f}, {ends[1]:.1f}]" if intervals and ends else ""
+    return Figure(fmean(values), text, (ends[0], ends[1]) if ends else None)
 
 
-def _scores(scores: dict[str, float]) -> list[float]:
-    """What the table shows of a task's scores."""
+def in_order(tasks: Collection[str]) -> list[str]:
+    """The tasks as the table has them: SentEval's, then any others."""
+    known = [name for name in (*TASKS, *PROBING) if name in tasks]
+    return known + sorted(set(tasks) - set(known))
+
+
+def shown_scores(scores: Collection[str]) -> list[str]:
+    """Which of a task's scores the table shows."""
     for name in ("pearson mean", "pearson"):
         if name in scores:
-            return [100 * scores[name]]
-    return [scores[name] for name in ("accuracy", "f1") if name in scores]
+            return [name]
+    return [name for name in ("accuracy", "f1") if name in scores]
+
+
+def factor(score: str) -> int:
+    """What a score is multiplied by in the table: correlations are written times 100."""
+    return 100 if score.startswith(("pearson", "spearman")) else 1
+
+
+def _marked(rows: Sequence[Row]) -> list[Row]:
+    """The rows with their best figures marked, and those within a best one's interval.
+
+    A score on part of a task neither wins nor ties.
+    """
+    columns = [_marked_column(column) for column in zip(*(row.cells for row in rows), strict=True)]
+    return [Row(row.labels, tuple(column[i] for column in columns)) for i, row in enumerate(rows)]
+
+
+def _marked_column(cells: Sequence[Cell]) -> list[Cell]:
+    whole = [cell for cell in cells if cell.figures and PARTIAL not in cell.suffix]
+    if len(whole) < 2:
+        return list(cells)
+    best = [
+        max(figures, key=lambda figure: figure.value) for figures in zip(*(cell.figures for cell in whole), strict=True)
+    ]
+    return [Cell(tuple(map(_against, cell.figures, best)), cell.suffix) if cell in whole else cell for cell in cells]
+
+
+def _against(figure: Figure, best: Figure) -> Figure:
+    # Equal as printed is equal.
+    if round(figure.value, 1) == round(best.value, 1):
+        return replace(figure, mark=BEST)
+    return replace(figure, mark=TIE if best.interval and figure.value >= best.interval[0] else "")
 
 
 def _notes(run: Path, result: dict[str, Any] | None, tasks: Sequence[str]) -> list[str]:
-    """Why scores of one run are missing or marked."""
+    """Why scores of one run are missing."""
     if not result:
         return [f"{_name(run)}: this model is not evaluated; run: structviews eval {run} --senteval DIR"]
     notes = []
@@ -219,7 +251,13 @@ def _notes(run: Path, result: dict[str, Any] | None, tasks: Sequence[str]) -> li
     if left:
         command = f"structviews eval {run} --senteval DIR --tasks {','.join(left)}{result.get('flags', '')}"
         notes.append(f"{_row_name(run, result)}: {', '.join(left)} not evaluated; run: {command}")
-    for name in tasks:
-        for file, counts in result["tasks"].get(name, {"partial": {}})["partial"].items():
-            notes.append(f"{name}*: scored on part of the task, {file} has {counts}")
     return notes
+
+
+def _partial_notes(result: dict[str, Any], tasks: Sequence[str]) -> list[str]:
+    """What was scored on part of a task only."""
+    return [
+        f"{name}*: scored on part of the task, {file} has {counts}"
+        for name in tasks
+        for file, counts in result["tasks"].get(name, {"partial": {}})["partial"].items()
+    ]

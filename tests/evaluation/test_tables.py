@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from structviews.cli import app
 from structviews.errors import InputError
+from structviews.evaluation.rendering import as_csv, as_markdown, as_rich
 from structviews.evaluation.results import load_results, model_checksum
-from structviews.evaluation.tables import as_csv, as_markdown, as_rich, score_table
+from structviews.evaluation.tables import score_table
 from structviews.representation import Representation
 
 
@@ -70,9 +71,9 @@ def test_rows_and_notes(runs):
         ["bow-seq", "bow,seq", "-", "-", "-", "-", "-", "-"],
     ]
     notes = "\n".join(table.notes)
-    assert "unweighted mean" in table.notes[0]
+    assert "unweighted mean" in table.legend[0]
     assert "CR unavailable: data/CR/custrev.pos: no such file" in notes
-    assert "MRPC*: scored on part of the task, MRPC/x.txt has 39 of 4,076 examples" in notes
+    assert "MRPC*: scored on part of the task, MRPC/x.txt has 39 of 4,076 examples" in table.legend
     assert "seq-seq: CR, MRPC, SICK-R, STS14 not evaluated" in notes
     assert f"bow-seq: this model is not evaluated; run: structviews eval {runs[2]}" in notes
 
@@ -83,7 +84,7 @@ def test_markdown_and_csv(runs):
     assert lines[0] == "| run | views | dim | MR | CR | MRPC | SICK-R | STS14 |"
     assert lines[1] == "| --- | --- | --: | --: | --: | --: | --: | --: |"
     assert lines[2] == "| dep-const | dep,const | 600 | 0.0 | - | 73.3/81.0* | 82.1 | 55.1 |"
-    assert lines[5:7] == ["", f"- {table.notes[0]}"]
+    assert lines[5:7] == ["", f"- {table.legend[0]}"]
     assert list(csv.reader(as_csv(table).splitlines())) == [table.header, *table.rows]
 
 
@@ -208,7 +209,7 @@ def test_runs_that_differ_by_their_seed_are_one_row(runs, tmp_path):
     assert table.rows[0] == ["seq-seq", "seq,seq", "600", "3", "-", "-", "72.0 ± 2.6/81.0 ± 1.7", "-", "-"]
     assert [row[3] for row in table.rows] == ["3", "1", "1", "1"]
     assert table.rows[1][6] == "73.3/81.0*"
-    assert any("sample standard deviation" in note for note in table.notes)
+    assert any("sample standard deviation" in note for note in table.legend)
     assert "± 2.6" in as_markdown(table)
     console = Console(width=60, file=io.StringIO())
     console.print(*as_rich(table, console.width), sep="\n")

@@ -1,0 +1,154 @@
+"""The papers' published scores, from ``published.toml``."""
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from functools import cache
+from importlib.resources import files
+from statistics import mean
+from typing import Any, NamedTuple
+
+from structviews.evaluation.cells import Cell, Figure
+from structviews.evaluation.tasks import STS_SETS
+
+WEIGHTED, WITH_SMT = "†", "‡"
+
+
+class Published(NamedTuple):
+    """One figure of a paper.
+
+    Attributes:
+        paper: key of the paper.
+        table: its number.
+        row: the label of the row that it stands in.
+        model, corpus: what was scored, and what it was trained on where the paper says so.
+        measure: such as ``MR accuracy``, ``STS14 weighted mean``, ``STS14/images`` or ``dim``.
+        text: as printed.
+    """
+
+    paper: str
+    table: str
+    row: str
+    model: str
+    corpus: str
+    measure: str
+    text: str
+
+    @property
+    def score(self) -> Decimal:
+        """In per cent, or a correlation times 100, however it is printed."""
+        value = Decimal(self.text)
+        return 100 * value if abs(value) < 1 else value
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """All that one paper prints of a model.
+
+    Attributes:
+        paper: its key.
+        name: model, and its corpus in brackets.
+        figures: by measure.
+    """
+
+    paper: str
+    name: str
+    figures: dict[str, Published]
+
+    @property
+    def dim(self) -> str:
+        """Dimension of the vectors; empty where the paper does not print it."""
+        return self.figures["dim"].text if "dim" in self.figures else ""
+
+    def source(self, tasks: Sequence[str]) -> str:
+        """The paper, and its tables that have the tasks' figures."""
+        tables = dict.fromkeys(figure.table for task in tasks for figure in self._of(task)[0])
+        return f"{self.paper} {', '.join(tables)}"
+
+    def cell(self, task: str) -> Cell:
+        """What the table of runs shows for a task.
+
+        A year of STS is the mean of what the paper prints for SentEval's data sets; where it prints but an
+        aggregate, that one, marked.
+        """
+        figures, mark = self._of(task)
+        scores = [figure.score for figure in figures]
+        if task in STS_SETS and scores:
+            scores = [mean(scores)]
+        # As papers round: 87.85 is 87.9.
+        rounded = [score.quantize(Decimal("0.1"), ROUND_HALF_UP) for score in scores]
+        return Cell(tuple(Figure(float(score), str(score)) for score in rounded), mark)
+
+    def _of(self, task: str) -> tuple[list[Published], str]:
+        """The figures that make a task's cell, and its mark."""
+        for measures, mark in _measures(task):
+            if all(measure in self.figures for measure in measures):
+                return [self.figures[measure] for measure in measures], mark
+        return [], ""
+
+
+def _measures(task: str) -> list[tuple[list[str], str]]:
+    """Of which figures a task's cell may be made, the best first, each with its mark."""
+    if task in STS_SETS:
+        sets = [f"{task}/{name}" for name in STS_SETS[task]]
+        return [
+            (sets, ""),
+            ([f"{task} mean"], WITH_SMT * (task == "STS13")),
+            ([f"{task} weighted mean"], WEIGHTED),
+        ]
+    kinds = [["accuracy", "f1"], ["accuracy"], ["pearson"]]
+    return [([f"{task} {kind}" for kind in each], "") for each in kinds]
+
+
+@cache
+def papers() -> dict[str, dict[str, str]]:
+    """The papers by key: title, and the name of the file with their text."""
+    return _content()["papers"]
+
+
+@cache
+def published() -> list[Published]:
+    """Every figure, in the order of the file."""
+    return [
+        Published(table["paper"], table["table"], row["row"], *_about(table, row, i), text)
+        for table in _content()["tables"]
+        for row in table["rows"]
+        for i, text in enumerate(row["figures"].split())
+        if text != "-" and _about(table, row, i)[0]
+    ]
+
+
+def _about(table: dict[str, Any], row: dict[str, str], column: int) -> tuple[str, str, str]:
+    """Model, corpus and measure: one of a table's sides has the models, the other the measures."""
+    if "models" in table:
+        model, _, corpus = table["models"][column].partition("; ")
+        return model, corpus, row["measure"]
+    return row["model"], row.get("corpus", table.get("corpus", "")), table["measures"][column]
+
+
+def published_rows(tasks: Sequence[str]) -> list[PublishedRow]:
+    """A row for each paper and model that has a score for one of the tasks."""
+    figures: dict[tuple[str, str], dict[str, Published]] = {}
+    for each in published():
+        name = f"{each.model} ({each.corpus})" if each.corpus else each.model
+        figures.setdefault((each.paper, name), {}).setdefault(each.measure, each)
+    rows = [PublishedRow(paper, name, found) for (paper, name), found in figures.items()]
+    return [row for row in rows if any(row.cell(task).figures for task in tasks)]
+
+
+def published_legend(rows: Sequence[PublishedRow]) -> list[str]:
+    """What the papers' figures are, and which papers these are."""
+    if not rows:
+        return []
+    sources = "; ".join(f"{key}: {papers()[key]['title']}" for key in dict.fromkeys(row.paper for row in rows))
+    return [
+        f"published, by the papers' protocols, with paper and tables (S1: table 1 of the supplement): {sources}",
+        "published STS: unweighted mean of what is printed for SentEval's data sets, or the printed mean "
+        f"({WITH_SMT} with the SMT set of 2013, {WEIGHTED} weighted by numbers of pairs)",
+    ]
+
+
+@cache
+def _content() -> dict[str, Any]:
+    return tomllib.loads(files("structviews.evaluation").joinpath("published.toml").read_text(encoding="utf-8"))
