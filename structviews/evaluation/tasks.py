@@ -357,14 +357,18 @@ def _sts_year(name: str, folder: _Folder) -> Task:
 
 
 def _probing(name: str, folder: _Folder) -> Task:
-    """``part, label, ..., sentence`` with tabs between; the classes are the training part's labels, sorted."""
+    """``part, label, ..., sentence`` with tabs between; the classes are the training part's labels, sorted.
+
+    An example of ``PAIRS`` ends with two sentences.
+    """
     file = probing_files(folder.path)[name]
     parts = {"tr": "train", "va": "dev", "te": "test"}
-    rows: dict[str, list[tuple[str, str, Tokens]]] = {part: [] for part in parts}
-    for place, row in folder.rows(file, 3):
+    width = 2 if name in PAIRS else 1
+    rows: dict[str, list[tuple[str, str, list[Tokens]]]] = {part: [] for part in parts}
+    for place, row in folder.rows(file, 2 + width):
         if row[0] not in parts:
             raise InputError(f"{place}: part {row[0]!r} is not one of {', '.join(parts)}; correct it")
-        rows[row[0]].append((place, row[1], _tokens(row[-1])))
+        rows[row[0]].append((place, row[1], [_tokens(text) for text in row[-width:]]))
     for part, lines in rows.items():
         if not lines:
             end = f"{folder.path / file}:{sum(map(len, rows.values()))}"
@@ -375,13 +379,16 @@ def _probing(name: str, folder: _Folder) -> Task:
     for place, label, _ in (line for lines in rows.values() for line in lines):
         if label not in classes:
             raise InputError(f"{place}: label {label!r} is none of part 'tr'; correct it")
-    splits = {
-        split: _singles([(sentence, classes[label]) for _, label, sentence in rows[part]])
-        for part, split in parts.items()
-    }
+    splits = {}
+    for part, split in parts.items():
+        sentences = [tuple(texts) for texts in zip(*(texts for _, _, texts in rows[part]), strict=True)]
+        targets = np.array([classes[label] for _, label, _ in rows[part]], dtype=np.int64)
+        splits[split] = Examples(sentences[0], sentences[1] if width == 2 else (), targets)
     return Task(name, "classification", splits, folder.checksums, folder.partial)
 
 
+# Probing tasks about two sentences.
+PAIRS = ("tree_edit",)
 # SentEval's probing tasks (Conneau et al. 2018) by the names and files of senteval/probing.py.
 PROBING = {
     "Length": "sentence_length.txt",

@@ -60,7 +60,7 @@ class Examples:
         parts: (k,) part of each.
         labels: (k,) its label, strings.
         texts: its sentence, or both of a pair.
-        sources: (k,) for tasks that leave their sentences intact, the sentences of the pool, in the order of ``texts``.
+        intact: sentences of the pool that stand in the texts as they are, any number of arrays.
     """
 
     parts: Array
@@ -74,7 +74,7 @@ class ProbingTask:
     """A task.
 
     Attributes:
-        name: as papers have it.
+        name: as ``eval --tasks`` has it, for the published ones that of SentEval's code.
         file: what it is written to.
         needs: ``tags``, ``dependency`` or ``constituency`` trees.
         make: examples of a pool.
@@ -308,18 +308,18 @@ def tree_edit(pool: Pool) -> Examples:
 
 TAGS, DEPENDENCY, CONSTITUENCY = "tags", "dependency", "constituency"
 TASKS = (
-    ProbingTask("SentLen", "sentence_length.txt", (), sentence_length),
-    ProbingTask("WC", "word_content.txt", (), word_content),
-    ProbingTask("TreeDepth", "tree_depth.txt", (CONSTITUENCY,), tree_depth),
-    ProbingTask("TopConst", "top_constituents.txt", (TAGS, CONSTITUENCY), top_constituents),
-    ProbingTask("BShift", "bigram_shift.txt", (), bigram_shift),
+    ProbingTask("Length", "sentence_length.txt", (), sentence_length),
+    ProbingTask("WordContent", "word_content.txt", (), word_content),
+    ProbingTask("Depth", "tree_depth.txt", (CONSTITUENCY,), tree_depth),
+    ProbingTask("TopConstituents", "top_constituents.txt", (TAGS, CONSTITUENCY), top_constituents),
+    ProbingTask("BigramShift", "bigram_shift.txt", (), bigram_shift),
     ProbingTask("Tense", "past_present.txt", (TAGS, DEPENDENCY), tense),
-    ProbingTask("SubjNum", "subj_number.txt", (TAGS, DEPENDENCY), subject_number),
-    ProbingTask("ObjNum", "obj_number.txt", (TAGS, DEPENDENCY), object_number),
-    ProbingTask("SOMO", "odd_man_out.txt", (TAGS,), odd_man_out),
-    ProbingTask("CoordInv", "coordination_inversion.txt", (TAGS, CONSTITUENCY), coordination_inversion),
-    ProbingTask("HeadDist", "head_distance.txt", (DEPENDENCY,), head_distance),
-    ProbingTask("RootPos", "root_position.txt", (DEPENDENCY,), root_position),
-    ProbingTask("PPAttach", "pp_attachment.txt", (TAGS, DEPENDENCY), attachment),
-    ProbingTask("TreeEdit", "tree_edit.txt", (CONSTITUENCY,), tree_edit),
+    ProbingTask("SubjNumber", "subj_number.txt", (TAGS, DEPENDENCY), subject_number),
+    ProbingTask("ObjNumber", "obj_number.txt", (TAGS, DEPENDENCY), object_number),
+    ProbingTask("OddManOut", "odd_man_out.txt", (TAGS,), odd_man_out),
+    ProbingTask("CoordinationInversion", "coordination_inversion.txt", (TAGS, CONSTITUENCY), coordination_inversion),
+    ProbingTask("head_distance", "head_distance.txt", (DEPENDENCY,), head_distance),
+    ProbingTask("root_position", "root_position.txt", (DEPENDENCY,), root_position),
+    ProbingTask("pp_attachment", "pp_attachment.txt", (TAGS, DEPENDENCY), attachment),
+    ProbingTask("tree_edit", "tree_edit.txt", (CONSTITUENCY,), tree_edit),
 )

@@ -152,6 +152,18 @@ def test_probing_tasks(probing):
     assert own.first[:2] == (("away", "n0"), ("far", "away", "n1"))
 
 
+def test_probing_tasks_about_pairs(probing):
+    rows = [f"{part}\t{('FAR', 'NEAR')[i % 2]}\tone {i}\ttwo {i}" for part in ("tr", "va", "te") for i in range(3)]
+    (probing / "tree_edit.txt").write_text("\n".join(rows))
+    dev = read_task("tree_edit", None, probing=probing).splits["dev"]
+    assert dev.first == (("one", "0"), ("one", "1"), ("one", "2"))
+    assert dev.second == (("two", "0"), ("two", "1"), ("two", "2"))
+    assert dev.targets.tolist() == [0, 1, 0]
+    (probing / "tree_edit.txt").write_text("tr\tFAR\tone")
+    with pytest.raises(InputError, match="tree_edit.txt:1: 3 tab-separated columns of 4"):
+        read_task("tree_edit", None, probing=probing)
+
+
 def test_labels_are_numbered_as_sorted_strings(probing):
     path = probing / "head_distance.txt"
     path.write_text(path.read_text().replace("\t2\t", "\t10\t"))

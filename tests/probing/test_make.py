@@ -51,7 +51,7 @@ def lines(folder, file):
 
 def test_every_task_is_there_and_told(folder):
     told = json.loads((folder / "probing.json").read_text())
-    assert told["left_out"].keys() == {"TreeDepth", "TopConst"} - told["tasks"].keys()
+    assert told["left_out"].keys() == {"Depth"}
     assert told["tasks"].keys() | told["left_out"].keys() == {task.name for task in TASKS}
     for entry in told["tasks"].values():
         found = lines(folder, entry["file"])
@@ -63,7 +63,7 @@ def test_every_task_is_there_and_told(folder):
 
 def test_classes_are_balanced_but_those_of_depth(folder):
     for task in TASKS:
-        if task.name != "TreeDepth" and (folder / task.file).exists():
+        if task.name != "Depth" and (folder / task.file).exists():
             counts = Counter((line[0], line[1]) for line in lines(folder, task.file))
             for part in ("tr", "va", "te"):
                 assert len({count for (p, _), count in counts.items() if p == part}) == 1, task.name
@@ -206,8 +206,8 @@ def test_without_trees_some_tasks_are_left_out(rows, tmp_path):
     corpus = write_corpus(tmp_path / "bare.parsed", bare, 1000)
     result = CliRunner().invoke(app, ["probe", "make", str(corpus), "-o", str(out)], env={"COLUMNS": "200"})
     assert result.exit_code == 0, result.output
-    assert "PPAttach is left out: the corpus has no tags" in result.output
-    assert "RootPos is left out: the corpus has no dependency trees" in result.output
+    assert "pp_attachment is left out: the corpus has no tags" in result.output
+    assert "root_position is left out: the corpus has no dependency trees" in result.output
     assert {path.name for path in out.glob("*.txt")} == {"sentence_length.txt", "word_content.txt", "bigram_shift.txt"}
 
 
@@ -223,7 +223,7 @@ def test_refusals(corpus, rows, tmp_path):
     with pytest.raises(InputError, match="sentences = 0"):
         make_tasks(corpus, tmp_path / "a", sentences=0)
     few = opened(write_corpus(tmp_path / "few.parsed", rows[:50]))
-    with pytest.raises(InputError, match=r"too small for any task \(SentLen: .* examples; every part needs 50\)"):
+    with pytest.raises(InputError, match=r"too small for any task \(Length: .* examples; every part needs 50\)"):
         make_tasks(few, tmp_path / "a")
     short = [Row(0, 0, 1, ParsedSentence(("Yes", ".")))]
     with pytest.raises(InputError, match="no sentence of 5 to 28 words"):
