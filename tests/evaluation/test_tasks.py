@@ -160,7 +160,7 @@ def test_probing_tasks_about_pairs(probing):
     assert dev.second == (("two", "0"), ("two", "1"), ("two", "2"))
     assert dev.targets.tolist() == [0, 1, 0]
     (probing / "tree_edit.txt").write_text("tr\tFAR\tone")
-    with pytest.raises(InputError, match="tree_edit.txt:1: 3 tab-separated columns of 4"):
+    with pytest.raises(InputError, match=r"tree_edit.txt:1: 3 tab-separated columns of 4"):
         read_task("tree_edit", None, probing=probing)
 
 
