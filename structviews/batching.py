@@ -234,7 +234,7 @@ class CorpusReader:
         same = None
         if self.duplicates:
             hashes = np.concatenate([run.shard.hashes[w] for run, w in zip(runs, words, strict=True)])
-            same = _row_hashes(hashes, np.concatenate([[0], np.cumsum(lengths)]))
+            same = row_hashes(hashes, np.concatenate([[0], np.cumsum(lengths)]))
         return _batch(
             {name: WordIds.of(found, len(self.vocabularies[name])) for name, found in ids.items()},
             lengths,
@@ -263,29 +263,10 @@ class CorpusReader:
             if name == "tokens":
                 ids = {channel: v.ids(values.dictionary) for channel, v in self.vocabularies.items()}
                 if self.duplicates:
-                    hashes = _word_hashes(values.dictionary)
+                    hashes = word_hashes(values.dictionary)
                 values = values.indices
             columns[name] = Ragged(values.to_numpy(), lists.offsets.to_numpy())
         return Shard(table["document"].to_numpy(), table["position"].to_numpy(), columns, ids, hashes)
-
-
-def _word_hashes(words: pa.StringArray) -> Array:
-    """A number ``(n,)``, uint64, for each word, the same in every shard and process."""
-    _, offsets, content = words.buffers()
-    ends = np.frombuffer(offsets, np.int32)[words.offset : words.offset + len(words) + 1]
-    characters = np.frombuffer(content, np.uint8)[ends[0] : ends[-1]]
-    return _row_hashes(characters.astype(np.uint64), ends - ends[0])
-
-
-def _row_hashes(values: Array, offsets: Array) -> Array:
-    """A number ``(rows,)``, uint64, that depends on the values of a row and on their order.
-
-    Different rows have the same one with a probability of about 2**-64.
-    """
-    place = np.arange(len(values)) - np.repeat(offsets[:-1], np.diff(offsets))
-    with np.errstate(over="ignore"):
-        sums = np.concatenate([[np.uint64(0)], np.cumsum(_mix(values + _mix(place.astype(np.uint64))))])
-        return _mix(sums[offsets[1:]] - sums[offsets[:-1]])
 
 
 def collate(sentences: Sequence[ParsedSentence], vocabularies: dict[str, Vocabulary], needs: Iterable[str]) -> Batch:
@@ -349,20 +330,11 @@ def held_out(documents: Array, seed: int, fraction: float) -> Array:
     """
     # A document's sentences stand together, and documents are few where sentences are many.
     firsts = np.flatnonzero(np.diff(documents, prepend=-1))
-    hashes = _mix(documents[firsts].astype(np.uint64) + _mix(np.array([seed], dtype=np.uint64)))
+    hashes = mix(documents[firsts].astype(np.uint64) + mix(np.array([seed], dtype=np.uint64)))
     chosen = hashes < np.uint64(min(int(fraction * 2**64), 2**64 - 1))
     if fraction > 0 and not chosen.any() and (hashes != hashes[:1]).any():
         chosen = hashes == hashes.min()
     return np.repeat(chosen, np.diff(firsts, append=len(documents)))
-
-
-def _mix(x: Array) -> Array:
-    """The finaliser of splitmix64: every input bit moves every output bit."""
-    with np.errstate(over="ignore"):
-        x = x + np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return x ^ (x >> np.uint64(31))
 
 
 def epoch_batches(rows: Array, size: int, seed: int, epoch: int) -> Iterator[Array]:

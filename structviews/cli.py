@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from structviews.errors import InputError
+from structviews.lines import read_lines
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -84,6 +85,10 @@ Transductive = Annotated[
         help="Fit the component on the sentences that are encoded, as papers do, not on training sentences.",
         show_default=False,
     ),
+]
+
+ForSimilarity = Annotated[
+    bool, typer.Option("--similarity", help="Take the run's vectors for similarity tasks.", show_default=False)
 ]
 
 
@@ -678,24 +683,6 @@ def written(flags: dict[str, Any]) -> str:
     return "".join(words)
 
 
-def read_lines(source: Path | None) -> list[str]:
-    """The lines of a text file, or of standard input; none may be blank."""
-    name = str(source) if source else "standard input"
-    try:
-        content = source.read_bytes() if source else sys.stdin.buffer.read()
-        lines = content.decode("utf-8").splitlines()
-    except OSError as error:
-        raise InputError(f"{name}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{name}: not UTF-8 at byte {error.start}: convert it to UTF-8") from None
-    if not lines:
-        raise InputError(f"{name}: empty: give one sentence a line")
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            raise InputError(f"{name}:{number}: a blank line: each line is a sentence and becomes a row")
-    return lines
-
-
 @app.command("eval")
 def evaluate_runs(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, as made by train.", show_default=False)],
@@ -909,6 +896,137 @@ def compare_two(
     console.print(compare.as_rich(comparison))
     for note in comparison.notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("retrieve")
+def retrieve_neighbours(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders of any kind.", show_default=False)],
+    corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="that of the runs")] = None,
+    candidates: Annotated[int, typer.Option(help="Sentences to find the next one among.")] = 1000,
+    max_sentences: Annotated[int, typer.Option(help="Draw documents with so many sentences at most.")] = 20_000,
+    similarity: ForSimilarity = False,
+) -> None:
+    """Find each sentence's next one among others, in documents that none of the runs was trained on.
+
+    All runs are asked the same. Scores go to RUN/retrieval.json.
+
+    Example: structviews retrieve runs/dep-const runs/seq-seq
+    """
+    from structviews.cache import ParsedCorpus
+    from structviews.embedder import Embedder
+    from structviews.evaluation import context
+    from structviews.evaluation.record import save_entry
+    from structviews.log import rate_bar
+
+    if candidates < 2:
+        raise InputError(f"--candidates {candidates}: give at least 2")
+    opened = ParsedCorpus.open(corpus or context.corpus_of(runs))
+    passages = context.read_passages(runs, opened, max_sentences)
+    trials = passages.trials(candidates)
+    rows = []
+    for run in runs:
+        embedder = Embedder.load(run)
+        embedder = embedder.for_similarity() if similarity else embedder
+        with rate_bar(errors, run.name, "sentences") as progress:
+            scores, dim = context.measure(embedder, passages, trials, progress)
+        rows.append((run.name, dim, scores))
+        save_entry(run, context.entry(embedder.description, opened, passages, trials, scores))
+    console.print(context.context_table(rows, trials, passages))
+
+
+@app.command("nearest")
+def nearest_sentences(
+    run: Annotated[Path, typer.Argument(help="A run's folder.", show_default=False)],
+    pool: Annotated[Path, typer.Option(help="Sentences to search: one a line, or a parsed corpus.")],
+    query: Annotated[str, typer.Option(help="A sentence, or a file with one a line.")],
+    k: Annotated[int, typer.Option("-k", help="How many are shown.")] = 10,
+    tokenised: Annotated[bool, typer.Option("--tokenised", help="Words stand between white space.")] = False,
+    similarity: ForSimilarity = False,
+) -> None:
+    """Find the sentences of a pool whose vectors have the highest cosine with that of a query.
+
+    The pool is encoded once, to POOL.vectors/; stopped at any point, the same command goes on where it was.
+
+    Example: structviews nearest runs/dep-const --pool corpus.parsed --query "A bird is singing." -k 5
+    """
+    from structviews.embedder import Embedder
+    from structviews.evaluation.neighbours import nearest
+    from structviews.evaluation.pool import open_pool, pool_vectors
+    from structviews.log import rate_bar
+
+    if k < 1:
+        raise InputError(f"-k {k}: give at least 1")
+    lines = read_lines(Path(query)) if Path(query).is_file() else [query]
+    embedder = Embedder.load(run)
+    embedder = embedder.for_similarity() if similarity else embedder
+    opened = open_pool(pool, tokenised)
+    texts, sentences = zip(*map(opened.read, lines), strict=True)
+    queries = embedder.encode(sentences)
+    with rate_bar(errors, f"encoding {pool}", "sentences") as progress:
+        vectors = pool_vectors(opened, run, embedder, progress)
+    found = nearest(queries, vectors, k, opened.rows_of(texts))
+    for text, scores, rows in zip(texts, found.scores, found.rows, strict=True):
+        shown = [f"{score:7.3f}  {opened.describe(row)}" for score, row in zip(scores, rows, strict=True) if row >= 0]
+        console.print("\n".join([text, *shown]), markup=False, highlight=False, soft_wrap=True)
+
+
+analogy = typer.Typer(help="Sentence analogies: A is to B as C is to D.", no_args_is_help=True)
+app.add_typer(analogy, name="analogy")
+
+
+@analogy.command("make")
+def make_analogies(
+    corpus: Annotated[Path, typer.Argument(help="A parsed corpus.", show_default=False)],
+    words: Annotated[Path, typer.Option(help="Word analogies, in the format of Google's questions-words.txt.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="File to write.", show_default=False)],
+) -> None:
+    """Find sentences of a corpus that differ by one word each, and join them by word analogies to tuples.
+
+    Example: structviews analogy make corpus.parsed --words questions-words.txt -o analogies.tsv
+    """
+    from structviews.cache import ParsedCorpus
+    from structviews.evaluation.mining import mine, read_word_analogies, write_tuples
+
+    if out.is_dir() or not out.parent.is_dir():
+        raise InputError(f"{out}: cannot be written: give --out the name of a file in a folder that is there")
+    mined = mine(ParsedCorpus.open(corpus), read_word_analogies(words))
+    write_tuples(out, mined)
+    lines = [
+        f"{name}: {len(found.tuples):,} tuples for {found.analogies:,} word analogies" for name, found in mined.items()
+    ]
+    lines.append(f"{out}: {sum(len(found.tuples) for found in mined.values()):,} tuples of sentences")
+    console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+
+
+@analogy.command("score")
+def score_analogies(
+    run: Annotated[Path, typer.Argument(help="A run's folder.", show_default=False)],
+    tuples: Annotated[Path, typer.Option(help="A line for each analogy: four sentences with tabs between.")],
+    pool: Annotated[Path, typer.Option(help="Further candidates: one a line, or a parsed corpus.")],
+    tokenised: Annotated[bool, typer.Option("--tokenised", help="Words stand between white space.")] = False,
+    similarity: ForSimilarity = False,
+) -> None:
+    """Ask which sentence is the nearest to v(C) + v(B) - v(A), for all four sentences of each tuple in turn.
+
+    Scores go to RUN/retrieval.json. What analogy make has written is tokenised.
+
+    Example: structviews analogy score runs/dep-const --tuples analogies.tsv --pool corpus.parsed --tokenised
+    """
+    from structviews.embedder import Embedder
+    from structviews.evaluation import analogy as asked
+    from structviews.evaluation.pool import open_pool
+    from structviews.evaluation.record import save_entry
+    from structviews.log import rate_bar
+
+    embedder = Embedder.load(run)
+    embedder = embedder.for_similarity() if similarity else embedder
+    opened = open_pool(pool, tokenised)
+    read = asked.read_tuples(tuples, opened)
+    with rate_bar(errors, f"encoding {pool}", "sentences") as progress:
+        answers = asked.answer(read, opened, run, embedder, progress)
+    scores = asked.analogy_scores(answers)
+    save_entry(run, asked.entry(embedder.description, tuples, read, opened, scores))
+    console.print(asked.analogy_table(scores))
 
 
 @app.command("join")

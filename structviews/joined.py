@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 JOINED = "joined"
 # What a member does not need in order to encode.
-LEFT_BEHIND = ("state", "log.jsonl", "results*.json", ".*")
+LEFT_BEHIND = ("state", "log.jsonl", "results*.json", "retrieval.json", ".*")
 
 
 class JoinedEmbedder(Embedder):

@@ -1,11 +1,12 @@
-"""Recall of the true neighbour: is the sentence that comes next found among 100?
+"""Recall of the true neighbour: is the sentence that comes next found among 100, or 1,000?
 
 For every sentence that has a next sentence in its document, the candidates are that next sentence
-and 99 others drawn at random, from any document. Chance is 1 in 100.
+and others drawn at random, from any document. Chance of the first place is 1 in their number.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,8 @@ from structviews.errors import InputError
 from structviews.evaluation.intervals import Proportion, proportion
 
 CANDIDATES = 100
-CHUNK = 512
-"""Trials scored at once: the vectors of 512 x 100 candidates with 600 dimensions take 120 MB."""
+CHUNK_BYTES = 2**27
+"""Candidates' vectors that are gathered at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +102,61 @@ def inner_products(
 ) -> NDArray[np.float64]:
     """Inner products of (m, d) anchor vectors with (m, d) candidate vectors; (n, size)."""
     scores = np.empty(trials.candidates.shape)
-    for rows in chunks(len(scores)):
+    for rows in chunks(len(scores), candidates[0].nbytes * scores.shape[1]):
         query = anchors[trials.anchors[rows]]
         # A stack of matrix products: einsum would do without BLAS.
         scores[rows] = (candidates[trials.candidates[rows]] @ query[:, :, None])[:, :, 0]
     return scores
 
 
-def chunks(n: int) -> Iterator[slice]:
-    """Cut ``n`` rows into slices of at most ``CHUNK``."""
-    return (slice(start, start + CHUNK) for start in range(0, n, CHUNK))
+def chunks(n: int, row_bytes: int) -> Iterator[slice]:
+    """Cut ``n`` rows of so many bytes into slices of at most ``CHUNK_BYTES``, or of one row."""
+    size = max(CHUNK_BYTES // row_bytes, 1)
+    return (slice(start, start + size) for start in range(0, n, size))
 
 
-def recall(scores: NDArray[np.floating], documents: NDArray[np.integer], *, k: int = 1, seed: int = 0) -> Proportion:
-    """Recall at ``k``: how often column 0 is among the ``k`` highest of its row.
+class Ranks(NamedTuple):
+    """Where each of n true candidates stands among its rivals.
 
     A tie counts as what a random order of the tied would give, so vectors that are all alike score
     chance, not 1.
+
+    Attributes:
+        higher: (n,) how many rivals score higher.
+        tied: (n,) how many candidates have its very score, itself included.
+    """
+
+    higher: NDArray[np.integer]
+    tied: NDArray[np.integer]
+
+    def recalled(self, k: int) -> NDArray[np.float64]:
+        """(n,) how often it is among the first ``k``, from 0 to 1."""
+        return np.clip((k - self.higher) / self.tied, 0, 1)
+
+    def reciprocal(self) -> NDArray[np.float64]:
+        """(n,) mean of 1 / rank."""
+        harmonic = np.concatenate([[0], np.cumsum(1 / np.arange(1, (self.higher + self.tied).max(initial=0) + 1))])
+        return (harmonic[self.higher + self.tied] - harmonic[self.higher]) / self.tied
+
+    def median(self) -> float:
+        """Median rank, from 1."""
+        return float(np.median(self.higher + (self.tied + 1) / 2))
+
+
+def ranks_of_first(scores: NDArray[np.floating]) -> Ranks:
+    """Ranks of column 0 in each row of (n, size) scores.
+
+    Raises:
+        InputError: if a score is not a finite number.
+    """
+    if not np.isfinite(scores).all():
+        raise InputError("a retrieval score is not finite: the model has overflowed; train with a lower --lr")
+    higher = (scores[:, 1:] > scores[:, :1]).sum(axis=1)
+    return Ranks(higher, (scores[:, 1:] == scores[:, :1]).sum(axis=1) + 1)
+
+
+def recall(scores: NDArray[np.floating], documents: NDArray[np.integer], *, k: int = 1, seed: int = 0) -> Proportion:
+    """Recall at ``k``: how often column 0 is among the ``k`` highest of its row, see :class:`Ranks`.
 
     Args:
         scores: (n, size) scores, the true candidate in column 0.
@@ -129,8 +168,4 @@ def recall(scores: NDArray[np.floating], documents: NDArray[np.integer], *, k: i
     Raises:
         InputError: if a score is not a finite number, or all anchors are of one document.
     """
-    if not np.isfinite(scores).all():
-        raise InputError("a retrieval score is not finite: the model has overflowed; train with a lower --lr")
-    higher = (scores[:, 1:] > scores[:, :1]).sum(axis=1)
-    tied = (scores[:, 1:] == scores[:, :1]).sum(axis=1) + 1
-    return proportion(np.clip((k - higher) / tied, 0, 1), documents, seed=seed)
+    return proportion(ranks_of_first(scores).recalled(k), documents, seed=seed)

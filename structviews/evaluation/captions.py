@@ -1,0 +1,323 @@
+"""Image-caption retrieval from precomputed image features, by SentEval's protocol.
+
+Linear maps bring images and captions to one space, in which each image should be nearer to its captions
+than to others (Kiros et al. 2014; SentEval's ``senteval/rank.py`` and ``senteval/tools/ranking.py``).
+
+Shapes: n images, p captions (5 n), B pairs in a batch, c contrastive ones for each, d length of a projection.
+"""
+
+import copy
+import json
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from structviews.cache import file_hash
+from structviews.device import best_device
+from structviews.errors import InputError
+from structviews.evaluation.retrieval import Ranks
+from structviews.evaluation.tasks import Tokens
+from structviews.lines import text_lines
+
+SPLITS = ("train", "dev", "test")
+CAPTIONS = 5
+FOLD = 1000
+DIM = 1000
+MARGIN = 0.2
+BATCH = 128
+CONTRASTS = 30
+EPOCHS = 21  # SentEval counts to 20, from 0
+PATIENCE = 4
+SEED = 1111
+AMONG = (1, 5, 10)
+PROTOCOL = {
+    "name": "senteval",
+    "margin": MARGIN,
+    "projection": DIM,
+    "batch": BATCH,
+    "contrasts": CONTRASTS,
+    "optimiser": "Adam, 1e-3",
+    "epochs": f"at most {EPOCHS}; ended by the {PATIENCE}th without a gain of the recalls on dev, in all",
+    "seed": SEED,
+}
+
+
+@dataclass(frozen=True)
+class Images:
+    """One split.
+
+    Attributes:
+        features: (n, ·) float32, a row for each image.
+        captions: (5 n) tokenised captions, those of an image one behind the other.
+    """
+
+    features: np.ndarray
+    captions: list[Tokens]
+
+
+@dataclass(frozen=True)
+class Captioned:
+    """The data of the task.
+
+    Attributes:
+        splits: ``train``, ``dev`` and ``test``.
+        checksums: SHA-256 of every file.
+    """
+
+    splits: dict[str, Images]
+    checksums: dict[str, str]
+
+
+def read_captions(folder: Path) -> Captioned:
+    """Read ``train``, ``dev`` and ``test``, each an ``.npz`` and a ``.jsonl`` (see ``docs/retrieval.md``).
+
+    Raises:
+        InputError: if a file is missing or is not of this layout, or the two of a split do not go together; names
+            file, and line or key.
+    """
+    splits = {}
+    for split in SPLITS:
+        features, names = _read_features(folder / f"{split}.npz")
+        splits[split] = Images(features, _read_texts(folder / f"{split}.jsonl", names))
+        first = splits["train"].features.shape[1]
+        if features.shape[1] != first:
+            raise InputError(f"{folder / split}.npz: features has {features.shape[1]} columns, those of train {first}")
+    if len(splits["train"].captions) <= BATCH:
+        raise InputError(f"{folder / 'train.jsonl'}: fewer than {BATCH + 1} captions: give more images")
+    files = [f"{split}.{ending}" for split in SPLITS for ending in ("npz", "jsonl")]
+    return Captioned(splits, {file: file_hash(folder / file) for file in files})
+
+
+def _read_features(path: Path) -> tuple[np.ndarray, list[str]]:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            missing = {"features", "images"} - set(arrays)
+            if missing:
+                raise InputError(f"{path}: has no array {min(missing)!r}: save features and images in it")
+            features, names = arrays["features"], arrays["images"]
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or 'cannot be read'}: give a folder with it") from None
+    except (ValueError, zipfile.BadZipFile, EOFError, AttributeError) as error:
+        raise InputError(f"{path}: not an npz of numbers and texts ({error}): write it with numpy.savez") from None
+    if features.ndim != 2 or features.dtype.kind != "f" or not features.size:
+        raise InputError(f"{path}: features is {features.dtype} of shape {features.shape}, not floats (images, size)")
+    if names.shape != (len(features),) or names.dtype.kind not in "Uiu":
+        raise InputError(
+            f"{path}: images is {names.dtype} of shape {names.shape}, not a name or number for each of "
+            f"{len(features)} rows of features"
+        )
+    features = features.astype(np.float32)
+    bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
+    if len(bad):
+        raise InputError(f"{path}: row {bad[0]} of features is not finite: leave that image out")
+    return features, [str(name) for name in names]
+
+
+def _read_texts(path: Path, names: list[str]) -> list[Tokens]:
+    """The first five captions of each image, which are those of the names, in their order."""
+    lines = text_lines(path)
+    captions = []
+    for number, (line, name) in enumerate(zip(lines, names, strict=False), 1):
+        try:
+            image, texts = (json.loads(line)[key] for key in ("image", "captions"))
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f'{path}:{number}: not {{"image": ..., "captions": [...]}}: mend the line') from None
+        if str(image) != name:
+            raise InputError(f"{path}:{number}: image {image!r}, but {name!r} in the npz: bring them in one order")
+        words = [tuple(text.split()) for text in texts[:CAPTIONS]] if _are_texts(texts) else []
+        if len(words) < CAPTIONS or not all(words):
+            raise InputError(f"{path}:{number}: fewer than {CAPTIONS} captions with words: leave the image out")
+        captions += words
+    if len(lines) != len(names):
+        raise InputError(f"{path}:{len(lines)}: {len(lines)} lines for {len(names)} images in the npz: one for each")
+    return captions
+
+
+def _are_texts(texts: object) -> bool:
+    return isinstance(texts, list) and all(isinstance(text, str) for text in texts)
+
+
+class Projections(nn.Module):
+    """Linear maps of images and of captions to vectors of length 1.
+
+    Args:
+        images: length of an image's features.
+        captions: length of a caption's vector.
+        dim: d.
+    """
+
+    def __init__(self, images: int, captions: int, dim: int = DIM):
+        super().__init__()
+        self.of_images = nn.Linear(images, dim)
+        self.of_captions = nn.Linear(captions, dim)
+
+    def images(self, features: Tensor) -> Tensor:
+        return normalize(self.of_images(features), dim=-1)
+
+    def captions(self, vectors: Tensor) -> Tensor:
+        return normalize(self.of_captions(vectors), dim=-1)
+
+
+def ranking_loss(
+    images: Tensor, captions: Tensor, other_images: Tensor, other_captions: Tensor, margin: float = MARGIN
+) -> Tensor:
+    """The sum over pairs and contrasts of how far a contrast comes within the margin of the pair's score.
+
+    Args:
+        images, captions: (B, d) pairs, of length 1.
+        other_images, other_captions: (B, c, d) contrasts of each pair.
+        margin: that a pair should be ahead by.
+    """
+    pair = (images * captions).sum(dim=1, keepdim=True)
+    wrong_caption = torch.einsum("bd,bcd->bc", images, other_captions)
+    wrong_image = torch.einsum("bd,bcd->bc", captions, other_images)
+    return (margin - pair + wrong_caption).clamp(min=0).sum() + (margin - pair + wrong_image).clamp(min=0).sum()
+
+
+def image_ranks(scores: np.ndarray) -> Ranks:
+    """Rank of the best own caption of each image among the captions of all.
+
+    Args:
+        scores: (n, p) of images with captions, five an image, one behind the other.
+    """
+    n = len(scores)
+    own = scores.reshape(n, n, CAPTIONS)[np.arange(n), np.arange(n)]
+    best = own.max(axis=1, keepdims=True)
+    level = (scores == best).sum(axis=1) - (own == best).sum(axis=1)
+    return Ranks((scores > best).sum(axis=1), level + 1)
+
+
+def caption_ranks(scores: np.ndarray) -> Ranks:
+    """Rank of the own image of each caption among all images; ``scores`` as in :func:`image_ranks`."""
+    captions = np.arange(scores.shape[1])
+    own = scores[captions // CAPTIONS, captions]
+    return Ranks((scores > own).sum(axis=0), (scores == own).sum(axis=0))
+
+
+def retrieval_scores(ranks: Ranks) -> dict[str, float]:
+    """R@k in per cent, and the median rank, rounded down as SentEval does."""
+    shares = {f"R@{k}": 100 * float(ranks.recalled(k).mean()) for k in AMONG}
+    return shares | {"median rank": float(np.floor(ranks.median()))}
+
+
+def folds(n: int) -> list[slice]:
+    """The images in folds of 1,000; all in one where they are fewer. What is left behind the last is left out."""
+    return [slice(start, start + FOLD) for start in range(0, n - FOLD + 1, FOLD)] or [slice(0, n)]
+
+
+@torch.no_grad()
+def score_split(model: Projections, features: Tensor, vectors: Tensor) -> dict[str, float]:
+    """Means over folds of the scores in both directions.
+
+    Args:
+        model: the maps.
+        features: (n, ·) of images.
+        vectors: (p, ·) of captions.
+    """
+    found: list[dict[str, float]] = []
+    for fold in folds(len(features)):
+        captions = model.captions(vectors[CAPTIONS * fold.start : CAPTIONS * fold.stop])
+        scores = (model.images(features[fold]) @ captions.T).cpu().numpy()
+        both = (("image to text", image_ranks(scores)), ("text to image", caption_ranks(scores)))
+        found.append({f"{way} {k}": v for way, ranks in both for k, v in retrieval_scores(ranks).items()})
+    return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
+
+
+def outside(permutation: np.ndarray, start: int, stop: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw ``count`` elements of a permutation with replacement, none of those from ``start`` to ``stop``."""
+    places = rng.integers(len(permutation) - (stop - start), size=count)
+    return permutation[places + (places >= start) * (stop - start)]
+
+
+def fit(
+    vectors: dict[str, np.ndarray], splits: dict[str, Images], progress: Callable[[str], None] = lambda stage: None
+) -> tuple[Projections, float]:
+    """Learn the maps on train; of all epochs those with the highest sum of recalls on dev, and that sum.
+
+    Args:
+        vectors: (p, ·) float32 of each split's captions.
+        splits: the images.
+        progress: told each epoch.
+    """
+    device = best_device()
+    rng = np.random.default_rng(SEED)
+    features, texts = torch.from_numpy(splits["train"].features), torch.from_numpy(vectors["train"])
+    dev = (torch.from_numpy(splits["dev"].features).to(device), torch.from_numpy(vectors["dev"]).to(device))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        model = Projections(features.shape[1], texts.shape[1]).to(device)
+    optimiser = torch.optim.Adam(model.parameters())
+    best, best_model, without_gain = -1.0, model, 0
+    for epoch in range(1, EPOCHS + 1):
+        progress(f"epoch {epoch} of {EPOCHS} at most, recalls on dev {max(best, 0):.1f} of 600")
+        permutation = rng.permutation(len(texts))
+        for start in range(0, len(permutation), BATCH):
+            pairs = permutation[start : start + BATCH]
+            rows = [pairs]
+            rows += [
+                outside(permutation, start, start + len(pairs), CONTRASTS * len(pairs), rng).reshape(-1, CONTRASTS)
+                for _ in range(2)
+            ]
+            pair, other_images, other_captions = (torch.from_numpy(each) for each in rows)
+            loss = ranking_loss(
+                model.images(features[pair // CAPTIONS].to(device)),
+                model.captions(texts[pair].to(device)),
+                model.images(features[other_images // CAPTIONS].to(device)),
+                model.captions(texts[other_captions].to(device)),
+            )
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        score = sum(value for name, value in score_split(model, *dev).items() if "R@" in name)
+        if score > best:
+            best, best_model = score, copy.deepcopy(model)
+        else:
+            without_gain += 1
+            if without_gain == PATIENCE:
+                break
+    return best_model, best
+
+
+def evaluate_captions(
+    encode: Callable[[list[Tokens]], np.ndarray],
+    data: Captioned,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> dict[str, Any]:
+    """What ``results.json`` says of the task.
+
+    Args:
+        encode: from tokenised captions to vectors, one a row; each distinct caption is passed once.
+        data: the images and their captions.
+        progress: told each stage.
+
+    Raises:
+        InputError: if vectors are not finite.
+    """
+    distinct: dict[Tokens, int] = {}
+    rows = {name: [distinct.setdefault(c, len(distinct)) for c in each.captions] for name, each in data.splits.items()}
+    progress(f"encoding {len(distinct):,} captions")
+    table = np.asarray(encode(list(distinct)), dtype=np.float32)
+    if not np.isfinite(table).all():
+        raise InputError("vectors of captions are not finite: train the run again with a lower --lr")
+    vectors = {name: table[found] for name, found in rows.items()}
+    model, best = fit(vectors, data.splits, progress)
+    device = next(model.parameters()).device
+    test = data.splits["test"].features
+    scores = score_split(model, torch.from_numpy(test).to(device), torch.from_numpy(vectors["test"]).to(device))
+    found = folds(len(test))
+    return {
+        "scores": scores,
+        "dev": best,
+        "protocol": PROTOCOL | {"folds": len(found), "images": min(FOLD, len(test))},
+        "examples": {name: len(each.captions) for name, each in data.splits.items()},
+        "dim": table.shape[1],
+        "partial": {},
+        "data": data.checksums,
+    }

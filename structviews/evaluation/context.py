@@ -1,0 +1,212 @@
+"""Context retrieval: is the next sentence found among 1,000, on documents that no run was trained on?"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from structviews.batching import held_out
+from structviews.cache import ParsedCorpus
+from structviews.config import Parsed, TrainConfig, load_run, read_settings, run_kind
+from structviews.embedder import Embedder, Progress
+from structviews.errors import InputError
+from structviews.evaluation.intervals import Proportion, proportion
+from structviews.evaluation.results import MEMBERS
+from structviews.evaluation.retrieval import Trials, cosine_scores, neighbour_trials, ranks_of_first
+from structviews.joined import JOINED
+from structviews.sentence import ParsedSentence
+
+AMONG = (1, 5, 10)
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Passages:
+    """Sentences to find neighbours in.
+
+    Attributes:
+        sentences: m sentences with their trees, in the order of the corpus.
+        documents: (m,) document of each.
+        positions: (m,) position of each in its document.
+        chosen: which documents these are, ``held out`` or ``all``.
+    """
+
+    sentences: list[ParsedSentence]
+    documents: np.ndarray
+    positions: np.ndarray
+    chosen: str
+
+    def trials(self, candidates: int) -> Trials:
+        """For every sentence whose next one is here, that one and others, ``candidates`` in all."""
+        texts = [sentence.tokens for sentence in self.sentences]
+        return neighbour_trials(self.documents, self.positions, texts, size=candidates, seed=SEED)
+
+
+@dataclass(frozen=True)
+class ContextScores:
+    """How well next sentences are found.
+
+    Attributes:
+        recall: at each of ``AMONG``, with intervals over documents.
+        reciprocal_rank: its mean, with its interval.
+        median_rank: from 1.
+    """
+
+    recall: dict[int, Proportion]
+    reciprocal_rank: Proportion
+    median_rank: float
+
+    def as_json(self) -> dict[str, Any]:
+        """For the results file."""
+        shares = {f"recall@{k}": found for k, found in self.recall.items()}
+        shares["mean reciprocal rank"] = self.reciprocal_rank
+        intervals = {name: {"value": p.value, "low": p.low, "high": p.high} for name, p in shares.items()}
+        return intervals | {"median rank": self.median_rank}
+
+
+def corpus_of(runs: Sequence[Path]) -> Path:
+    """The one corpus that runs name in their settings.
+
+    Raises:
+        InputError: if they name none, or several.
+    """
+    named = {corpus: None for run in runs for corpus in _corpora(run)}
+    if len(named) != 1:
+        found = f"the runs name several corpora ({', '.join(named)})" if named else "the runs name no corpus"
+        raise InputError(f"{found}: name one with --corpus")
+    return Path(next(iter(named)))
+
+
+def _corpora(run: Path) -> list[str]:
+    if run_kind(run) == JOINED:
+        return [corpus for member in _members(run) for corpus in _corpora(member)]
+    corpus = read_settings(run).get("corpus")
+    return [str(corpus)] if corpus else []
+
+
+def _members(run: Path) -> list[Path]:
+    return [run / MEMBERS / str(name) for name in read_settings(run).get("members", [])]
+
+
+def trainings(run: Path) -> Iterator[tuple[TrainConfig, Parsed]]:
+    """The trainings that a run's weights are from: its own, its members', and that of the run it began with.
+
+    Raises:
+        InputError: if one of these runs is not there any more.
+    """
+    kind = run_kind(run)
+    if kind == JOINED:
+        for member in _members(run):
+            yield from trainings(member)
+    elif kind == "trained":
+        config, parsed = load_run(run)
+        yield config, parsed
+        if config.init_from:
+            yield from trainings(Path(config.init_from))
+
+
+def unseen(runs: Sequence[Path], corpus: ParsedCorpus, documents: np.ndarray) -> np.ndarray:
+    """Which sentences ``(m,)`` of a corpus no run was trained on: those that all trained on it held out.
+
+    Args:
+        runs: their folders.
+        corpus: the corpus.
+        documents: ``(m,)`` document of each of its sentences.
+    """
+    free = np.ones(len(documents), dtype=bool)
+    for run in runs:
+        for config, parsed in trainings(run):
+            if parsed.fingerprint == corpus.fingerprint:
+                free &= held_out(documents, config.seed, config.held_out)
+    return free
+
+
+def read_passages(runs: Sequence[Path], corpus: ParsedCorpus, most: int) -> Passages:
+    """The documents of a corpus that no run was trained on, at most ``most`` sentences of them.
+
+    Where there are more, whole documents are drawn at random.
+
+    Raises:
+        InputError: if there is no such document.
+    """
+    shards = [corpus.shard(number) for number in range(corpus.n_shards)]
+    documents, positions = (
+        np.concatenate([shard[name].to_numpy() for shard in shards]) for name in ("document", "position")
+    )
+    free = unseen(runs, corpus, documents)
+    rows = np.flatnonzero(free)
+    if not len(rows):
+        raise InputError(f"{corpus.path}: the runs were trained on every document of it: give another --corpus")
+    rows = rows[drawn(documents[rows], most)]
+    sentences = [corpus.sentence(row) for row in rows.tolist()]
+    return Passages(sentences, documents[rows], positions[rows], "all" if free.all() else "held out")
+
+
+def drawn(documents: np.ndarray, most: int) -> np.ndarray:
+    """Which sentences ``(m,)`` are of documents drawn at random, as many as ``most`` sentences allow; one at least."""
+    _, index, sizes = np.unique(documents, return_inverse=True, return_counts=True)
+    order = np.random.default_rng(SEED).permutation(len(sizes))
+    fits = np.cumsum(sizes[order]) <= most
+    fits[0] = True
+    chosen = np.zeros(len(sizes), dtype=bool)
+    chosen[order[fits]] = True
+    return chosen[index]
+
+
+def measure(
+    embedder: Embedder, passages: Passages, trials: Trials, progress: Progress | None = None
+) -> tuple[ContextScores, int]:
+    """Rank the candidates of each sentence by the cosine of their vectors; the scores, and the vectors' length.
+
+    Raises:
+        InputError: if vectors are not finite, or there are fewer than two documents.
+    """
+    vectors = embedder.encode(passages.sentences, progress=progress)
+    ranks = ranks_of_first(cosine_scores(vectors, trials))
+    scores = ContextScores(
+        {k: proportion(ranks.recalled(k), trials.documents, seed=SEED) for k in AMONG},
+        proportion(ranks.reciprocal(), trials.documents, seed=SEED),
+        ranks.median(),
+    )
+    return scores, vectors.shape[1]
+
+
+def entry(
+    representation: str, corpus: ParsedCorpus, passages: Passages, trials: Trials, scores: ContextScores
+) -> dict[str, Any]:
+    """What ``retrieval.json`` says of a measurement."""
+    return {
+        "task": "context",
+        "data": corpus.fingerprint,
+        "corpus": str(corpus.path),
+        "representation": representation,
+        "settings": {
+            "documents": passages.chosen,
+            "sentences": len(passages.sentences),
+            "anchors": len(trials.anchors),
+            "candidates": trials.candidates.shape[1],
+            "seed": SEED,
+        },
+        "scores": scores.as_json(),
+    }
+
+
+def context_table(rows: Sequence[tuple[str, int, ContextScores]], trials: Trials, passages: Passages) -> Table:
+    """A line for each run: its name, the length of its vectors and its scores."""
+    candidates = trials.candidates.shape[1]
+    table = Table(
+        title=f"Next sentence among {candidates:,}: per cent, with 95 % intervals",
+        caption=f"{len(trials.anchors):,} sentences of {len(np.unique(trials.documents)):,} documents "
+        f"({passages.chosen}); chance: {100 / candidates:.1f} at 1, median rank {(candidates + 1) / 2:g}",
+    )
+    table.add_column("run")
+    for heading in ("dim", *(f"R@{k}" for k in AMONG), "MRR", "median\nrank"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, dim, scores in rows:
+        shares = (*scores.recall.values(), scores.reciprocal_rank)
+        cells = (str(share).replace(" ", "\n", 1) for share in shares)  # the interval below, to fit 80 columns
+        table.add_row(name, str(dim), *cells, f"{scores.median_rank:g}")
+    return table

@@ -1,0 +1,115 @@
+"""Exact search by cosine over vectors that need not fit in memory.
+
+Shapes: q queries, n vectors, d their length.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from structviews.evaluation.retrieval import Ranks
+from structviews.representation import normalised
+
+FIRST_BLOCK = 256
+BLOCK_BYTES = 2**26
+QUERIES = 512
+"""Queries that are scored at once."""
+
+
+class Found(NamedTuple):
+    """The nearest vectors of each query, the nearest first; of equals that with the lower row.
+
+    Attributes:
+        scores: (q, k) cosines; -inf where there are fewer than k.
+        rows: (q, k) which vectors; -1 where there are fewer.
+    """
+
+    scores: np.ndarray
+    rows: np.ndarray
+
+
+def blocks(n: int, d: int) -> Iterator[slice]:
+    """Cut n rows of d float32 numbers into slices that take ``BLOCK_BYTES`` at most, and so do their scores.
+
+    They double from a small one on, so that few of a block's scores beat what was found before it.
+    """
+    most = max(BLOCK_BYTES // (4 * max(d, QUERIES)), 1)
+    start, size = 0, min(FIRST_BLOCK, most)
+    while start < n:
+        yield slice(start, min(start + size, n))
+        start, size = start + size, min(2 * size, most)
+
+
+def scored(queries: np.ndarray, vectors: np.ndarray, hidden: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]]:
+    """Cosines of queries ``(q, d)`` with vectors ``(n, d)``, which are read once, block by block.
+
+    Args:
+        queries: float32.
+        vectors: float32, such as a memory-mapped array.
+        hidden: (h,) ascending rows of vectors that are not to be found: they get -inf.
+
+    Yields:
+        Which queries, which vectors, and their cosines; 0 with a zero vector.
+    """
+    unit = normalised(queries)
+    for block in blocks(*vectors.shape):
+        candidates = normalised(np.asarray(vectors[block]))
+        unwanted = hidden[np.searchsorted(hidden, block.start) : np.searchsorted(hidden, block.stop)] - block.start
+        for start in range(0, len(unit), QUERIES):
+            some = slice(start, min(start + QUERIES, len(unit)))
+            scores = unit[some] @ candidates.T
+            scores[:, unwanted] = -np.inf
+            yield some, block, scores
+
+
+def nearest(queries: np.ndarray, vectors: np.ndarray, k: int, itself: np.ndarray | None = None) -> Found:
+    """The k vectors with the highest cosine to each query, exactly.
+
+    Args:
+        queries: (q, d) float32.
+        vectors: (n, d) float32, such as a memory-mapped array.
+        k: how many; at least 1.
+        itself: (q,) row of the vector that is the query's own, which is not found; -1 for none.
+    """
+    found = Found(np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), -1))
+    for some, block, scores in scored(queries, vectors, np.empty(0, np.int64)):
+        if itself is not None:
+            own = itself[some] - block.start
+            mine = np.flatnonzero((own >= 0) & (own < scores.shape[1]))
+            scores[mine, own[mine]] = -np.inf
+        _merge(found, some, block.start, scores)
+    return found
+
+
+def _merge(found: Found, some: slice, start: int, scores: np.ndarray) -> None:
+    """Take into ``found`` what beats its last; a later row of the same score does not."""
+    k = found.rows.shape[1]
+    query, column = np.nonzero(scores > found.scores[some, -1:])
+    if not len(query):
+        return
+    n = len(scores)
+    queries = np.concatenate([np.repeat(np.arange(n), k), query])
+    values = np.concatenate([found.scores[some].ravel(), scores[query, column]])
+    rows = np.concatenate([found.rows[some].ravel(), column + start])
+    order = np.lexsort((rows, -values, queries))
+    counts = np.bincount(queries, minlength=n)
+    place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    best = order[place < k].reshape(n, k)
+    found.scores[some], found.rows[some] = values[best], rows[best]
+
+
+def count_rivals(queries: np.ndarray, vectors: np.ndarray, scores: np.ndarray, hidden: np.ndarray) -> Ranks:
+    """How many vectors score higher than, and how many equal to, a score of each query.
+
+    Args:
+        queries: (q, d) float32.
+        vectors: (n, d) float32, such as a memory-mapped array.
+        scores: (q,) float32 cosines.
+        hidden: (h,) ascending rows of vectors that do not count.
+    """
+    higher, tied = np.zeros((2, len(queries)), np.int64)
+    for some, _, rivals in scored(queries, vectors, hidden):
+        higher[some] += (rivals > scores[some, None]).sum(axis=1)
+        tied[some] += (rivals == scores[some, None]).sum(axis=1)
+    return Ranks(higher, tied)

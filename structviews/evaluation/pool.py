@@ -1,0 +1,206 @@
+"""A pool of sentences to search, with its vectors in a memory-mapped file beside it.
+
+Shapes: n distinct sentences, d length of a vector.
+"""
+
+import fcntl
+import hashlib
+import io
+import os
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from structviews.cache import ParsedCorpus, file_hash, sync_folder
+from structviews.embedder import Embedder, Progress
+from structviews.errors import InputError
+from structviews.evaluation.results import model_checksum
+from structviews.lines import text_lines
+from structviews.preparation import Sentence
+
+AT_ONCE = 8192
+"""Sentences encoded between two writings: what an interruption loses."""
+
+
+class Pool(ABC):
+    """Sentences, each once however often it stands in the source.
+
+    Attributes:
+        path: of the source.
+        checksum: of the source and of how it is read.
+        texts: the n distinct sentences as text, in the order of their first appearance; what is equal here is
+            the same sentence.
+        places: (n,) where each stands first: lines of a text, from 1, or sentences of a parsed corpus, from 0.
+        counts: (n,) how often each stands there.
+    """
+
+    def __init__(self, path: Path, checksum: str, texts: Sequence[str], first: int):
+        self.path = path
+        self.checksum = checksum
+        counts = Counter(texts)
+        places = dict(zip(reversed(texts), range(first + len(texts) - 1, first - 1, -1), strict=True))
+        del counts[""]  # blank lines, as between documents
+        if not counts:
+            raise InputError(f"{path}: empty: give sentences to search in")
+        self.texts = list(counts)
+        self.counts = np.fromiter(counts.values(), np.int64, len(counts))
+        self.places = np.fromiter((places[text] for text in counts), np.int64, len(counts))
+        self._rows = {text: row for row, text in enumerate(self.texts)}
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def rows_of(self, texts: Sequence[str]) -> np.ndarray:
+        """The row of each text, -1 where it is not in the pool."""
+        return np.array([self._rows.get(text, -1) for text in texts], dtype=np.int64)
+
+    def describe(self, row: int) -> str:
+        """A sentence with its place and, where it stands several times, how often."""
+        times = f" (and {self.counts[row] - 1:,} more)" if self.counts[row] > 1 else ""
+        return f"{self.path}:{self.places[row]}{times}  {self.texts[row]}"
+
+    @abstractmethod
+    def sentences(self, start: int, stop: int) -> list[Sentence]:
+        """Distinct sentences to encode."""
+
+    @abstractmethod
+    def read(self, line: str) -> tuple[str, Sentence]:
+        """A sentence from elsewhere, as text that can be compared with the pool's, and to encode."""
+
+
+def open_pool(path: Path, tokenised: bool = False) -> Pool:
+    """A parsed corpus, or a text with one sentence a line, as a pool.
+
+    Args:
+        path: of its folder or file.
+        tokenised: whether the words of lines, here and in ``Pool.read``, stand between white space.
+
+    Raises:
+        InputError: if it cannot be read or is empty.
+    """
+    return CorpusPool(path, tokenised) if path.is_dir() else TextPool(path, tokenised)
+
+
+class TextPool(Pool):
+    """A text with one sentence a line; see ``open_pool``."""
+
+    def __init__(self, path: Path, tokenised: bool = False):
+        self._tokenised = tokenised
+        texts = [" ".join(line.split()) for line in text_lines(path)]
+        checksum = f"{file_hash(path)} {'tokenised' * tokenised}"
+        super().__init__(path, checksum, texts, first=1)
+
+    def sentences(self, start: int, stop: int) -> list[Sentence]:
+        return [text.split() if self._tokenised else text for text in self.texts[start:stop]]
+
+    def read(self, line: str) -> tuple[str, Sentence]:
+        text = " ".join(line.split())
+        return text, text.split() if self._tokenised else text
+
+
+class CorpusPool(Pool):
+    """A parsed corpus: its sentences come with their trees; see ``open_pool``."""
+
+    def __init__(self, path: Path, tokenised: bool = False):
+        self._corpus = corpus = ParsedCorpus.open(path)
+        self._tokenised = tokenised
+        shards = [corpus.shard(number)["tokens"] for number in range(corpus.n_shards)]
+        texts = [text for tokens in shards for text in _joined_words(tokens)]
+        super().__init__(corpus.path, corpus.fingerprint, texts, first=0)
+
+    def sentences(self, start: int, stop: int) -> list[Sentence]:
+        return [self._corpus.sentence(int(place)) for place in self.places[start:stop]]
+
+    def read(self, line: str) -> tuple[str, Sentence]:
+        from structviews.parsing.text import tokenise  # noqa: PLC0415 - the offline stage loads when it is used
+
+        tokens = line.split() if self._tokenised else tokenise(line)
+        return " ".join(tokens), tokens
+
+
+def _joined_words(tokens: pa.ChunkedArray) -> list[str]:
+    """Each sentence's words with spaces between, from a column of lists."""
+    return pc.binary_join(tokens.cast(pa.list_(pa.string())), " ").to_pylist()
+
+
+def vectors_path(pool: Pool, run: Path, embedder: Embedder) -> Path:
+    """Where the pool's vectors by a run lie: in ``POOL.vectors``, under the run's name and a hash of what made them."""
+    made_of = f"{model_checksum(run)} {embedder.description} {pool.checksum}"
+    key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
+    return pool.path.with_name(f"{pool.path.name}.vectors") / f"{run.resolve().name}-{key}.npy"
+
+
+def pool_vectors(pool: Pool, run: Path, embedder: Embedder, progress: Progress | None = None) -> np.ndarray:
+    """The pool's vectors ``(n, d)``, float32, memory-mapped; encoded where that is not done yet.
+
+    They are written bit by bit to a file that gets its name when it is whole; an interrupted encoding goes on
+    where it was.
+
+    Args:
+        pool: the sentences.
+        run: whose vectors they are.
+        embedder: the run, with the representation that is wanted.
+        progress: told the number of sentences done and their total.
+
+    Raises:
+        InputError: for a sentence that cannot be encoded, a vector that is not finite, or if another process is
+            encoding the same.
+    """
+    path = vectors_path(pool, run, embedder)
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        _encode(pool, embedder, path, progress)
+    return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+def _encode(pool: Pool, embedder: Embedder, path: Path, progress: Progress | None) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    with partial.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{path}: another process is making it: wait until it has finished") from None
+        header = _header(len(pool), embedder.dim)
+        # Rows that a kill may have cut short are made again.
+        row_bytes = 4 * embedder.dim
+        done = max(file.tell() - len(header), 0) // row_bytes // AT_ONCE * AT_ONCE
+        file.truncate(len(header) + done * row_bytes if done else 0)
+        if not done:
+            file.write(header)
+        for start in range(done, len(pool), AT_ONCE):
+            file.write(np.ascontiguousarray(_block(pool, embedder, start, progress), np.float32).data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    sync_folder(path.parent)
+
+
+def _header(n: int, d: int) -> bytes:
+    """What an npy file of float32 numbers begins with."""
+    content = io.BytesIO()
+    np.lib.format.write_array_header_1_0(content, {"descr": "<f4", "fortran_order": False, "shape": (n, d)})
+    return content.getvalue()
+
+
+def _block(pool: Pool, embedder: Embedder, start: int, progress: Progress | None) -> np.ndarray:
+    sentences = pool.sentences(start, start + AT_ONCE)
+
+    def show(done: int, total: int) -> None:
+        if progress:
+            progress(start + len(sentences) * done // total, len(pool))
+
+    try:
+        vectors = embedder.encode(sentences, progress=show)
+    except InputError as error:
+        raise InputError(f"{pool.path}, of the sentences from {pool.places[start]} on: {error}") from None
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        raise InputError(
+            f"{pool.path}:{pool.places[start + bad[0]]}: its vector is not finite: train the run again with a lower --lr"
+        )
+    return vectors
