@@ -19,6 +19,7 @@ from torch import Tensor
 from structviews.arrays import Array, inverse_of, stable_argsort, starts_of, to_tensor
 from structviews.cache import OPEN_SHARDS, ParsedCorpus
 from structviews.device import send
+from structviews.hashing import mix, row_hashes, word_hashes
 from structviews.sentence import ParsedSentence
 from structviews.trees import TreeBatch, constituency_trees, dependency_trees
 from structviews.vocabulary import Vocabulary, WordIds

@@ -16,6 +16,7 @@ from structviews.lines import read_lines
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
+    from rich.status import Status
 
     from structviews.config import TrainConfig
     from structviews.recipes import Recipe
@@ -1027,6 +1028,45 @@ def score_analogies(
     scores = asked.analogy_scores(answers)
     save_entry(run, asked.entry(embedder.description, tuples, read, opened, scores))
     console.print(asked.analogy_table(scores))
+
+
+@app.command("captions")
+def retrieve_captions(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders of any kind.", show_default=False)],
+    images: Annotated[
+        Path, typer.Option(help="Folder with train, dev and test, each as .npz and .jsonl (docs/retrieval.md).")
+    ],
+    parsed: Annotated[
+        Path | None, typer.Option(help="Parsed corpus with the captions.", show_default="they are parsed first")
+    ] = None,
+) -> None:
+    """Learn maps of image features and captions to one space, and find each in it by the other (COCO's task).
+
+    Scores go to RUN/results.json, beside those of eval.
+
+    Example: structviews captions runs/dep-const --images coco
+    """
+    from structviews.embedder import Embedder
+    from structviews.evaluation.captions import TASK, caption_table, evaluate_captions, read_captions
+    from structviews.evaluation.results import save_results
+    from structviews.evaluation.suite import results_of
+    from structviews.evaluation.trees import TaskTrees
+
+    data = read_captions(images)
+    trees = TaskTrees(parsed) if parsed else None
+    scored = []
+    for run in runs:
+        embedder = Embedder.load(run)
+        with errors.status(run.name) as status:
+
+            def show(stage: str, run: Path = run, status: "Status" = status) -> None:
+                status.update(f"{run.name}: {stage}")
+
+            entry = evaluate_captions(embedder, data, trees, show)
+        results = results_of({TASK: entry}) | {"dim": entry["dim"]}
+        save_results(run, results | {"representation": embedder.description, "flags": ""})
+        scored.append((run.name, entry))
+    console.print(caption_table(scored))
 
 
 @app.command("join")

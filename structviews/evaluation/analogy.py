@@ -99,7 +99,9 @@ def read_tuples(path: Path, pool: Pool) -> Tuples:
             continue
         fields = [field.strip() for field in line.split("\t")]
         if len(fields) != 4 or not all(fields):
-            raise InputError(f"{path}:{number}: {len(fields)} sentences with tabs between, not 4: mend the line")
+            raise InputError(
+                f"{path}:{number}: {len(fields)} sentences with tabs between, not 4 that have words: mend the line"
+            )
         read = [pool.read(field) for field in fields]
         if len({text for text, _ in read}) < 4:
             raise InputError(f"{path}:{number}: two of the four sentences are the same: remove the line")

@@ -9,23 +9,27 @@ Shapes: n images, p captions (5 n), B pairs in a batch, c contrastive ones for e
 import copy
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from rich.table import Table
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from structviews.cache import file_hash
 from structviews.device import best_device
+from structviews.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.retrieval import Ranks
 from structviews.evaluation.tasks import Tokens
+from structviews.evaluation.trees import TaskTrees
 from structviews.lines import text_lines
 
+TASK = "COCO"
 SPLITS = ("train", "dev", "test")
 CAPTIONS = 5
 FOLD = 1000
@@ -37,6 +41,8 @@ EPOCHS = 21  # SentEval counts to 20, from 0
 PATIENCE = 4
 SEED = 1111
 AMONG = (1, 5, 10)
+MEDIAN = "median rank"
+DIRECTIONS = ("image to text", "text to image")
 PROTOCOL = {
     "name": "senteval",
     "margin": MARGIN,
@@ -153,7 +159,7 @@ class Projections(nn.Module):
         dim: d.
     """
 
-    def __init__(self, images: int, captions: int, dim: int = DIM):
+    def __init__(self, images: int, captions: int, dim: int):
         super().__init__()
         self.of_images = nn.Linear(images, dim)
         self.of_captions = nn.Linear(captions, dim)
@@ -165,20 +171,17 @@ class Projections(nn.Module):
         return normalize(self.of_captions(vectors), dim=-1)
 
 
-def ranking_loss(
-    images: Tensor, captions: Tensor, other_images: Tensor, other_captions: Tensor, margin: float = MARGIN
-) -> Tensor:
-    """The sum over pairs and contrasts of how far a contrast comes within the margin of the pair's score.
+def ranking_loss(images: Tensor, captions: Tensor, other_images: Tensor, other_captions: Tensor) -> Tensor:
+    """The sum over pairs and contrasts of how far a contrast comes within ``MARGIN`` of the pair's score.
 
     Args:
         images, captions: (B, d) pairs, of length 1.
         other_images, other_captions: (B, c, d) contrasts of each pair.
-        margin: that a pair should be ahead by.
     """
     pair = (images * captions).sum(dim=1, keepdim=True)
     wrong_caption = torch.einsum("bd,bcd->bc", images, other_captions)
     wrong_image = torch.einsum("bd,bcd->bc", captions, other_images)
-    return (margin - pair + wrong_caption).clamp(min=0).sum() + (margin - pair + wrong_image).clamp(min=0).sum()
+    return (MARGIN - pair + wrong_caption).clamp(min=0).sum() + (MARGIN - pair + wrong_image).clamp(min=0).sum()
 
 
 def image_ranks(scores: np.ndarray) -> Ranks:
@@ -204,7 +207,7 @@ def caption_ranks(scores: np.ndarray) -> Ranks:
 def retrieval_scores(ranks: Ranks) -> dict[str, float]:
     """R@k in per cent, and the median rank, rounded down as SentEval does."""
     shares = {f"R@{k}": 100 * float(ranks.recalled(k).mean()) for k in AMONG}
-    return shares | {"median rank": float(np.floor(ranks.median()))}
+    return shares | {MEDIAN: float(np.floor(ranks.median()))}
 
 
 def folds(n: int) -> list[slice]:
@@ -225,8 +228,8 @@ def score_split(model: Projections, features: Tensor, vectors: Tensor) -> dict[s
     for fold in folds(len(features)):
         captions = model.captions(vectors[CAPTIONS * fold.start : CAPTIONS * fold.stop])
         scores = (model.images(features[fold]) @ captions.T).cpu().numpy()
-        both = (("image to text", image_ranks(scores)), ("text to image", caption_ranks(scores)))
-        found.append({f"{way} {k}": v for way, ranks in both for k, v in retrieval_scores(ranks).items()})
+        both = zip(DIRECTIONS, (image_ranks(scores), caption_ranks(scores)), strict=True)
+        found.append({f"{way} {name}": v for way, ranks in both for name, v in retrieval_scores(ranks).items()})
     return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
 
 
@@ -252,7 +255,7 @@ def fit(
     dev = (torch.from_numpy(splits["dev"].features).to(device), torch.from_numpy(vectors["dev"]).to(device))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
-        model = Projections(features.shape[1], texts.shape[1]).to(device)
+        model = Projections(features.shape[1], texts.shape[1], DIM).to(device)
     optimiser = torch.optim.Adam(model.parameters())
     best, best_model, without_gain = -1.0, model, 0
     for epoch in range(1, EPOCHS + 1):
@@ -286,24 +289,26 @@ def fit(
 
 
 def evaluate_captions(
-    encode: Callable[[list[Tokens]], np.ndarray],
+    embedder: Embedder,
     data: Captioned,
+    trees: TaskTrees | None = None,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> dict[str, Any]:
     """What ``results.json`` says of the task.
 
     Args:
-        encode: from tokenised captions to vectors, one a row; each distinct caption is passed once.
+        embedder: encodes each distinct caption once.
         data: the images and their captions.
+        trees: of the captions; by default they are parsed where the embedder needs trees.
         progress: told each stage.
 
     Raises:
-        InputError: if vectors are not finite.
+        InputError: if a caption has no trees, or vectors are not finite.
     """
     distinct: dict[Tokens, int] = {}
     rows = {name: [distinct.setdefault(c, len(distinct)) for c in each.captions] for name, each in data.splits.items()}
     progress(f"encoding {len(distinct):,} captions")
-    table = np.asarray(encode(list(distinct)), dtype=np.float32)
+    table = embedder.encode(trees.find(list(distinct), TASK) if trees else list(distinct))
     if not np.isfinite(table).all():
         raise InputError("vectors of captions are not finite: train the run again with a lower --lr")
     vectors = {name: table[found] for name, found in rows.items()}
@@ -321,3 +326,21 @@ def evaluate_captions(
         "partial": {},
         "data": data.checksums,
     }
+
+
+def caption_table(scored: Sequence[tuple[str, dict[str, Any]]]) -> Table:
+    """A line for each run and direction, from the run's name and what ``results.json`` says."""
+    protocol = scored[0][1]["protocol"]
+    table = Table(
+        title="Images and captions: R@k in per cent, median rank",
+        caption=f"means over {protocol['folds']} fold(s) of {protocol['images']:,} test images",
+    )
+    table.add_column("run")
+    table.add_column("direction")
+    for name in (*(f"R@{k}" for k in AMONG), MEDIAN):
+        table.add_column(name, justify="right")
+    for run, entry in scored:
+        for way in DIRECTIONS:
+            found = [score for name, score in entry["scores"].items() if name.startswith(way)]
+            table.add_row(run, way, *(f"{score:.1f}" for score in found))
+    return table

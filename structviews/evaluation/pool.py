@@ -201,6 +201,6 @@ def _block(pool: Pool, embedder: Embedder, start: int, progress: Progress | None
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
         raise InputError(
-            f"{pool.path}:{pool.places[start + bad[0]]}: its vector is not finite: train the run again with a lower --lr"
+            f"{pool.path}:{pool.places[start + bad[0]]}: its vector is not finite: train the run with a lower --lr"
         )
     return vectors

@@ -101,8 +101,9 @@ def inner_products(
     anchors: NDArray[np.floating], candidates: NDArray[np.floating], trials: Trials
 ) -> NDArray[np.float64]:
     """Inner products of (m, d) anchor vectors with (m, d) candidate vectors; (n, size)."""
-    scores = np.empty(trials.candidates.shape)
-    for rows in chunks(len(scores), candidates[0].nbytes * scores.shape[1]):
+    n, size = trials.candidates.shape
+    scores = np.empty((n, size))
+    for rows in chunks(n, size * candidates[:1].nbytes):
         query = anchors[trials.anchors[rows]]
         # A stack of matrix products: einsum would do without BLAS.
         scores[rows] = (candidates[trials.candidates[rows]] @ query[:, :, None])[:, :, 0]

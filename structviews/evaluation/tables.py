@@ -25,7 +25,7 @@ Scored = tuple[Path, dict[str, Any] | None]
 LEGEND = (
     "accuracy in percent; MRPC accuracy/F1; SICK-R and STS-B Pearson x 100, supervised; "
     "STS12-STS16 Pearson x 100 of cosines, unweighted mean over the year's data sets; SICK14 and STS-B-cos that of "
-    "SICK's and STS-B's test pairs"
+    "SICK's and STS-B's test pairs; COCO R@1 of captions by image/of images by caption"
 )
 
 
@@ -206,7 +206,8 @@ def shown_scores(scores: Collection[str]) -> list[str]:
     for name in ("pearson mean", "pearson"):
         if name in scores:
             return [name]
-    return [name for name in ("accuracy", "f1") if name in scores]
+    shown = ("accuracy", "f1", "image to text R@1", "text to image R@1")
+    return [name for name in shown if name in scores]
 
 
 def factor(score: str) -> int:

@@ -10,6 +10,7 @@ from structviews.evaluation.retrieval import (
     cosine_scores,
     inner_products,
     neighbour_trials,
+    ranks_of_first,
     recall,
     repeated,
 )
@@ -175,3 +176,15 @@ def test_interval_covers_the_truth_when_sentences_of_a_document_go_together():
 def test_interval_of_one_document_is_an_error():
     with pytest.raises(InputError, match="at least 2 documents, not 1"):
         proportion([1, 0], [4, 4])
+
+
+def test_ranks_with_ties_are_means_over_their_orders():
+    scores = np.random.default_rng(3).integers(4, size=(200, 6)).astype(float)
+    ranks = ranks_of_first(scores)
+    reciprocals, places = [], []
+    for row in scores:
+        possible = [1 + place for place in range(sum(row > row[0]), sum(row >= row[0]))]
+        reciprocals.append(np.mean([1 / rank for rank in possible]))
+        places.append(np.mean(possible))
+    np.testing.assert_allclose(ranks.reciprocal(), reciprocals)
+    assert ranks.median() == np.median(places)
