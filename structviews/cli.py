@@ -93,6 +93,7 @@ ForSimilarity = Annotated[
 ]
 
 
+# Which tasks' sentences.
 Senteval = Annotated[
     Path | None, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.", show_default=False)
 ]
@@ -115,16 +116,19 @@ class TextFormat(StrEnum):
 @app.command("parse")
 def parse_text(
     source: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             help="A text (.txt, .txt.zst, .gz, - for standard input); with --parser treebank a .conllu file, "
             "a file of bracketed trees, or both.",
             show_default=False,
         ),
-    ],
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Folder to write.", show_default="SOURCE.parsed")
     ] = None,
+    senteval: Senteval = None,
+    probing: Probing = None,
+    tasks: Tasks = "",
     parser: Annotated[str, typer.Option(help="What gives the trees: builtin, treebank.")] = "builtin",
     format: Annotated[
         TextFormat | None,
@@ -132,20 +136,54 @@ def parse_text(
     ] = None,
     tokenised: Annotated[bool, typer.Option("--tokenised", help="Words stand between white space.")] = False,
     workers: Annotated[int, typer.Option(help="Processes; the result is the same for any number.")] = 1,
-    max_tokens: Annotated[int, typer.Option(help="Skip longer sentences.")] = 120,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Skip longer sentences.", show_default="120; of tasks none")
+    ] = None,
 ) -> None:
     """Parse a text into a folder with a dependency and a constituency tree for every sentence.
 
+    With --senteval or --probing, the distinct sentences of evaluation tasks, for eval --parsed.
     Stopped at any point, the same command goes on where it was.
 
     Example: structviews parse corpus.txt --workers 4
     """
-    from structviews.parsing.pipeline import parse_corpus, summary
-    from structviews.parsing.sources import open_source, output_name
+    from tempfile import TemporaryDirectory
 
-    out = out or Path(output_name(source[0]))
+    from structviews.parsing.sources import MOST_TOKENS, output_name
+    from structviews.sentence_vectors import write_sentences
+
+    folder = senteval or probing
+    if folder is None:
+        if not source:
+            raise InputError("nothing to parse: name a text, or give --senteval or --probing")
+        limit = 120 if max_tokens is None else max_tokens
+        parse_into(out or Path(output_name(source[0])), source, workers, parser, format, tokenised, limit)
+        return
+    if source or format or tokenised or parser == "treebank":
+        raise InputError("the tasks' words are parsed: give no text, --format, --tokenised or --parser treebank")
+    with TemporaryDirectory(prefix="structviews-") as temporary:
+        text = Path(temporary) / "sentences.txt"
+        write_sentences(text, sentences_of_tasks(senteval, probing, tasks))
+        limit = MOST_TOKENS if max_tokens is None else max_tokens
+        out = out or Path(output_name(str(folder.resolve())))
+        parse_into(out, [str(text)], workers, parser, TextFormat.lines, True, limit)
+
+
+def parse_into(
+    out: Path,
+    source: list[str],
+    workers: int,
+    parser: str,
+    layout: TextFormat | None,
+    tokenised: bool,
+    max_tokens: int,
+) -> None:
+    """Parse a text, and say what came of it."""
+    from structviews.parsing.pipeline import parse_corpus, summary
+    from structviews.parsing.sources import open_source
+
     try:
-        job = open_source(source, parser=parser, layout=format, tokenised=tokenised, max_tokens=max_tokens)
+        job = open_source(source, parser=parser, layout=layout, tokenised=tokenised, max_tokens=max_tokens)
         if job.note:
             errors.print(job.note, markup=False, soft_wrap=True)
         corpus, already = parse_corpus(job, out, workers=workers, console=errors)
@@ -684,13 +722,66 @@ def written(flags: dict[str, Any]) -> str:
     return "".join(words)
 
 
+@app.command("sentences")
+def write_sentences_of_tasks(
+    out: Annotated[Path, typer.Option("-o", "--out", help="Text to write.", show_default=False)],
+    senteval: Senteval = None,
+    probing: Probing = None,
+    tasks: Tasks = "",
+) -> None:
+    """Write the distinct sentences of evaluation tasks, one a line, to encode them elsewhere for eval --vectors.
+
+    Example: structviews sentences --senteval senteval -o x.txt
+    """
+    from structviews.sentence_vectors import write_sentences
+
+    if out.is_dir() or not out.parent.is_dir():
+        raise InputError(f"{out}: cannot be written: give --out the name of a file in a folder that is there")
+    sentences = sentences_of_tasks(senteval, probing, tasks)
+    write_sentences(out, sentences)
+    console.print(f"{out}: {len(sentences):,} sentences", markup=False, highlight=False, soft_wrap=True)
+
+
+def sentences_of_tasks(senteval: Path | None, probing: Path | None, tasks: str) -> list[tuple[str, ...]]:
+    """The distinct sentences of tasks, also of incomplete ones; those that cannot be read are said."""
+    from structviews.evaluation.suite import read_tasks
+
+    found, unavailable = read_tasks(task_names(tasks, senteval, probing), senteval, probing, allow_partial=True)
+    for name, reason in unavailable.items():
+        errors.print(f"without {name}: {reason}", markup=False, soft_wrap=True)
+    if not found:
+        raise InputError("no task can be read: give the folder that has their files")
+    return list(dict.fromkeys(sentence for task in found for sentence in task.sentences()))
+
+
 @app.command("eval")
 def evaluate_runs(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders, as made by train.", show_default=False)],
+    runs: Annotated[
+        list[Path] | None, typer.Argument(help="Run folders, as made by train.", show_default=False)
+    ] = None,
     senteval: Senteval = None,
     probing: Probing = None,
     tasks: Tasks = "",
     partial: Annotated[bool, typer.Option("--partial", help="Score incomplete task files too, marked with *.")] = False,
+    parsed: Annotated[
+        Path | None,
+        typer.Option(help="The tasks' trees, from parse --senteval.", show_default="the run's parser makes them"),
+    ] = None,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            help="X.npy: score vectors made elsewhere, a row for each line of X.txt beside it.", show_default=False
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Run folder for the scores of --vectors.", show_default="runs/X"),
+    ] = None,
+    save_vectors: Annotated[
+        Path | None,
+        typer.Option(help="Folder to keep the vectors in, with their sentences.", show_default=False),
+    ] = None,
+    view: Annotated[str, typer.Option(help="Score this view alone.", show_default="all of them")] = "",
     pooling: Pooling = None,
     remove_component: RemoveComponent = None,
     normalise: Normalise = None,
@@ -699,23 +790,32 @@ def evaluate_runs(
     similarity_join: SimilarityJoin = None,
     transductive: Transductive = None,
 ) -> None:
-    """Score runs on SentEval's tasks, keep the scores in RUN/results.json, and print the table.
+    """Score runs on evaluation tasks, keep the scores in RUN/results.json, and print the table.
 
-    Scores of vectors that are not the run's own, by the flags from --pooling on, go to a results file beside it.
+    Scores of vectors that are not the run's own, by the flags from --view on, go to a results file beside it.
 
     Example: structviews eval runs/dep-const --senteval senteval --tasks MR,SUBJ,TREC,SICK-R
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from structviews.config import run_views
-    from structviews.embedder import Embedder
-    from structviews.evaluation.results import RESULTS, results_name, save_results
-    from structviews.evaluation.suite import evaluate_each, read_tasks, results_of
+    from structviews.evaluation.scoring import Scored, score_run
+    from structviews.evaluation.suite import read_tasks
+    from structviews.evaluation.trees import TaskTrees
+    from structviews.given import given_run
 
-    names = task_names(tasks, senteval, probing)
+    runs = list(runs or [])
     for run in runs:
         run_views(run)
+    names = task_names(tasks, senteval, probing)
+    if vectors:
+        runs.append(given_run(vectors, out or Path("runs") / vectors.stem))
+    elif out:
+        raise InputError("--out: for the scores of --vectors; those of a run go to its own folder")
+    if not runs:
+        raise InputError("nothing to score: name runs, or give --vectors")
     found, unavailable = read_tasks(names, senteval, probing, allow_partial=partial)
+    trees = TaskTrees(parsed) if parsed else None
     changes = chosen(
         pooling=pooling,
         remove_component=remove_component,
@@ -725,39 +825,24 @@ def evaluate_runs(
         similarity_join=similarity_join,
         transductive=transductive,
     )
-    scored = 0
+    scored = Scored(view, changes, written(chosen(view=view or None) | changes))
+    n_scored = 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=errors) as progress:
         for run in runs:
             bar = progress.add_task(f"{run.name}: loading", total=len(found))
-            own = Embedder.load(run)
-            embedder = own.represented(**changes)
-            similarity = embedder.for_similarity()
-            vectors = {"representation": embedder.description, "flags": ""}
-            file = RESULTS
-            if embedder.description != own.description:
-                vectors["flags"] = written(changes)
-                file = results_name(embedder.description)
 
             def show(stage: str, bar: "TaskID" = bar, run: Path = run) -> None:
                 progress.update(bar, description=f"{run.name}: {stage}")
 
-            scores = evaluate_each(
-                embedder.encode,
-                found,
-                similarity=None if similarity.description == embedder.description else similarity.encode,
-                transductive=embedder.representation.transductive,
-                progress=show,
-            )
-            for results in scores:
-                # Saved task by task, so that an interruption loses one.
-                save_results(run, results | vectors, file)
-                scored += len(results["tasks"])
+            for has_score in score_run(
+                run, found, unavailable, scored=scored, trees=trees, save_vectors=save_vectors, progress=show
+            ):
+                n_scored += has_score
                 progress.advance(bar)
-            save_results(run, results_of(unavailable=unavailable) | vectors, file)
             show("done")
     print_scores(runs, "rich")
-    if not scored:
+    if not n_scored:
         raise typer.Exit(2)
 
 

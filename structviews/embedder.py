@@ -43,6 +43,7 @@ class Embedder(ABC):
         preparer: gives sentences these structures.
         parsers: descriptions of the parsers whose trees it was trained on; empty where it reads none.
         representation: which vectors the sentences get.
+        only: the place among the views of the one that ``encode`` gives alone, see ``alone``; None for all of them.
     """
 
     views: tuple[str, ...]
@@ -50,6 +51,7 @@ class Embedder(ABC):
     preparer: Preparer
     parsers: list[dict[str, Any]]
     representation: Representation
+    only: int | None = None
 
     @staticmethod
     def load(
@@ -83,6 +85,8 @@ class Embedder(ABC):
     @property
     def dim(self) -> int:
         """Length d of a sentence's vector."""
+        if self.only is not None:
+            return self.widths[self.only]
         return joined_width(self.widths, self.views, self.representation.join)
 
     def encode(
@@ -103,6 +107,8 @@ class Embedder(ABC):
             InputError: for a sentence that is empty or cannot be parsed, or a representation that the run
                 does not have.
         """
+        if self.only is not None:
+            return self.encode_views(sentences, batch_size, progress)[self.only]
         joined_width(self.widths, self.views, self.representation.join)
         return join_views(self.encode_views(sentences, batch_size, progress), self.views, self.representation.join)
 
@@ -120,6 +126,25 @@ class Embedder(ABC):
         """
         changed = copy.copy(self)
         changed.representation = replace(self.representation, **changes)
+        return changed
+
+    def alone(self, view: str) -> Self:
+        """The same run, which encodes with one of its views.
+
+        Args:
+            view: its name; where two bear one name, ``seq.1`` or ``seq.2``.
+
+        Raises:
+            InputError: if there is no such view.
+        """
+        twice = {name for name in self.views if self.views.count(name) > 1}
+        names = [
+            f"{name}.{self.views[: i + 1].count(name)}" if name in twice else name for i, name in enumerate(self.views)
+        ]
+        if view not in names:
+            raise InputError(f"no view {view!r}: the run has {', '.join(names)}")
+        changed = copy.copy(self)
+        changed.only = names.index(view)
         return changed
 
     def for_similarity(self) -> Self:
@@ -287,6 +312,7 @@ def load_kind(kind: str, run: Path, parser: "Parser | None") -> Embedder:
     """Load a run of a kind that ``run_kind`` found."""
     # These build on the Embedder.
     from structviews.baselines import load_baseline  # noqa: PLC0415
+    from structviews.given import GIVEN, GivenVectors  # noqa: PLC0415
     from structviews.joined import JoinedEmbedder  # noqa: PLC0415
 
     openers: dict[str, Callable[[Path, Parser | None], Embedder]] = {
@@ -294,6 +320,7 @@ def load_kind(kind: str, run: Path, parser: "Parser | None") -> Embedder:
         "random": TrainedEmbedder.open,
         "joined": JoinedEmbedder.open,
         "baseline": load_baseline,
+        GIVEN: lambda run, _: GivenVectors.open(run),
     }
     if kind in openers:
         return openers[kind](run, parser)

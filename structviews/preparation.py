@@ -1,7 +1,7 @@
 """Sentences as a user gives them, made ready for encoders: tokenised and parsed where they are not."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from structviews.config import Parsed
 from structviews.errors import InputError
@@ -58,20 +58,27 @@ class Preparer:
 
             # Gold trees parse nothing new.
             name = self.parsed.parser.get("name", "treebank")
-            self._parser = load("builtin" if name == "treebank" else name)
-        self._warn_if_another(self._parser)
+            try:
+                self._parser = load("builtin" if name == "treebank" else name)
+            except (ImportError, InputError) as error:
+                raise InputError(
+                    f"the run reads trees, and its parser cannot be loaded here ({error}): give it parsed sentences, "
+                    "as eval --parsed does"
+                ) from None
+        warn_if_another(self._parser.describe(), self.parsed.parser)
         return self._parser
 
-    def _warn_if_another(self, parser: "Parser") -> None:
-        trained_with, given = self.parsed.parser, parser.describe()
-        if given != trained_with:
-            import warnings  # noqa: PLC0415
 
-            warnings.warn(
-                f"these sentences are parsed with {given.get('name')} {given.get('version', '')}, but the run was "
-                f"trained on trees of {trained_with.get('name')} {trained_with.get('version', '')}",
-                stacklevel=4,
-            )
+def warn_if_another(parser: dict[str, Any], trained_with: dict[str, Any]) -> None:
+    """Warn where the descriptions of the parser of some sentences and of a run's parser differ."""
+    if parser != trained_with:
+        import warnings  # noqa: PLC0415
+
+        warnings.warn(
+            f"these sentences are parsed with {parser.get('name')} {parser.get('version', '')}, but the run was "
+            f"trained on trees of {trained_with.get('name')} {trained_with.get('version', '')}",
+            stacklevel=4,
+        )
 
 
 def _tokens(index: int, sentence: str | Sequence[str]) -> ParsedSentence:

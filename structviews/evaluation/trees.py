@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from structviews.cache import ParsedCorpus, rows_of
-from structviews.errors import InputError
+from structviews.embedder import Embedder
 from structviews.evaluation.tasks import Tokens
+from structviews.preparation import warn_if_another
 from structviews.sentence import ParsedSentence
+from structviews.sentence_vectors import check_known
 
 
 class TaskTrees:
@@ -27,14 +29,22 @@ class TaskTrees:
         sentences = (tokens for shard in shards for tokens in shard["tokens"].to_pylist())
         self._rows = {tuple(tokens): row for row, tokens in enumerate(sentences)}
 
+    def suit(self, embedder: Embedder) -> None:
+        """Warn if the embedder was trained on another parser's trees.
+
+        Raises:
+            InputError: if the corpus lacks a kind of trees that it reads.
+        """
+        if "dependency" in embedder.needs:
+            self.corpus.require("dependency")
+        if "constituency" in embedder.needs:
+            self.corpus.require("constituency")
+        for parser in embedder.parsers:
+            warn_if_another(self.corpus.parser, parser)
+
     def check(self, sentences: Sequence[Tokens], task: str) -> None:
         """Raise InputError unless each of a task's sentences is there."""
-        missing = [sentence for sentence in sentences if sentence not in self._rows]
-        if missing:
-            raise InputError(
-                f"{self.corpus.path}: {len(missing)} of {len(sentences)} sentences of {task} are not in it, such as "
-                f"{' '.join(missing[0])[:60]!r}: parse the tasks anew with structviews parse --senteval"
-            )
+        check_known(sentences, self._rows, task, self.corpus.path, "parse the tasks with structviews parse --senteval")
 
     def find(self, sentences: Sequence[Tokens], task: str = "the tasks") -> list[ParsedSentence]:
         """The sentences with their trees, in the order asked for.

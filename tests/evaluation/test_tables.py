@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import sys
 import types
 
 import pytest
@@ -12,6 +11,7 @@ from typer.testing import CliRunner
 
 from structviews.cli import app
 from structviews.errors import InputError
+from structviews.evaluation import scoring
 from structviews.evaluation.rendering import as_csv, as_markdown, as_rich
 from structviews.evaluation.results import load_results, model_checksum
 from structviews.evaluation.tables import score_table
@@ -24,6 +24,7 @@ class Represented:
     def __init__(self, encode, pooling="vector"):
         self.encode = encode if pooling == "vector" else lambda sentences: encode(sentences)[:, ::2]
         self.pooling = self.description = pooling
+        self.needs = {"tokens"}
         self.representation = Representation()
         self._whole = encode
 
@@ -144,9 +145,7 @@ def test_the_table_command(runs):
 
 
 def test_the_eval_command(tmp_path, folder, encode, monkeypatch):
-    embedder = types.ModuleType("structviews.embedder")
-    embedder.Embedder = types.SimpleNamespace(load=lambda run: Represented(encode))
-    monkeypatch.setitem(sys.modules, "structviews.embedder", embedder)
+    monkeypatch.setattr(scoring, "Embedder", types.SimpleNamespace(load=lambda run: Represented(encode)))
     run = make_run(tmp_path, "dep-seq", ["dep", "seq"])
     (folder / "TREC/TREC_10.label").unlink()
     command = ["eval", str(run), "--senteval", str(folder), "--tasks", "MR, TREC"]
@@ -163,9 +162,7 @@ def test_the_eval_command(tmp_path, folder, encode, monkeypatch):
 
 
 def test_scores_of_other_vectors_are_kept_beside_the_runs_own(tmp_path, folder, encode, monkeypatch):
-    embedder = types.ModuleType("structviews.embedder")
-    embedder.Embedder = types.SimpleNamespace(load=lambda run: Represented(encode))
-    monkeypatch.setitem(sys.modules, "structviews.embedder", embedder)
+    monkeypatch.setattr(scoring, "Embedder", types.SimpleNamespace(load=lambda run: Represented(encode)))
     run = make_run(tmp_path, "dep-seq", ["dep", "seq"])
     command = ["eval", str(run), "--senteval", str(folder), "--partial", "--tasks"]
     for more in (["SICK-R"], ["MR,SICK-R", "--pooling", "mean"], ["MR"]):
