@@ -85,8 +85,9 @@ def given_run(file: Path, out: Path) -> Path:
     file = file.resolve()
     GivenVectors(file)
     settings: dict[str, Any] = {KIND: GIVEN, "views": [file.stem], GIVEN: str(file), FINGERPRINT: fingerprint(file)}
-    # It has no weights of ours, and the file says whose scores are in the run.
-    content = save({}, metadata={"kind": GIVEN, FINGERPRINT: settings[FINGERPRINT]})
+    # It has no weights of ours, and the file says whose scores are in the run. One key: of several, safetensors
+    # writes any order, and the same vectors are to have the same file.
+    content = save({}, metadata={GIVEN: settings[FINGERPRINT]})
     if (out / CONFIG).is_file() and run_kind(out) == GIVEN and read_settings(out).get(GIVEN) == str(file):
         _fill(out, settings, content)
     else:

@@ -63,6 +63,22 @@ def test_views_stand_side_by_side():
     np.testing.assert_allclose(parts[0][3], table[ids].sum(dim=0).detach(), atol=1e-5)
 
 
+def test_one_view_alone():
+    embedder = untrained(("seq", "avg", "seq"))
+    parts = embedder.encode_views(SENTENCES)
+    for name, part in zip(("seq.1", "avg", "seq.2"), parts, strict=True):
+        alone = embedder.alone(name)
+        np.testing.assert_array_equal(alone.encode(SENTENCES), part)
+        np.testing.assert_array_equal(alone.for_similarity().encode(SENTENCES), part)
+        assert alone.dim == 8
+    assert np.abs(parts[0] - parts[2]).max() > 0.01
+    assert embedder.dim == 24
+    unit = embedder.alone("avg").represented(normalise=True).encode(SENTENCES)
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, rtol=1e-5)
+    with pytest.raises(InputError, match=r"no view 'seq': the run has seq\.1, avg, seq\.2"):
+        embedder.alone("seq")
+
+
 def test_strings_tokens_and_trees_may_be_mixed():
     parser = RandomParser()
     embedder = untrained(("dep", "const"), parser)
