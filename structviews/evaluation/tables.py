@@ -250,7 +250,9 @@ def _notes(run: Path, result: dict[str, Any] | None, tasks: Sequence[str]) -> li
     notes += [f"{name} unavailable: {result['unavailable'][name]}" for name in missing if name in result["unavailable"]]
     left = [name for name in missing if name not in result["unavailable"]]
     if left:
-        command = f"structviews eval {run} --senteval DIR --tasks {','.join(left)}{result.get('flags', '')}"
+        folders = [" --senteval DIR" * any(name in TASKS for name in left)]
+        folders.append(" --probing DIR" * any(name not in TASKS for name in left))
+        command = f"structviews eval {run}{''.join(folders)} --tasks {','.join(left)}{result.get('flags', '')}"
         notes.append(f"{_row_name(run, result)}: {', '.join(left)} not evaluated; run: {command}")
     return notes
 
