@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from rich.table import Table as RichTable
 
+from structviews.config import read_settings
 from structviews.errors import InputError
 from structviews.evaluation.intervals import Difference, Tested, holm, paired_differences
-from structviews.evaluation.results import Predictions, all_results, load_predictions, load_results
+from structviews.evaluation.results import all_results, load_predictions, load_results
 from structviews.evaluation.tables import factor, in_order, shown_scores
 
 NOTES = (
@@ -41,17 +42,23 @@ def compare_runs(first: Path, second: Path) -> Comparison:
     results = [_results(run) for run in (first, second)]
     names = [str(run) for run in (first, second)]
     _check_protocol(names, results)
-    tasks = in_order([task for task in results[0]["tasks"] if task in results[1]["tasks"]])
-    if not tasks:
+    both = in_order([task for task in results[0]["tasks"] if task in results[1]["tasks"]])
+    if not both:
         raise InputError(f"{first} and {second}: no task that both have; evaluate both on the same tasks")
-    for task in tasks:
+    for task in both:
         _check_data(task, names, results)
     predictions = [load_predictions(run, result) for run, result in zip((first, second), results, strict=True)]
+    tasks = [task for task in both if all(task in each for each in predictions)]
+    if not tasks:
+        raise InputError(
+            f"{first} and {second}: no task of which both have the predictions; "
+            f"run: structviews eval {first} {second} --senteval DIR --tasks {','.join(both)}"
+        )
     found = []
     for task in tasks:
-        scores = shown_scores(results[0]["tasks"][task]["scores"])
-        tested = [_tested(each, task, run) for each, run in zip(predictions, names, strict=True)]
+        tested = [each[task] for each in predictions]
         _check_gold(task, names, tested)
+        scores = shown_scores(results[0]["tasks"][task]["scores"])
         found += [(task, *each) for each in paired_differences(scores, *tested).items()]
     adjusted = holm([difference.p for *_, difference in found])
     rows = [(task, score, each, p) for (task, score, each), p in zip(found, adjusted, strict=True)]
@@ -72,6 +79,7 @@ def as_rich(comparison: Comparison) -> RichTable:
 
 
 def _results(run: Path) -> dict[str, Any]:
+    read_settings(run)
     results = load_results(run)
     if not results or not results["tasks"] or results not in all_results(run):
         raise InputError(f"{run}: no scores of the weights it has; run: structviews eval {run} --senteval DIR")
@@ -82,9 +90,10 @@ def _check_protocol(names: list[str], results: list[dict[str, Any]]) -> None:
     first, second = (result["protocol"] for result in results)
     differing = [key for key in {**first, **second} if first.get(key) != second.get(key)]
     if differing:
-        values = " and ".join(repr(protocol.get(differing[0])) for protocol in (first, second))
+        found = [protocol.get(differing[0]) for protocol in (first, second)]
+        values = "" if any(isinstance(value, dict) for value in found) else f" {found[0]!r} and {found[1]!r}"
         raise InputError(
-            f"{names[0]} and {names[1]}: scored by different protocols ({differing[0]} {values}); "
+            f"{names[0]} and {names[1]}: scored by different protocols ({differing[0]}{values}); "
             "evaluate both by the same one"
         )
 
@@ -107,21 +116,12 @@ def _check_gold(task: str, names: list[str], tested: list[dict[str, Tested]]) ->
         )
 
 
-def _tested(predictions: Predictions, task: str, run: str) -> dict[str, Tested]:
-    if task not in predictions:
-        raise InputError(
-            f"{run}: no predictions for {task} beside the scores; "
-            f"run: structviews eval {run} --senteval DIR --tasks {task}"
-        )
-    return predictions[task]
-
-
 def _left_out(names: list[str], results: list[dict[str, Any]], tasks: list[str]) -> list[str]:
     notes = []
     for name, result in zip(names, results, strict=True):
-        only = [task for task in result["tasks"] if task not in tasks]
-        if only:
-            notes.append(f"not compared, only {name} has them: {', '.join(only)}")
+        others = [task for task in result["tasks"] if task not in tasks]
+        if others:
+            notes.append(f"not compared, of {name}: {', '.join(others)}; no score or no predictions of one of the two")
     for task in tasks:
         for file, counts in results[0]["tasks"][task]["partial"].items():
             notes.append(f"{task}: on part of the task, {file} has {counts}")
