@@ -895,10 +895,10 @@ def make_probing_tasks(
         made = make_tasks(
             ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=status.update
         )
-    table = Table("task", "file", *(Column(name, justify="right") for name in ("tr", "va", "te", "classes")))
+    table = Table("task", *(Column(name, justify="right") for name in ("tr", "va", "te", "classes")))
     for each in made:
         if not each.reason:
-            table.add_row(each.task.name, each.task.file, *(f"{n:,}" for n in (*each.counts, len(each.labels))))
+            table.add_row(each.task.name, *(f"{n:,}" for n in (*each.counts, len(each.labels))))
     console.print(table, f"in {out}", sep="\n")
     for each in made:
         if each.reason:

@@ -1,0 +1,153 @@
+"""What each view knows of syntax, untrained and trained, as Markdown tables.
+
+    python scripts/probing_table.py corpus.parsed --vectors corpus.vec --senteval senteval -o probing-table
+
+Makes the probing tasks of so many sentences of the corpus, parses their sentences once, trains pairs of views on fixed
+word vectors for a little, and scores each view alone, with the weights that training starts from and with those it ends
+with, beside the mean of the word vectors. That baseline is scored on SentEval's own tasks too. Stopped at any point,
+the same command goes on where it was; with --table it prints what there is.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from smoke import command
+
+from structviews.evaluation.results import all_results
+from structviews.evaluation.tasks import TASKS, probing_files
+
+PAIRS = ("dep,const", "seq,avg")
+VIEWS = ("avg", "seq", "dep", "const")
+BAG = "average"
+
+
+class Folders(NamedTuple):
+    """Where everything is."""
+
+    probing: Path
+    parsed: Path
+    runs: Path
+
+
+def main() -> None:
+    """Make, train, score, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", help="a parsed corpus")
+    parser.add_argument("--vectors", type=Path, required=True, help="word vectors")
+    parser.add_argument("--senteval", type=Path, required=True, help="folder with SentEval's tasks")
+    parser.add_argument("-o", "--out", type=Path, required=True, help="folder for tasks, runs and scores")
+    parser.add_argument("--sentences", type=int, default=20_000, help="that the tasks are made from")
+    parser.add_argument("--hidden", type=int, default=300, help="length of a view's vector")
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--table", action="store_true", help="print what there is, without any work")
+    options = parser.parse_args()
+    folders = Folders(options.out / "probing", options.out / "probing.parsed", options.out / "runs")
+    if not options.table:
+        folders.runs.mkdir(parents=True, exist_ok=True)
+        make(folders, options)
+        score(folders, options)
+    print("\n".join([*senteval_table(folders), "", *probing_table(folders)]))
+
+
+def make(folders: Folders, options: argparse.Namespace) -> None:
+    """The tasks, the trees of their sentences, and the runs."""
+    if not folders.probing.exists():
+        size = ("--sentences", options.sentences, "--seed", options.seed)
+        command("probe", "make", options.corpus, "-o", folders.probing, *size)
+    command("parse", "--probing", folders.probing, "-o", folders.parsed)
+    words = ("--corpus", options.corpus, "--vectors", options.vectors)
+    if not (folders.runs / BAG).exists():
+        command("baseline", BAG, *words, "-o", folders.runs / BAG)
+    for pair in PAIRS:
+        sizes = ("--views", pair, "--hidden", options.hidden, "--seed", options.seed)
+        if not untrained(folders, pair).exists():
+            command("baseline", "random", *words, *sizes, "-o", untrained(folders, pair))
+        short = ("--epochs", options.epochs, "--channels", "fixed")
+        command("train", *words, *sizes, *short, "--out", trained(folders, pair))
+
+
+def untrained(folders: Folders, pair: str) -> Path:
+    """The run of a pair that nothing was trained for."""
+    return folders.runs / f"untrained-{pair.replace(',', '-')}"
+
+
+def trained(folders: Folders, pair: str) -> Path:
+    """The run of a pair that was trained."""
+    return folders.runs / pair.replace(",", "-")
+
+
+def score(folders: Folders, options: argparse.Namespace) -> None:
+    """Score what has no scores yet."""
+    probing = ("--probing", folders.probing, "--parsed", folders.parsed)
+    bag = scores(folders.runs / BAG)
+    if not bag.keys() & set(TASKS):
+        command("eval", folders.runs / BAG, "--senteval", options.senteval)
+    tasks = probing_files(folders.probing)
+    if not bag.keys() >= tasks.keys():
+        command("eval", folders.runs / BAG, *probing)
+    for pair in PAIRS:
+        for run in (untrained(folders, pair), trained(folders, pair)):
+            for view in pair.split(","):
+                if not scores(run, view).keys() >= tasks.keys():
+                    command("eval", run, "--view", view, *probing)
+
+
+def scores(run: Path, view: str = "") -> dict[str, Any]:
+    """The scores of a run, or of one of its views alone, by task."""
+    for results in all_results(run) if run.exists() else []:
+        if results["flags"].split() == (["--view", view] if view else []):
+            return results["tasks"]
+    return {}
+
+
+def senteval_table(folders: Folders) -> list[str]:
+    """The mean of the word vectors on SentEval's tasks."""
+    found = {task: entry["scores"] for task, entry in scores(folders.runs / BAG).items() if task in TASKS}
+    names = [task for task in TASKS if task in found]
+    return [row("", names), rule(names), row("mean of word vectors", [shown(found[task]) for task in names])]
+
+
+def probing_table(folders: Folders) -> list[str]:
+    """A line a task; for each view what it had before training and what it has after."""
+    entries = json.loads((folders.probing / "probing.json").read_text("utf-8"))["tasks"]
+    heads = ["classes", "test", "mean of word vectors", *VIEWS]
+    lines = [row("task", heads), rule(heads)]
+    for task, file in probing_files(folders.probing).items():
+        entry = next(entry for entry in entries.values() if entry["file"] == file)
+        cells = [str(len(entry["labels"])), f"{entry['examples']['te']:,}"]
+        cells.append(accuracy(scores(folders.runs / BAG), task))
+        for view in VIEWS:
+            pair = next(pair for pair in PAIRS if view in pair.split(","))
+            runs = (untrained(folders, pair), trained(folders, pair))
+            cells.append(" → ".join(accuracy(scores(run, view), task) for run in runs))
+        lines.append(row(task, cells))
+    return lines
+
+
+def accuracy(found: dict[str, Any], task: str) -> str:
+    """A task's accuracy in percent, if there is one."""
+    return f"{found[task]['scores']['accuracy']:.1f}" if task in found else "-"
+
+
+def shown(found: dict[str, float]) -> str:
+    """A score of SentEval's tasks as papers print it."""
+    if "accuracy" in found:
+        return "/".join(f"{found[name]:.1f}" for name in ("accuracy", "f1") if name in found)
+    return f"{100 * found.get('pearson mean', found.get('pearson', 0)):.1f}"
+
+
+def row(name: str, cells: list[str]) -> str:
+    """A line of a table."""
+    return f"| {' | '.join([name, *cells])} |"
+
+
+def rule(cells: list[str]) -> str:
+    """The line below a table's head."""
+    return "|---" + "|--:" * len(cells) + "|"
+
+
+if __name__ == "__main__":
+    main()
