@@ -150,6 +150,26 @@ def test_prepositional_phrases_behind_objects():
     assert len({(noun, sentence < 100) for sentence, _, noun in found}) >= 2
 
 
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, [3]),
+        ({"tags": (4, "JJ")}, []),
+        ({"tags": (3, "RP")}, []),
+        ({"tags": (2, "JJ")}, []),
+        ({"tags": (1, "JJ")}, []),
+    ],
+)
+def test_a_prepositional_phrase_is_verb_noun_preposition_noun(change, expected):
+    tags = ["PRP", "VBD", "NN", "IN", "NN"]
+    for place, tag in change.values():
+        tags[place] = tag
+    words = zip(tags, ("I", "saw", "mom", "with", "glasses"), strict=True)
+    bracket = f"(S {' '.join(f'({tag} {word})' for tag, word in words)})"
+    parses = Parses.of([bracketed(bracket, (2, 0, 2, 5, 2), ("nsubj", "root", "obj", "case", "obl"))])
+    assert labels.prepositional_phrases(parses)[0].tolist() == expected
+
+
 def test_edit_distance_counts_constituents_that_are_not_shared():
     rng = random.Random(3)
     sentences = [annotated(6, rng) for _ in range(40)]
