@@ -11,7 +11,7 @@ from structviews.evaluation import protocols
 from structviews.evaluation.protocols import development_set
 from structviews.evaluation.results import load_predictions, load_results, model_checksum, save_results
 from structviews.evaluation.suite import TaskVectors, evaluate, read_tasks
-from structviews.evaluation.tasks import TASKS
+from structviews.evaluation.tasks import TASKS, read_task
 
 
 @pytest.fixture
@@ -100,10 +100,13 @@ def test_transductive_vectors_see_the_whole_task_and_nothing_else(folder, encode
 
 def test_pairs_for_inference_have_both_vectors_among_their_features(folder, encode, monkeypatch):
     shapes = []
+    dev = read_task("SNLI", folder, allow_partial=True).splits["dev"]
 
     def recorded(features, *rest):
         shapes.extend((split, *x.shape) for split, x in features.items())
         u, v, difference, product = np.split(features["dev"], 4, axis=1)
+        np.testing.assert_array_equal(u, encode(list(dev.first)))
+        np.testing.assert_array_equal(v, encode(list(dev.second)))
         np.testing.assert_array_equal(difference, np.abs(u - v))
         np.testing.assert_array_equal(product, u * v)
         return development_set(features, *rest)

@@ -10,7 +10,7 @@ from structviews.cache import Row
 from structviews.errors import InputError
 from structviews.evaluation.trees import TaskTrees
 
-# Fifty sentences in ten shards of which one is empty, some of them twice.
+# Each sentence stands twice.
 ROWS = topic_rows(5, 5) * 2
 
 
@@ -32,6 +32,9 @@ def test_sentences_are_found_in_the_order_asked_for(trees):
     assert trees.find([sentence.tokens for sentence in wanted]) == wanted
     assert trees.find([wanted[0].tokens, wanted[5].tokens, wanted[0].tokens]) == [wanted[0], wanted[5], wanted[0]]
     assert trees.find([]) == []
+    # Also the first and the last of a shard, when nothing else is asked for.
+    for row in ROWS[:25]:
+        assert trees.find([row.sentence.tokens]) == [row.sentence]
 
 
 def test_what_is_missing_is_one_line(trees):
