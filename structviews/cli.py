@@ -1042,7 +1042,7 @@ def nearest_sentences(
 
     if k < 1:
         raise InputError(f"-k {k}: give at least 1")
-    lines = read_lines(Path(query)) if Path(query).is_file() else [query]
+    lines = read_lines(Path(query)) if os.path.isfile(query) else [query]  # a long sentence is no path
     embedder = Embedder.load(run)
     embedder = embedder.for_similarity() if similarity else embedder
     opened = open_pool(pool, tokenised)

@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from structviews.cache import ParsedCorpus, file_hash, sync_folder
+from structviews.config import Parsed
 from structviews.embedder import Embedder, Progress
 from structviews.errors import InputError
 from structviews.evaluation.results import model_checksum
 from structviews.lines import text_lines
-from structviews.preparation import Sentence
+from structviews.preparation import Preparer, Sentence
 
 AT_ONCE = 8192
 """Sentences encoded between two writings: what an interruption loses."""
@@ -117,9 +118,8 @@ class CorpusPool(Pool):
         return [self._corpus.sentence(int(place)) for place in self.places[start:stop]]
 
     def read(self, line: str) -> tuple[str, Sentence]:
-        from structviews.parsing.text import tokenise  # noqa: PLC0415 - the offline stage loads when it is used
-
-        tokens = line.split() if self._tokenised else tokenise(line)
+        (sentence,) = Preparer(Parsed()).prepare([line.split() if self._tokenised else line], ())
+        tokens = sentence.tokens
         return " ".join(tokens), tokens
 
 

@@ -123,7 +123,7 @@ def test_a_parsed_corpus_is_a_pool_with_its_trees(tmp_path):
     assert opened.counts.tolist() == [texts.count(text) for text in opened.texts]
     assert opened.sentences(3, 9) == [rows[place].sentence for place in opened.places[3:9]]
     assert opened.read("They don't.") == ("They do n't .", ("They", "do", "n't", "."))
-    assert open_pool(tmp_path / "x.parsed", tokenised=True).read("don't  x")[0] == "don't x"
+    assert open_pool(tmp_path / "x.parsed", tokenised=True).read("don't  x") == ("don't x", ("don't", "x"))
 
 
 @pytest.mark.parametrize("content", ["", "\n \n\n"])
@@ -233,3 +233,22 @@ def test_the_command_shows_the_nearest_but_not_the_query(run, text):
     ended = CliRunner().invoke(app, [*command, str(queries), "--similarity"])
     assert [line for line in ended.stdout.splitlines() if line[0] != " "] == ["three birds", "something else"]
     assert len(ended.stdout.splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--query", "x", "-k", "0"], "-k 0: give at least 1"),
+        (["--query", " "], "sentence 1: a sentence needs at least one token"),
+        (["--query", "x", "--pool", "nothing.txt"], "nothing.txt: No such file or directory"),
+    ],
+)
+def test_bad_input_is_one_line(run, text, flags, message):
+    ended = CliRunner().invoke(app, ["nearest", str(run), "--pool", str(text), *flags])
+    assert isinstance(ended.exception, InputError)
+    assert message in str(ended.exception)
+
+
+def test_a_query_may_be_longer_than_a_path(run, text):
+    ended = CliRunner().invoke(app, ["nearest", str(run), "--pool", str(text), "--query", "bird " * 100])
+    assert ended.exit_code == 0, ended.output
