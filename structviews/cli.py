@@ -762,6 +762,12 @@ def evaluate_runs(
     senteval: Senteval = None,
     probing: Probing = None,
     tasks: Tasks = "",
+    protocol: Annotated[str, typer.Option(help="Folds, grids and classifiers: senteval, kiros (skip-thoughts).")] = (
+        "senteval"
+    ),
+    ensemble: Annotated[
+        bool, typer.Option("--ensemble", help="Of a run that join made: average its members' predictions.")
+    ] = False,
     partial: Annotated[bool, typer.Option("--partial", help="Score incomplete task files too, marked with *.")] = False,
     parsed: Annotated[
         Path | None,
@@ -792,19 +798,22 @@ def evaluate_runs(
 ) -> None:
     """Score runs on evaluation tasks, keep the scores in RUN/results.json, and print the table.
 
-    Scores of vectors that are not the run's own, by the flags from --view on, go to a results file beside it.
+    Scores by another protocol, of an ensemble, or of vectors that are not the run's own, by the flags from --view on,
+    go to a results file beside it.
 
     Example: structviews eval runs/dep-const --senteval senteval --tasks MR,SUBJ,TREC,SICK-R
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from structviews.config import run_views
+    from structviews.evaluation.protocols import named_protocol
     from structviews.evaluation.scoring import Scored, score_run
     from structviews.evaluation.suite import read_tasks
     from structviews.evaluation.trees import TaskTrees
     from structviews.given import given_run
 
     runs = list(runs or [])
+    followed = named_protocol(protocol)
     for run in runs:
         run_views(run)
     names = task_names(tasks, senteval, probing)
@@ -816,6 +825,8 @@ def evaluate_runs(
         raise InputError("nothing to score: name runs, or give --vectors")
     found, unavailable = read_tasks(names, senteval, probing, allow_partial=partial)
     trees = TaskTrees(parsed) if parsed else None
+    if not tasks:
+        found = [task for task in found if followed.covers(task)]
     changes = chosen(
         pooling=pooling,
         remove_component=remove_component,
@@ -835,9 +846,18 @@ def evaluate_runs(
             def show(stage: str, bar: "TaskID" = bar, run: Path = run) -> None:
                 progress.update(bar, description=f"{run.name}: {stage}")
 
-            for has_score in score_run(
-                run, found, unavailable, scored=scored, trees=trees, save_vectors=save_vectors, progress=show
-            ):
+            scores = score_run(
+                run,
+                found,
+                unavailable,
+                scored=scored,
+                protocol=followed,
+                ensemble=ensemble,
+                trees=trees,
+                save_vectors=save_vectors,
+                progress=show,
+            )
+            for has_score in scores:
                 n_scored += has_score
                 progress.advance(bar)
             show("done")

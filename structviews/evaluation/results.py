@@ -56,9 +56,14 @@ def save_results(run: Path, results: dict[str, Any], name: str = RESULTS) -> dic
     return results
 
 
-def results_name(representation: str) -> str:
-    """The file for scores of a representation that is not the run's own, such as ``results.mean-pc.json``."""
-    return f"results.{re.sub('[^a-z0-9]+', '-', representation).strip('-')}.json"
+def results_name(*differences: str) -> str:
+    """The file for scores by what they differ in from a run's own, such as ``results.mean-pc-kiros.json``.
+
+    Args:
+        differences: the representation, ``ensemble``, the protocol; an empty one is no difference.
+    """
+    name = re.sub("[^a-z0-9]+", "-", " ".join(differences)).strip("-")
+    return f"results.{name}.json" if name else RESULTS
 
 
 def all_results(run: Path) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
-"""Solvers of the evaluation's classifiers: many logistic regressions at once, and SentEval's relatedness model.
+"""Solvers of the evaluation's classifiers: a grid of logistic regressions at once, and relatedness models.
 
-Shape legend: n examples, d features, r columns of the design, P problems, K score columns of a problem
-(1 for two classes, else the number of classes).
+Shape legend: n examples, d features, r = d + 1 weights of a column (the last is the intercept), F training parts,
+S strengths, P problems solved together, K score columns of a problem (1 for two classes, else their number).
 """
 
 from collections.abc import Sequence
@@ -9,173 +9,350 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.linalg.blas import dsyrk, ssyrk
 from scipy.stats import pearsonr, spearmanr
 
 from structviews.errors import InputError
 
 TOLERANCE = 1e-7
 MAX_ITERATIONS = 1000
-MEMORY = 40  # correction pairs of L-BFGS
-BLOCK_ELEMENTS = 1 << 26  # numbers that the problems solved together may take (512 MiB)
+MEMORY = 10  # correction pairs of L-BFGS
+BLOCK_ELEMENTS = 1 << 26  # numbers that the problems solved together may take (256 MiB)
+CHUNK_ELEMENTS = 1 << 22  # numbers of the features that are copied at a time
+HESSIAN_EXAMPLES = 4  # examples per weight that estimate a Hessian which few problems share
 
 
 @dataclass(frozen=True)
 class Fits:
-    """What ``P`` logistic regressions say of all ``n`` examples.
+    """What logistic regressions say of all ``n`` examples, for ``F`` training parts and ``S`` strengths.
 
     Attributes:
-        predictions: (P, n) int64, the predicted class of every example, trained on or not.
-        objectives: (P,) float64, the minimised sum of log losses plus ``|w|^2 / (2 C)``.
-        iterations: (P,) int64, steps taken.
-        converged: (P,) bool, whether the tolerance was reached.
+        logits: (F, S, n, K) float32, of every example, trained on or not; ``K`` is 1 for two classes.
+        objectives: (F, S) float64, the minimised sum of log losses plus ``|w|^2 / (2 C)``.
+        iterations: (F, S) int64, steps taken.
+        converged: (F, S) bool, whether the tolerance was reached.
     """
 
-    predictions: np.ndarray
+    logits: np.ndarray
     objectives: np.ndarray
     iterations: np.ndarray
     converged: np.ndarray
 
+    @property
+    def predictions(self) -> np.ndarray:
+        """Classes (F, S, n) int64."""
+        return self.logits.argmax(-1) if self.logits.shape[-1] > 1 else (self.logits[..., 0] > 0).astype(np.int64)
 
-def rotated_design(features: np.ndarray) -> torch.Tensor:
-    """Features (n, d) as a design (n, r): centred, rotated to principal axes, a column of ones at the end.
 
-    A ridge penalty does not see a rotation, and a free intercept absorbs the centring, so every
-    logistic regression has the same minimum and the same predictions in these coordinates. There its
-    Hessian is nearly diagonal, which is what makes :func:`fit_logistic` quick, and with more features
-    than examples only ``n`` columns are left. Labels are not used.
+class Design:
+    """Features with an intercept, as all problems share them; on the GPU if there is one.
+
+    Args:
+        features: of the examples, in parts (n_i, d) that stand for one (n, d); float32 ones are not copied on the CPU.
+        training: (n,) bool, the examples that some problem learns from. Its weights are combinations of
+            these, so when they are fewer than ``d`` the features are replaced by as many coordinates in
+            which all inner products with them are the same (Cholesky factor of the Gram matrix, float64).
+        centred: subtract the mean, which a free intercept absorbs and which makes the problem better
+            conditioned; not for an intercept with a penalty.
     """
-    centred = torch.from_numpy(np.ascontiguousarray(features, dtype=np.float64))
-    centred = centred - centred.mean(0)
-    if centred.shape[1] > centred.shape[0]:
-        centred = torch.linalg.qr(centred.T).R.T
-    axes = torch.linalg.eigh(centred.T @ centred).eigenvectors
-    return torch.cat([centred @ axes, torch.ones(len(centred), 1, dtype=torch.float64)], dim=1)
+
+    def __init__(self, features: Sequence[np.ndarray], training: np.ndarray, centred: bool = True) -> None:
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.parts = [torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(device) for x in features]
+        n, d = sum(map(len, self.parts)), self.parts[0].shape[1]
+        total = torch.stack([part.sum(0, dtype=torch.float64) for part in self.parts]).sum(0)
+        self.mean = (total / n).float() if centred else torch.zeros(d, device=device)
+        chosen = torch.from_numpy(training).to(device)
+        m = int(chosen.sum())
+        if d > m:
+            self.parts = [self._reduced(chosen)]
+            self.mean = torch.zeros(m, device=device)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of examples and of weights, ``(n, r)``."""
+        return sum(map(len, self.parts)), len(self.mean) + 1
+
+    def logits(self, weights: torch.Tensor) -> torch.Tensor:
+        """Weights (r, ...) to logits (n, ...)."""
+        flat = weights.flatten(1)
+        # Transposed, both products are several times faster with few columns.
+        product = torch.cat([flat[:-1].T @ part.T for part in self.parts], dim=1).T
+        return (product + (flat[-1] - self.mean @ flat[:-1])).reshape(-1, *weights.shape[1:])
+
+    def gradient(self, errors: torch.Tensor) -> torch.Tensor:
+        """Errors (n, ...) of the logits to the gradient (r, ...)."""
+        flat = errors.flatten(1)
+        total = flat.sum(0, keepdim=True)
+        rows = flat.split([len(part) for part in self.parts])
+        product = torch.stack([some.T @ part for some, part in zip(rows, self.parts, strict=True)]).sum(0).T
+        return torch.cat([product - self.mean[:, None] * total, total]).reshape(-1, *errors.shape[1:])
+
+    def hessian(self, importance: torch.Tensor) -> torch.Tensor:
+        """Sum of ``importance`` (n,) times ``x x^T`` over the examples: (r, r), lower triangle."""
+        _, r = self.shape
+        total = torch.zeros(r, r, device=self.mean.device)
+        for part, weights in zip(self.parts, importance.split([len(part) for part in self.parts]), strict=True):
+            for some in weights.nonzero()[:, 0].split(max(1, CHUNK_ELEMENTS // r)):
+                rows = torch.cat([part[some] - self.mean, self.mean.new_ones(len(some), 1)], dim=1)
+                total = _add_gram(total, rows.mul_(weights[some, None].sqrt()))
+        return total
+
+    def _reduced(self, chosen: torch.Tensor) -> torch.Tensor:
+        """Coordinates (n, m) of the examples in the span of the ``m`` chosen ones."""
+        n, d = len(chosen), len(self.mean)
+        gram = torch.zeros(n, int(chosen.sum()), dtype=torch.float64, device=chosen.device)
+        for some in torch.arange(d, device=chosen.device).split(max(1, CHUNK_ELEMENTS // n)):
+            columns = torch.cat([part[:, some] for part in self.parts]).double() - self.mean[some]
+            gram.addmm_(columns, columns[chosen].T)
+        own = gram[chosen]
+        own.diagonal().add_(1e-10 * own.diagonal().mean())  # examples that are combinations of others
+        factor = torch.linalg.cholesky(own)
+        return torch.linalg.solve_triangular(factor.T, gram, upper=True, left=False).float()
+
+
+def _add_gram(total: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+    """``total + part^T part``, of which only the lower triangle counts."""
+    if part.is_cuda:
+        return total.addmm_(part.T, part)
+    update = ssyrk if part.dtype == torch.float32 else dsyrk
+    # BLAS counts columns first, where the lower triangle is our upper one and ``part`` is its transpose.
+    return torch.from_numpy(update(1, part.numpy().T, beta=1, c=total.numpy().T, overwrite_c=1, lower=0).T)
+
+
+def _factor(matrix: torch.Tensor, ridge: float) -> torch.Tensor:
+    """Cholesky factor of ``matrix + ridge I``; float32 may need a larger ridge."""
+    ridge += 1e-6 * float(matrix.diagonal().mean())
+    while True:
+        shifted = matrix.clone()
+        shifted.diagonal().add_(ridge)
+        factor, failed = torch.linalg.cholesky_ex(shifted)
+        if not failed:
+            return factor
+        ridge *= 10
 
 
 def fit_logistic(
-    design: torch.Tensor, labels: np.ndarray, training: np.ndarray, strengths: Sequence[float] | np.ndarray
+    design: Design, labels: np.ndarray, training: np.ndarray, strengths: Sequence[float], one_vs_rest: bool = False
 ) -> Fits:
-    """Fit ``P`` logistic regressions that share their features, by preconditioned L-BFGS.
+    """Fit a logistic regression for each training part and each strength, all in the same coordinates.
 
-    Problem ``p`` minimises ``sum of log losses over its examples + |w|^2 / (2 C_p)`` with a free
-    intercept: scikit-learn's ``LogisticRegression(C=C_p)``, softmax over the classes when there are more
-    than two. Every step is two matrix products for all problems together. A problem is finished when
-    ``g' H^-1 g / 2`` (gradient ``g``, approximate diagonal Hessian ``H``), an estimate of what is still
-    to gain, is below ``TOLERANCE`` of its objective.
+    Each minimises ``sum of log losses over its examples + |w|^2 / (2 C)``. By default the intercept is free and
+    more than two classes have a softmax, as in scikit-learn's ``LogisticRegression``; ``one_vs_rest`` gives every
+    class a problem of its own and the intercept a penalty, as liblinear does (the design is then not centred).
+
+    Strengths are taken in turn. At each, one *pilot* learns from all parts together, starting where the last
+    strength's ended; the Hessian at its minimum is nearly that of every part, so its Cholesky factor
+    preconditions the L-BFGS of all parts at once (two matrix products a step), which start where the pilot
+    moved since the last strength says. With one part the pilot is the fit. Products are float32, sums
+    of losses float64. A problem is finished when the gain that its next step promises (half of minus its
+    slope) is below ``TOLERANCE`` of its objective.
 
     Args:
-        design: (n, r) float64 from :func:`rotated_design`.
+        design: of the features of ``n`` examples.
         labels: (n,) classes 0..K-1.
-        training: (P, n) bool, the examples that each problem learns from.
-        strengths: (P,) inverse penalties ``C``.
+        training: (F, n) bool, the examples of each part.
+        strengths: (S,) inverse penalties ``C``, ascending.
+        one_vs_rest: see above.
 
     Raises:
-        InputError: if a problem's examples lack a class.
+        InputError: if a part lacks a class.
     """
     classes = int(labels.max()) + 1
-    for p, chosen in enumerate(training):
+    for part, chosen in enumerate(training):
         if len(np.unique(labels[chosen])) < classes:
-            raise InputError(f"problem {p} has no training example of some class; use fewer folds or more examples")
+            raise InputError(f"training part {part} has no example of some class; use fewer folds or more examples")
     columns = 1 if classes == 2 else classes
-    width = (len(design) * 4 + design.shape[1] * (2 * MEMORY + 4)) * columns
-    size = max(1, BLOCK_ELEMENTS // width)
-    blocks = [
-        _Block(
-            design,
-            torch.from_numpy(np.ascontiguousarray(labels, dtype=np.int64)),
-            columns,
-            torch.from_numpy(np.ascontiguousarray(training[i : i + size].T)).double(),
-            torch.as_tensor(np.asarray(strengths[i : i + size]), dtype=torch.float64),
-        ).solve()
-        for i in range(0, len(training), size)
-    ]
-    return Fits(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
+    n, r = design.shape
+    device = design.mean.device
+    goals = torch.from_numpy(np.ascontiguousarray(labels, dtype=np.int64)).to(device)
+    goals = goals[:, None].float() if columns == 1 else torch.nn.functional.one_hot(goals, columns).float()
+    everything = torch.from_numpy(training.any(0)).to(device)
+    parts = torch.from_numpy(np.ascontiguousarray(training.T)).to(device).float()
+    share = float(parts.mean() / everything.float().mean())
+    softmax = columns > 1 and not one_vs_rest
+    inverse: _Rough | _Weighted = _Rough(design, everything)
+    pilot = _Point(torch.zeros(r, columns, 1, device=device), torch.zeros(n, columns, 1, device=device))
+    points = _Point(*(x.expand(-1, -1, len(training)).clone() for x in (pilot.weights, pilot.logits)))
+    size = max(1, BLOCK_ELEMENTS // ((n * 4 + r * (2 * MEMORY + 4)) * columns))
+    found = []
+    for strength in strengths:
+        ridge = torch.full((r, 1, 1), 1 / strength, device=device)
+        if not one_vs_rest:
+            ridge[-1] = 0
+        before, solved = pilot, _Problems(design, goals, softmax, everything[:, None].float(), ridge, inverse, pilot)
+        solved.solve()
+        pilot = solved.point
+        if len(training) == 1:
+            points, blocks = pilot, [solved]
+        else:
+            inverse = _Weighted(design, pilot.logits[..., 0], softmax, everything, share, 1 / strength)
+            starts = points.moved(before, pilot)
+            blocks = [
+                _Problems(design, goals, softmax, parts[:, i : i + size], ridge, inverse, starts[i : i + size])
+                for i in range(0, len(training), size)
+            ]
+            for block in blocks:
+                block.solve()
+            points = _Point(*(torch.cat([getattr(b.point, x) for b in blocks], -1) for x in ("weights", "logits")))
+        found.append(
+            [points.logits.permute(2, 0, 1).cpu().numpy()]
+            + [
+                torch.cat([getattr(b, name) for b in blocks]).cpu().numpy()
+                for name in ("objectives", "iterations", "converged")
+            ]
+        )
+    return Fits(*(np.stack(values, axis=1) for values in zip(*found, strict=True)))
 
 
-class _Block:
-    """Problems solved together; those that finish leave, so that the products shrink.
+class _Point:
+    """Weights (r, K, P) and the logits (n, K, P) that they give."""
 
-    Made from a design (n, r), labels (n,), the number K of columns, training examples (n, P) and
-    strengths (P,). Problems are the last dimension: what is done per element runs along it.
+    def __init__(self, weights: torch.Tensor, logits: torch.Tensor) -> None:
+        self.weights, self.logits = weights, logits
+
+    def __getitem__(self, which: slice | torch.Tensor) -> "_Point":
+        return _Point(self.weights[..., which], self.logits[..., which])
+
+    def moved(self, start: "_Point", end: "_Point") -> "_Point":
+        """As far from here as another point has moved."""
+        return _Point(self.weights + (end.weights - start.weights), self.logits + (end.logits - start.logits))
+
+
+class _Rough:
+    """Inverse of ``s (X^T X + ridge / s)`` where ``s`` is a column's mean certainty; ``ridge / s`` is rounded.
+
+    So a handful of Cholesky factors serve all columns and strengths.
+    """
+
+    def __init__(self, design: Design, training: torch.Tensor) -> None:
+        rows = training.nonzero()[:, 0]
+        chosen = rows[:: max(1, len(rows) // (HESSIAN_EXAMPLES * design.shape[1]))]
+        importance = torch.zeros(len(training), device=training.device)
+        importance[chosen] = len(rows) / len(chosen)
+        self.count = len(rows)
+        self.gram = design.hessian(importance)
+        self.factors: dict[int, torch.Tensor] = {}
+
+    def __call__(self, q: torch.Tensor, certainty: torch.Tensor, ridge: float) -> torch.Tensor:
+        result = torch.empty_like(q)
+        scales = (certainty / self.count).clamp_min(1e-6)
+        levels = (ridge / scales).log2().div(2).round()
+        for level in levels.unique().tolist():
+            if level not in self.factors:
+                self.factors[level] = _factor(self.gram, 4.0**level)
+            here = levels == level
+            result[:, here] = torch.cholesky_solve(q[:, here], self.factors[level]) / scales[here]
+        return result
+
+
+class _Weighted:
+    """Inverse of the Hessian at a pilot's logits (n, K), a block for each column."""
+
+    def __init__(
+        self, design: Design, logits: torch.Tensor, softmax: bool, training: torch.Tensor, share: float, ridge: float
+    ) -> None:
+        shares = logits.softmax(1) if softmax else logits.sigmoid()
+        importance = shares * (1 - shares) * share * training[:, None]
+        self.factors = [_factor(design.hessian(column), ridge) for column in importance.T.contiguous()]
+
+    def __call__(self, q: torch.Tensor, certainty: torch.Tensor, ridge: float) -> torch.Tensor:
+        return torch.stack([torch.cholesky_solve(q[:, k], factor) for k, factor in enumerate(self.factors)], dim=1)
+
+
+class _Problems:
+    """Problems solved together, by preconditioned L-BFGS; those that finish leave, so that the products shrink.
+
+    Made from a design (n, r), the goals (n, K) of the probabilities, training examples (n, P), the ridge
+    (r, 1, 1) and a start. Problems are the last dimension: what is done per element runs along it.
     """
 
     def __init__(
-        self, design: torch.Tensor, labels: torch.Tensor, columns: int, training: torch.Tensor, strengths: torch.Tensor
+        self,
+        design: Design,
+        goals: torch.Tensor,
+        softmax: bool,
+        training: torch.Tensor,
+        ridge: torch.Tensor,
+        inverse: "_Rough | _Weighted",
+        start: _Point,
     ) -> None:
-        (n, r), problems = design.shape, len(strengths)
-        self.design = design
-        # Every example's own class: the column that holds it, or for two classes the one column and a sign.
-        self.own = (torch.arange(n), labels if columns > 1 else torch.zeros_like(labels))
-        self.signs = (2 * labels - 1).double()[:, None]
-        self.spread = design.square().mean(0)[:, None, None]
-        self.training = training[:, None]
-        free = design.new_ones(r, 1, 1)
-        free[-1] = 0  # the intercept is not penalised
-        self.ridge = free / strengths
-        self.weights = design.new_zeros(r, columns, problems)
-        self.logits = design.new_zeros(n, columns, problems)
+        self.design, self.softmax = design, softmax
+        self.goals, self.signs = goals[..., None], 1 - 2 * goals[..., None]
+        self.training, self.ridge, self.inverse = training[:, None], ridge, inverse
+        problems = training.shape[1]
+        self.active = _Point(start.weights.clone(), start.logits.clone())
+        self.point = _Point(start.weights.clone(), start.logits.clone())
         self.history: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
-        self.number = torch.arange(problems)
-        self.predictions = torch.zeros(problems, n, dtype=torch.int64)
-        self.objectives = torch.zeros(problems, dtype=torch.float64)
+        self.number = torch.arange(problems, device=training.device)
+        self.objectives = torch.zeros(problems, dtype=torch.float64, device=training.device)
         self.iterations = torch.full((problems,), MAX_ITERATIONS)
         self.converged = torch.zeros(problems, dtype=torch.bool)
 
-    def solve(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return predictions, objectives, iterations and convergence of every problem."""
-        losses, shares = self.losses(self.logits)
-        gradient, hessian = self.derivatives(shares)
+    def solve(self) -> None:
+        """Fill ``point``, ``objectives``, ``iterations`` and ``converged`` of every problem."""
+        losses, errors = self.losses(self.active.logits)
+        gradient, certainty = self.derivatives(errors)
         for iteration in range(MAX_ITERATIONS):
-            objectives = losses + _sum(self.ridge * self.weights**2) / 2
-            done = _sum(gradient**2 / hessian) / 2 <= TOLERANCE * objectives
+            objectives = losses + _sum(self.ridge * self.active.weights**2) / 2
+            direction = self.direction(gradient, certainty)
+            slope = _sum(gradient * direction)
+            done = -slope / 2 <= TOLERANCE * objectives
             if done.any():
-                self.record(done, objectives, iteration)
+                self.record(done, objectives, iteration, True)
                 keep = ~done
                 if not keep.any():
-                    break
-                losses, gradient, hessian = losses[keep], gradient[..., keep], hessian[..., keep]
+                    return
+                losses, gradient, direction, slope = (
+                    losses[keep],
+                    gradient[..., keep],
+                    direction[..., keep],
+                    slope[keep],
+                )
                 self.keep(keep)
-            step, losses, shares = self.search(self.direction(gradient, hessian), gradient, losses)
-            self.weights += step
+            step, losses, errors = self.search(direction, slope, losses)
+            self.active.weights += step
             before = gradient
-            gradient, hessian = self.derivatives(shares)
+            gradient, certainty = self.derivatives(errors)
             self.remember(step, gradient - before)
-        else:
-            everything = torch.ones(len(self.number), dtype=torch.bool)
-            self.record(everything, losses + _sum(self.ridge * self.weights**2) / 2, MAX_ITERATIONS)
-            self.converged[self.number] = False
-        return self.predictions.numpy(), self.objectives.numpy(), self.iterations.numpy(), self.converged.numpy()
+        objectives = losses + _sum(self.ridge * self.active.weights**2) / 2
+        self.record(torch.ones_like(losses, dtype=torch.bool), objectives, MAX_ITERATIONS, False)
 
     def losses(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Sums of the log losses over the training examples, (P,), and probabilities (n, K, P)."""
-        if logits.shape[1] == 1:
-            losses = torch.nn.functional.softplus(-self.signs * logits[:, 0])
-            shares = logits.sigmoid()
+        """Sums of the log losses over the training examples, (P,), and their derivatives by the logits, (n, K, P).
+
+        A loss is ``softplus(against)``, where ``against`` is what the other classes have over the right one: so small
+        losses and derivatives keep their digits.
+        """
+        if self.softmax:
+            margins = logits - (logits * self.goals).sum(1, keepdim=True)
+            against = margins.masked_fill(self.goals > 0, -torch.inf).logsumexp(1, keepdim=True)
+            losses = torch.nn.functional.softplus(against)
+            errors = torch.where(self.goals > 0, -against.sigmoid(), (margins - losses).exp_())
         else:
-            shares = logits.softmax(1)
-            losses = -shares[self.own].log()
-        return (losses * self.training[:, 0]).sum(0), shares
+            against = self.signs * logits
+            losses, errors = torch.nn.functional.softplus(against), against.sigmoid().mul_(self.signs)
+        return _sum(losses * self.training), errors.mul_(self.training)
 
-    def derivatives(self, shares: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Gradient and approximate Hessian diagonal of the objectives, both (r, K, P)."""
-        certainty = (shares * (1 - shares) * self.training).sum(0).clamp_min(1e-6)
-        errors = shares.clone()
-        errors[self.own] -= 1 if shares.shape[1] > 1 else (self.signs > 0).double()
-        errors *= self.training
-        gradient = (self.design.T @ errors.flatten(1)).view_as(self.weights) + self.ridge * self.weights
-        return gradient, self.spread * certainty + self.ridge
+    def derivatives(self, errors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Gradient (r, K, P) of the objectives, and each column's sum of ``p (1 - p)``, (K, P)."""
+        certainty = (errors.abs() - errors.square()).sum(0)
+        return self.design.gradient(errors) + self.ridge * self.active.weights, certainty
 
-    def direction(self, gradient: torch.Tensor, hessian: torch.Tensor) -> torch.Tensor:
+    def direction(self, gradient: torch.Tensor, certainty: torch.Tensor) -> torch.Tensor:
         """The L-BFGS direction, (r, K, P): Nocedal and Wright (2006), algorithm 7.4."""
         q = -gradient
         parts = []
         for s, y, inverse in reversed(self.history):
-            part = _sum(s * q) * inverse
+            part = (_sum(s * q) * inverse).float()
             q -= part * y
             parts.append(part)
-        q /= hessian
+        q = self.inverse(q, certainty, float(self.ridge[0]))
+        if self.softmax:
+            # A softmax does not see what is added to all its columns; nor should a step have any of it.
+            q -= q.mean(1, keepdim=True)
         for (s, y, inverse), part in zip(self.history, reversed(parts), strict=True):
-            q += s * (part - _sum(y * q) * inverse)
+            q += s * (part - _sum(y * q) * inverse).float()
         return q
 
     def remember(self, step: torch.Tensor, change: torch.Tensor) -> None:
@@ -185,46 +362,42 @@ class _Block:
         self.history = [*self.history, (step, change, inverse)][-MEMORY:]
 
     def search(
-        self, direction: torch.Tensor, gradient: torch.Tensor, losses: torch.Tensor
+        self, direction: torch.Tensor, slope: torch.Tensor, losses: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Halve each problem's step until it gains; returns steps (r, K, P), new losses (P,) and probabilities.
+        """Halve each problem's step until it gains; returns steps (r, K, P), new losses (P,) and their derivatives.
 
         The logits are linear in the step, so a trial needs no matrix product.
         """
-        moved = (self.design @ direction.flatten(1)).view_as(self.logits)
-        slope = _sum(gradient * direction)
-        penalty = _sum(self.ridge * self.weights * direction)
+        moved = self.design.logits(direction)
+        penalty = _sum(self.ridge * self.active.weights * direction)
         bend = _sum(self.ridge * direction**2) / 2
         size = torch.ones_like(slope)
         for _ in range(30):
-            new, shares = self.losses(self.logits + size * moved)
+            new, errors = self.losses(self.active.logits + size.float() * moved)
             gain = losses - new - size * penalty - size**2 * bend
-            short = gain < -1e-4 * size * slope - 1e-12 * losses
+            short = gain < -1e-4 * size * slope - TOLERANCE * losses
             if not short.any():
                 break
             size = torch.where(short, size / 2, size)
-        self.logits += size * moved
-        return size * direction, new, shares
+        self.active.logits += size.float() * moved
+        return size.float() * direction, new, errors
 
-    def record(self, which: torch.Tensor, objectives: torch.Tensor, iteration: int) -> None:
+    def record(self, which: torch.Tensor, objectives: torch.Tensor, iteration: int, converged: bool) -> None:
         numbers = self.number[which]
-        logits = self.logits[..., which]
-        classes = (logits[:, 0] > 0).long() if logits.shape[1] == 1 else logits.argmax(1)
-        self.predictions[numbers] = classes.T
+        self.point.weights[..., numbers] = self.active.weights[..., which]
+        self.point.logits[..., numbers] = self.active.logits[..., which]
         self.objectives[numbers] = objectives[which]
-        self.iterations[numbers] = iteration
-        self.converged[numbers] = True
+        self.iterations[numbers.cpu()] = iteration
+        self.converged[numbers.cpu()] = converged
 
     def keep(self, which: torch.Tensor) -> None:
-        self.number = self.number[which]
-        self.training, self.ridge = self.training[..., which], self.ridge[..., which]
-        self.weights, self.logits = self.weights[..., which], self.logits[..., which]
+        self.number, self.active, self.training = self.number[which], self.active[which], self.training[..., which]
         self.history = [(s[..., which], y[..., which], inverse[which]) for s, y, inverse in self.history]
 
 
 def _sum(values: torch.Tensor) -> torch.Tensor:
-    """Sums over everything but the problems: (r, K, P) to (P,)."""
-    return values.sum((0, 1))
+    """Sums over everything but the problems, float64: (r, K, P) to (P,)."""
+    return values.sum((0, 1), dtype=torch.float64)
 
 
 def soft_labels(scores: np.ndarray, classes: int = 5) -> np.ndarray:
@@ -241,55 +414,105 @@ def soft_labels(scores: np.ndarray, classes: int = 5) -> np.ndarray:
     return labels[:, 1 : classes + 1]
 
 
-def fit_relatedness(
-    features: dict[str, np.ndarray], scores: dict[str, np.ndarray], order: np.ndarray, seed: int
-) -> tuple[float, np.ndarray]:
-    """SentEval's relatedness model: a softmax layer fitted to soft labels, its expected class as score.
+@dataclass(frozen=True)
+class RelatednessTraining:
+    """How a relatedness model is trained: Adam (1e-3), stopped by the Pearson correlation on dev.
 
-    Adam (1e-3) on the mean squared error of the probabilities, batches of 64; after every 50 epochs the
-    dev set's Pearson correlation is taken, the best model kept, and training ends at the fourth round
-    that is no better, or after 1,000 epochs (SentEval, ``senteval/tools/relatedness.py``).
+    Attributes:
+        loss: ``squared error`` of the probabilities, or ``cross-entropy``, against the soft labels.
+        batch: examples of a step.
+        shuffled: whether every epoch has an order of its own.
+        epochs: between two looks at dev.
+        misses: looks without a gain, in all, at which training ends.
+        most: no look after more epochs than this.
+        glorot: weights from Glorot and Bengio's (2010) uniform distribution and intercepts 0, not torch's.
+    """
+
+    loss: str
+    batch: int
+    shuffled: bool
+    epochs: int
+    misses: int
+    most: int
+    glorot: bool
+
+
+SENTEVAL_RELATEDNESS = RelatednessTraining("squared error", 64, True, 50, 4, 1000, False)
+# Keras (2015) by default has batches of 128, 100 epochs a call of ``fit``, and Glorot's weights.
+KIROS_RELATEDNESS = RelatednessTraining("cross-entropy", 128, False, 100, 1, 100_000, True)
+
+
+def fit_relatedness(
+    features: dict[str, np.ndarray],
+    scores: dict[str, np.ndarray],
+    order: np.ndarray,
+    seed: int,
+    training: RelatednessTraining = SENTEVAL_RELATEDNESS,
+) -> tuple[float, np.ndarray]:
+    """A softmax layer fitted to soft labels, whose expected class is a pair's score.
+
+    The best model by the Pearson correlation on dev is kept (SentEval, ``senteval/tools/relatedness.py``;
+    skip-thoughts, ``eval_sick.py``).
 
     Args:
         features: (n, d) of ``train``, ``dev`` and ``test`` each.
         scores: (n,) gold scores in 0..5, of ``train`` and ``dev`` at least.
-        order: (n,) rows of ``train``, in the order that is shuffled.
+        order: (n,) rows of ``train``, in the order that is taken or shuffled.
         seed: for the first weights and the order of the examples.
+        training: loss, batches and stopping.
 
     Returns:
-        The best dev Pearson correlation and the predicted scores of the test examples, (t,) float64.
+        The best dev Pearson correlation and the log-probabilities of the test examples, (t, 5) float64.
 
     Raises:
         InputError: if the dev correlation is undefined, as for vectors that are all equal.
     """
-    inputs = {split: torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)) for split, x in features.items()}
-    examples, targets = inputs["train"], torch.from_numpy(soft_labels(scores["train"]))
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    inputs = {
+        split: torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(device) for split, x in features.items()
+    }
+    examples, targets = inputs["train"], torch.from_numpy(soft_labels(scores["train"])).to(device)
     shuffling = np.random.RandomState(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layer = torch.nn.Linear(examples.shape[1], targets.shape[1])
+        if training.glorot:
+            torch.nn.init.xavier_uniform_(layer.weight)
+            torch.nn.init.zeros_(layer.bias)
+    layer.to(device)
     optimiser = torch.optim.Adam(layer.parameters(), fused=True)
+    loss = torch.nn.functional.mse_loss if training.loss == "squared error" else _soft_cross_entropy
 
-    def expected_class(split: str) -> np.ndarray:
+    def logs(split: str) -> np.ndarray:
         with torch.no_grad():
-            shares = layer(inputs[split]).softmax(1)
-        return shares.double().numpy() @ np.arange(1, targets.shape[1] + 1)
+            return layer(inputs[split]).double().log_softmax(1).cpu().numpy()
 
     best, best_test, misses, epochs = -np.inf, np.empty(0), 0, 0
-    while misses <= 3 and epochs <= 1000:
-        for _ in range(50):
-            shuffled = torch.from_numpy(order[shuffling.permutation(len(order))])
-            for x, y in zip(examples[shuffled].split(64), targets[shuffled].split(64), strict=True):
+    while misses < training.misses and epochs <= training.most:
+        for _ in range(training.epochs):
+            rows = order[shuffling.permutation(len(order))] if training.shuffled else order
+            chosen = torch.from_numpy(rows).to(device)
+            for x, y in zip(examples[chosen].split(training.batch), targets[chosen].split(training.batch), strict=True):
                 optimiser.zero_grad()
-                torch.nn.functional.mse_loss(layer(x).softmax(1), y).backward()
+                loss(layer(x).softmax(1), y).backward()
                 optimiser.step()
-        epochs += 50
-        score = correlation("pearson", expected_class("dev"), scores["dev"])
+        epochs += training.epochs
+        score = correlation("pearson", expected_class(logs("dev")), scores["dev"])
         if score > best:
-            best, best_test = score, expected_class("test")
+            best, best_test = score, logs("test")
         else:
             misses += 1
     return best, best_test
+
+
+def expected_class(logs: np.ndarray) -> np.ndarray:
+    """The scores (n,) of log-probabilities (n, K) of classes from 1; equal ones get equal scores, to the last bit."""
+    return (np.exp(logs) * np.arange(1, logs.shape[1] + 1)).sum(1)
+
+
+def _soft_cross_entropy(shares: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Mean over the examples; probabilities are kept from 0 as Keras keeps them."""
+    return -(targets * shares.clamp(1e-7, 1 - 1e-7).log()).sum(1).mean()
 
 
 def correlation(kind: str, predicted: np.ndarray, gold: np.ndarray) -> float:

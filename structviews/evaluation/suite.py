@@ -14,7 +14,7 @@ import torch
 from structviews import __version__
 from structviews.errors import InputError
 from structviews.evaluation.intervals import score_intervals
-from structviews.evaluation.protocols import SENTEVAL, Vectors, score_task
+from structviews.evaluation.protocols import SENTEVAL, Protocol, Vectors, named_protocol, score_task
 from structviews.evaluation.results import FORMAT, Predictions
 from structviews.evaluation.tasks import Task, Tokens, check_tasks, read_task
 
@@ -30,6 +30,7 @@ def evaluate(
     folder: Path | None = None,
     *,
     probing: Path | None = None,
+    protocol: str = SENTEVAL.name,
     similarity: Encode | None = None,
     transductive: bool = False,
     allow_partial: bool = False,
@@ -43,6 +44,7 @@ def evaluate(
         tasks: names from ``TASKS``, and of probing tasks.
         folder: the directory that holds ``MR/``, ``STS/`` and so on.
         probing: the directory of probing tasks, see ``tasks.probing_files``.
+        protocol: ``senteval`` or ``kiros``.
         similarity: what encodes the sentences of similarity tasks; ``encode`` if not given.
         transductive: a sentence's vector depends on those it is encoded with, so that each task's sentences are
             encoded together and by themselves.
@@ -56,9 +58,12 @@ def evaluate(
     Raises:
         InputError: for an unknown task, a folder that does not exist, or vectors that are none.
     """
+    followed = named_protocol(protocol)
     found, unavailable = read_tasks(tasks, folder, probing, allow_partial)
-    results = results_of(unavailable=unavailable)
-    for each in evaluate_each(encode, found, similarity=similarity, transductive=transductive, progress=progress):
+    results = results_of(unavailable=unavailable, protocol=followed)
+    for each in evaluate_each(
+        encode, found, protocol=followed, similarity=similarity, transductive=transductive, progress=progress
+    ):
         results |= {key: results[key] | value if key in BY_TASK else value for key, value in each.items()}
     return results
 
@@ -83,11 +88,18 @@ def evaluate_each(
     encode: Encode,
     tasks: Sequence[Task],
     *,
+    protocol: Protocol = SENTEVAL,
     similarity: Encode | None = None,
     transductive: bool = False,
+    widths: Sequence[int] = (),
+    similarity_widths: Sequence[int] = (),
     progress: Progress = lambda stage: None,
 ) -> Iterator[dict[str, Any]]:
-    """The results of each task alone, as soon as it is scored; see ``evaluate``."""
+    """The results of each task alone, as soon as it is scored; see ``evaluate``.
+
+    With ``widths``, columns of the vectors that belong to each member of an ensemble, every member learns
+    by itself and their predictions are averaged; ``similarity_widths`` are those of ``similarity``.
+    """
     shared = [] if transductive else tasks
     supervised = TaskVectors(encode, [task for task in shared if not similarity or task.kind != "similarity"])
     of_similarity = (
@@ -101,9 +113,10 @@ def evaluate_each(
         progress(f"{task.name}: scoring")
         start = time.perf_counter()
         try:
-            scored = score_task(task, vectors)
+            columns = similarity_widths if source is of_similarity else widths
+            scored = score_task(task, members_of(vectors, columns), protocol)
         except InputError as error:
-            yield results_of(unavailable={task.name: f"{task.name}: {error}"})
+            yield results_of(unavailable={task.name: f"{task.name}: {error}"}, protocol=protocol)
             continue
         seconds = {"encoding": round(encoding, 2), "scoring": round(time.perf_counter() - start, 2)}
         tested = {part: (values, task.splits[part].targets) for part, values in scored.pop("predictions").items()}
@@ -117,17 +130,29 @@ def evaluate_each(
             "seconds": seconds,
             "versions": _versions(),
         }
-        yield results_of({task.name: entry}, predictions={task.name: tested}) | {"dim": dim}
+        yield results_of({task.name: entry}, predictions={task.name: tested}, protocol=protocol) | {"dim": dim}
 
 
 def results_of(
     tasks: dict[str, Any] | None = None,
     unavailable: dict[str, str] | None = None,
     predictions: Predictions | None = None,
+    protocol: Protocol = SENTEVAL,
 ) -> dict[str, Any]:
     """Entries of tasks, reasons of those that have none, and predictions, as ``save_results`` takes them."""
     by_task = {"tasks": tasks or {}, "unavailable": unavailable or {}, "predictions": predictions or {}}
-    return {"format": FORMAT, "protocol": SENTEVAL, **by_task}
+    return {"format": FORMAT, "protocol": protocol.describe(), **by_task}
+
+
+def members_of(vectors: dict[str, Vectors], widths: Sequence[int]) -> list[dict[str, Vectors]]:
+    """The vectors of each member of an ensemble, whose columns stand side by side; of one if it is none."""
+    if not widths:
+        return [vectors]
+    ends = np.cumsum(widths)
+    return [
+        {split: (first[:, start:end], second[:, start:end]) for split, (first, second) in vectors.items()}
+        for start, end in zip(ends - widths, ends, strict=True)
+    ]
 
 
 class TaskVectors:

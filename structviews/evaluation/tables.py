@@ -10,6 +10,7 @@ from typing import Any
 
 from structviews.config import TrainConfig, read_settings, run_kind, run_views
 from structviews.evaluation.cells import BEST, MISSING, TIE, Cell, Figure
+from structviews.evaluation.protocols import SENTEVAL
 from structviews.evaluation.published import published_legend, published_rows
 from structviews.evaluation.results import all_results
 from structviews.evaluation.tasks import PROBING, TASKS
@@ -131,9 +132,17 @@ def _views_cell(run: Path) -> str:
 
 
 def _row_name(run: Path, result: dict[str, Any] | None) -> str:
-    """The run's name, and which vectors were scored where they are not what training scored."""
-    vectors = (result or {}).get("representation", "vector")
-    return _name(run) if vectors == "vector" else f"{_name(run)} ({vectors})"
+    """The run's name, and what was scored and how where that is not what training scored, by SentEval's protocol."""
+    differences = _differences(result or {})
+    return f"{_name(run)} ({', '.join(differences)})" if differences else _name(run)
+
+
+def _differences(result: dict[str, Any]) -> list[str]:
+    named = (
+        (result.get("representation", "vector"), "vector"),
+        (result.get("protocol", {}).get("name", SENTEVAL.name), SENTEVAL.name),
+    )
+    return [name for name, usual in named if name != usual]
 
 
 def _dimension(result: dict[str, Any] | None) -> str:
@@ -146,15 +155,15 @@ def _by_settings(scored: Sequence[Scored]) -> list[list[Scored]]:
     """The runs in groups that differ by their seed alone, each in the place of its first."""
     groups: dict[Any, list[Scored]] = {}
     seeds: dict[Any, list[Any]] = {}
-    own: dict[str, Any] = {}  # vectors that a run without scores would be scored with
+    own: dict[str, list[str]] = {}  # vectors that a run without scores would be scored with
     for run, result in sorted(scored, key=lambda each: each[1] is None):
         settings = read_settings(run)
         seed = settings.pop("seed", None)
         others = {name: value for name, value in settings.items() if name not in LOOSE}
         text = json.dumps(others, sort_keys=True, default=str)
         if result:
-            own.setdefault(text, result.get("representation"))
-        key = (text, result.get("representation") if result else own.get(text))
+            own.setdefault(text, _differences(result))
+        key = (text, *(_differences(result) if result else own.get(text, ())))
         if seed is None or seed in seeds.setdefault(key, []):  # nothing to take a mean over
             groups[run, len(groups)] = [(run, result)]
         else:

@@ -1,109 +1,259 @@
-"""The protocol against plain loops that follow SentEval's own code with scikit-learn's classifier."""
+"""Protocols against plain loops that follow SentEval's and the skip-thought scripts' code with scikit-learn."""
+
+import json
+from functools import cache
 
 import numpy as np
 import pytest
+from scipy.special import log_softmax
 from scipy.stats import pearsonr, spearmanr
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.utils import shuffle
 
 from structviews.errors import InputError
-from structviews.evaluation import protocols
 from structviews.evaluation.protocols import (
+    KIROS,
+    PROTOCOLS,
+    SENTEVAL,
     cosine,
-    cross_validation,
-    development_set,
-    nested_cross_validation,
+    log_probabilities,
+    named_protocol,
     pair_features,
     score_task,
     senteval_order,
-    similarity,
 )
-from structviews.evaluation.tasks import Examples, read_task
+from structviews.evaluation.solvers import fit_relatedness
+from structviews.evaluation.tasks import TASKS, Examples, Task, read_task
 
-LOW, HIGH = [2.0**t for t in range(-2, 4)], [2.0**t for t in range(-1, 6)]
+LOW, HIGH, KIROS_GRID = ([2.0**t for t in range(*ends)] for ends in ((-2, 4), (-1, 6), (0, 9)))
 
 
 def noisy(n: int, d: int, classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Classes that overlap, so that strengths differ in their accuracy."""
     rng = np.random.default_rng(seed)
-    labels = np.arange(n) % classes
+    labels = rng.permutation(np.arange(n) % classes)
     centres = np.random.default_rng(0).standard_normal((classes, d))
     return (0.3 * (centres[labels] + 1.5 * rng.standard_normal((n, d)))).astype(np.float32), labels
 
 
-def fit(features, labels, strength):
-    return LogisticRegression(C=strength, tol=1e-8, max_iter=5000).fit(features.astype(np.float64), labels)
+def task_of(metrics: tuple[str, ...] = ("accuracy",), **splits: tuple[np.ndarray, np.ndarray]):
+    """A task of sentences of various lengths, in no order, and its vectors."""
+    rng = np.random.default_rng(9)
+    examples = {
+        split: Examples(tuple(("w",) * n for n in rng.integers(1, 9, len(labels))), (), labels)
+        for split, (_, labels) in splits.items()
+    }
+    vectors = {split: (features, np.empty((0, features.shape[1]))) for split, (features, _) in splits.items()}
+    return Task("MADE", "classification", examples, {}, {}, metrics), vectors
 
 
-def folds():
-    return StratifiedKFold(n_splits=10, shuffle=True, random_state=1111)
+class PlainSentEval:
+    """SentEval's choices, as its code has them."""
+
+    grids = (LOW, HIGH)
+
+    @staticmethod
+    def ordered(examples: Examples) -> list[int]:
+        return sorted(range(len(examples)), key=lambda i: (len(examples.first[i]), examples.targets[i]))
+
+    @staticmethod
+    def folds(labels):
+        return StratifiedKFold(n_splits=10, shuffle=True, random_state=1111).split(np.zeros(len(labels)), labels)
+
+    @staticmethod
+    def logits(features, labels, test, strength):
+        model = LogisticRegression(C=strength, tol=1e-8, max_iter=5000).fit(features.astype(np.float64), labels)
+        return model.predict_log_proba(test.astype(np.float64))
+
+    @staticmethod
+    def chosen(scores):
+        return np.argmax([round(100 * score, 2) for score in scores])
+
+    @staticmethod
+    def inner_score(gold, predicted, metrics):
+        return np.mean(gold == predicted)
 
 
-def best(features, labels, grid):
-    """SentEval's inner loop: the strength with the best mean accuracy, rounded, first of equals."""
+class PlainKiros:
+    """The same of the skip-thought scripts."""
+
+    grids = (KIROS_GRID, KIROS_GRID)
+
+    @staticmethod
+    def ordered(examples: Examples) -> list[int]:
+        return shuffle(list(range(len(examples))), random_state=1234)
+
+    @staticmethod
+    def folds(labels):
+        return KFold(10).split(labels)
+
+    @staticmethod
+    def logits(features, labels, test, strength):
+        classes, decisions = np.unique(labels), []
+        for label in classes[-1:] if len(classes) == 2 else classes:
+            model = LogisticRegression(C=strength, solver="liblinear", tol=1e-10, max_iter=20_000)
+            model.fit(features.astype(np.float64), labels == label)
+            decisions.append(model.predict_proba(test.astype(np.float64))[:, 1])
+        if len(classes) == 2:
+            decisions.insert(0, 1 - decisions[0])
+        shares = np.array(decisions).T
+        return np.log(shares / shares.sum(1, keepdims=True))
+
+    @staticmethod
+    def chosen(scores):
+        return np.argmax(scores)
+
+    @staticmethod
+    def inner_score(gold, predicted, metrics):
+        return f1_score(gold, predicted) if "f1" in metrics else np.mean(gold == predicted)
+
+
+PLAIN = pytest.mark.parametrize(("plain", "protocol"), [(PlainSentEval, SENTEVAL), (PlainKiros, KIROS)])
+
+
+def best(plain, features, labels, grid, metrics=("accuracy",)):
+    """The inner loop: the strength with the best mean score on its folds, and that score in percent."""
     scores = []
     for strength in grid:
-        parts = [
-            fit(features[train], labels[train], strength).score(features[test], labels[test])
-            for train, test in folds().split(features, labels)
-        ]
-        scores.append(round(100 * np.mean(parts), 2))
-    return grid[np.argmax(scores)], np.max(scores)
+        parts = []
+        for train, test in plain.folds(labels):
+            predicted = plain.logits(features[train], labels[train], features[test], strength).argmax(1)
+            parts.append(plain.inner_score(labels[test], predicted, metrics))
+        scores.append(np.mean(parts))
+    chosen = plain.chosen(scores)
+    return grid[chosen], 100 * scores[chosen]
 
 
-def test_nested_cross_validation_is_the_plain_loop():
-    features, labels = noisy(160, 6, 2, seed=1)
-    strengths, devs, tests = [], [], []
-    predicted = np.empty_like(labels)
-    for train, test in folds().split(features, labels):
-        strength, dev = best(features[train], labels[train], LOW)
+def nested(plain, task, features):
+    """Strengths, dev scores and log-probabilities of every example in the task's order."""
+    labels, order = task.splits["all"].targets, np.array(plain.ordered(task.splits["all"]))
+    strengths, devs, logs = [], [], np.empty((len(labels), labels.max() + 1))
+    for train, test in plain.folds(labels[order]):
+        train, test = order[train], order[test]  # noqa: PLW2901
+        strength, dev = best(plain, features[train], labels[train], plain.grids[0])
         strengths.append(strength)
         devs.append(dev)
-        predicted[test] = fit(features[train], labels[train], strength).predict(features[test])
-        tests.append(100 * np.mean(predicted[test] == labels[test]))
-    # The examples lie in another order than that of the folds.
-    order = np.random.default_rng(0).permutation(len(labels))
-    places = np.argsort(order)
-    result = nested_cross_validation(features[places], labels[places], order)
-    np.testing.assert_array_equal(result["predictions"]["all"][order], predicted)
+        logs[test] = plain.logits(features[train], labels[train], features[test], strength)
+    return strengths, devs, logs
+
+
+@cache
+def two_members(plain):
+    """A task, two sets of its vectors, and what the plain loop says of each."""
+    task, one = task_of(all=noisy(110, 5, 2, seed=1))
+    other = {"all": (0.5 * one["all"][0][:, :2] + 0.3, np.empty((0, 2)))}
+    return task, [one, other], [nested(plain, task, vectors["all"][0]) for vectors in (one, other)]
+
+
+@PLAIN
+def test_nested_cross_validation_is_the_plain_loop(plain, protocol):
+    task, (vectors, _), ((strengths, devs, logs), _) = two_members(plain)
+    labels = task.splits["all"].targets
+    result = score_task(task, vectors, protocol)
     assert result["strengths"] == strengths
     assert len(set(strengths)) > 1
-    assert result["scores"]["accuracy"] == pytest.approx(np.mean(tests))
-    assert result["dev"]["accuracy"] == pytest.approx(np.mean(devs))
+    np.testing.assert_array_equal(result["predictions"]["all"], logs.argmax(1))
+    # Folds differ in size by one example.
+    assert result["scores"]["accuracy"] == pytest.approx(100 * np.mean(logs.argmax(1) == labels), abs=0.01)
+    assert result["dev"]["accuracy"] == pytest.approx(np.mean(devs), abs=0.005)
     assert result["unconverged"] == 0
 
 
+@PLAIN
 @pytest.mark.parametrize("classes", [2, 4])
-def test_cross_validation_is_the_plain_loop(classes):
-    (train, train_labels), (test, test_labels) = noisy(160, 6, classes, seed=2), noisy(90, 6, classes, seed=3)
-    strength, dev = best(train, train_labels, HIGH)
-    predicted = fit(train, train_labels, strength).predict(test)
+def test_cross_validation_is_the_plain_loop(plain, protocol, classes):
     metrics = ("accuracy", "f1") if classes == 2 else ("accuracy",)
-    order = np.random.default_rng(0).permutation(len(train))
-    places = np.argsort(order)
-    features, labels = {"train": train[places], "test": test}, {"train": train_labels[places], "test": test_labels}
-    result = cross_validation(features, labels, {"train": order}, metrics)
+    task, vectors = task_of(metrics, train=noisy(120, 5, classes, seed=2), test=noisy(90, 5, classes, seed=3))
+    order = plain.ordered(task.splits["train"])
+    train, labels, gold = vectors["train"][0], task.splits["train"].targets, task.splits["test"].targets
+    strength, dev = best(plain, train[order], labels[order], plain.grids[1], metrics)
+    predicted = plain.logits(train, labels, vectors["test"][0], strength).argmax(1)
+    result = score_task(task, vectors, protocol)
     np.testing.assert_array_equal(result["predictions"]["test"], predicted)
     assert result["strengths"] == [strength]
-    assert result["dev"]["accuracy"] == pytest.approx(dev)
-    assert result["scores"]["accuracy"] == pytest.approx(100 * np.mean(predicted == test_labels))
+    chooses = "f1" if protocol is KIROS and classes == 2 else "accuracy"
+    assert result["dev"] == {chooses: pytest.approx(dev, abs=0.005)}
+    assert result["scores"]["accuracy"] == pytest.approx(100 * np.mean(predicted == gold))
     if classes == 2:
-        assert result["scores"]["f1"] == pytest.approx(100 * f1_score(test_labels, predicted))
+        assert result["scores"]["f1"] == pytest.approx(100 * f1_score(gold, predicted))
 
 
 def test_the_development_set_chooses():
-    data = {split: noisy(n, 6, 3, seed) for split, n, seed in (("train", 120, 4), ("dev", 60, 5), ("test", 90, 6))}
-    features, labels = ({split: pair[i] for split, pair in data.items()} for i in (0, 1))
-    models = [fit(features["train"], labels["train"], strength) for strength in LOW]
-    scores = [round(100 * model.score(features["dev"], labels["dev"]), 2) for model in models]
+    splits = {split: noisy(n, 6, 3, seed) for split, n, seed in (("train", 120, 4), ("dev", 60, 5), ("test", 90, 6))}
+    task, vectors = task_of(**splits)
+    predicted = {
+        split: [PlainSentEval.logits(*splits["train"], splits[split][0], strength).argmax(1) for strength in LOW]
+        for split in ("dev", "test")
+    }
+    scores = [round(100 * np.mean(each == splits["dev"][1]), 2) for each in predicted["dev"]]
     chosen = int(np.argmax(scores))
-    result = development_set(features, labels)
+    result = score_task(task, vectors)
     assert result["strengths"] == [LOW[chosen]]
     assert result["dev"]["accuracy"] == pytest.approx(scores[chosen])
-    np.testing.assert_array_equal(result["predictions"]["test"], models[chosen].predict(features["test"]))
-    expected = 100 * models[chosen].score(features["test"], labels["test"])
-    assert result["scores"]["accuracy"] == pytest.approx(expected)
+    np.testing.assert_array_equal(result["predictions"]["test"], predicted["test"][chosen])
+    assert result["scores"]["accuracy"] == pytest.approx(100 * np.mean(predicted["test"][chosen] == splits["test"][1]))
+
+
+@PLAIN
+def test_an_ensemble_averages_log_probabilities_by_inner_scores(plain, protocol):
+    task, both, members = two_members(plain)
+    labels = task.splits["all"].targets
+    expected = np.empty(len(labels), dtype=int)
+    order = np.array(plain.ordered(task.splits["all"]))
+    for fold, (_, test) in enumerate(plain.folds(labels[order])):
+        weights = [devs[fold] / sum(each[1][fold] for each in members) for _, devs, _ in members]
+        expected[order[test]] = sum(w * each[2][order[test]] for w, each in zip(weights, members, strict=True)).argmax(
+            1
+        )
+    result = score_task(task, both, protocol)
+    np.testing.assert_array_equal(result["predictions"]["all"], expected)
+    assert any((each[2].argmax(1) != expected).any() for each in members)
+    # An example on the boundary may fall to either side of it.
+    for member, (_, devs, _) in zip(result["members"], members, strict=True):
+        assert next(iter(member["dev"].values())) == pytest.approx(np.mean(devs), abs=0.15)
+    assert result["weights"][-1] == pytest.approx(weights, abs=0.01)
+
+
+def test_an_ensemble_of_relatedness_models_and_of_cosines(folder):
+    task = read_task("SICK-R", folder, allow_partial=True)
+    rng = np.random.default_rng(0)
+    members = [
+        {
+            split: tuple(rng.standard_normal((len(e), d)).astype(np.float32) for _ in "uv")
+            for split, e in task.splits.items()
+        }
+        for d in (3, 5)
+    ]
+    result = score_task(task, members)
+    scores = {split: examples.targets for split, examples in task.splits.items()}
+    fitted = [
+        fit_relatedness(
+            {split: pair_features(*pair) for split, pair in vectors.items()},
+            scores,
+            senteval_order(task.splits["train"]),
+            1111,
+        )
+        for vectors in members
+    ]
+    weights = np.array([dev for dev, _ in fitted]) / sum(dev for dev, _ in fitted)
+    shares = np.exp(log_softmax(sum(w * logs for w, (_, logs) in zip(weights, fitted, strict=True)), axis=1))
+    np.testing.assert_allclose(result["predictions"]["test"], shares @ np.arange(1, 6), rtol=1e-5)
+    assert result["weights"] == [pytest.approx(weights)]
+
+    task = read_task("SICK14", folder, allow_partial=True)
+    result = score_task(task, members)
+    expected = np.mean([cosine(*vectors["test"]) for vectors in members], axis=0)
+    np.testing.assert_allclose(result["predictions"]["test"], expected)
+
+
+def test_probabilities_of_one_against_the_rest_are_normalised():
+    logits = np.array([[0.3, -2.0, 4.0]])
+    shares = 1 / (1 + np.exp(-logits))
+    np.testing.assert_allclose(log_probabilities(logits, True), np.log(shares / shares.sum()))
+    np.testing.assert_allclose(log_probabilities(logits, False), log_softmax(logits, axis=1))
+    np.testing.assert_allclose(np.exp(log_probabilities(logits[:, 2:], True)), [[1 - shares[0, 2], shares[0, 2]]])
 
 
 def test_examples_are_sorted_as_senteval_sorts_them(folder):
@@ -133,7 +283,8 @@ def test_similarity_has_each_set_and_three_aggregates():
     rng = np.random.default_rng(0)
     vectors = {name: (rng.standard_normal((n, 4)), rng.standard_normal((n, 4))) for name, n in (("a", 5), ("b", 20))}
     gold = {name: rng.random(len(pair[0])) for name, pair in vectors.items()}
-    result = similarity(vectors, gold)
+    examples = {name: Examples((("w",),) * len(gold[name]), (("w",),) * len(gold[name]), gold[name]) for name in gold}
+    result = score_task(Task("STS", "similarity", examples, {}, {}), vectors)
     cosines = {
         name: [float(x @ y / np.linalg.norm(x) / np.linalg.norm(y)) for x, y in zip(u, v, strict=True)]
         for name, (u, v) in vectors.items()
@@ -151,34 +302,27 @@ def test_similarity_has_each_set_and_three_aggregates():
 
 def test_too_few_examples_for_the_folds_are_refused():
     features, _ = noisy(40, 3, 2, seed=1)
-    labels = np.array([1] * 8 + [0] * 32)
+    task, vectors = task_of(all=(features, np.array([1] * 8 + [0] * 32)))
     with pytest.raises(InputError, match="a class has 8 examples, too few for 10 folds"):
-        nested_cross_validation(features, labels, np.arange(40))
+        score_task(task, vectors)
 
 
-@pytest.mark.parametrize(
-    ("name", "scorer"),
-    [
-        ("MR", "nested_cross_validation"),
-        ("SST2", "development_set"),
-        ("SICK-E", "development_set"),
-        ("TREC", "cross_validation"),
-        ("MRPC", "cross_validation"),
-        ("SICK-R", "relatedness"),
-        ("STS-B", "relatedness"),
-        ("STS12", "similarity"),
-    ],
-)
-def test_every_task_gets_its_procedure(name, scorer, folder, monkeypatch):
-    task = read_task(name, folder, allow_partial=True)
-    vectors = {
-        split: tuple(np.ones((len(part), 3)) if part else np.empty((0, 3)) for part in (e.first, e.second))
-        for split, e in task.splits.items()
-    }
-    monkeypatch.setattr(protocols, scorer, lambda features, *rest: (features, rest))
-    features, rest = score_task(task, vectors)
-    first = next(iter(features.values())) if isinstance(features, dict) else features
-    if scorer != "similarity":
-        assert first.shape[1] == (3 if name in ("MR", "SST2", "TREC") else 6)
-    if scorer == "cross_validation":
-        assert rest[2] == (("accuracy", "f1") if name == "MRPC" else ("accuracy",))
+def test_what_the_protocols_cover(folder):
+    tasks = {name: read_task(name, folder, allow_partial=True) for name in TASKS}
+    assert all(SENTEVAL.covers(task) for task in tasks.values())
+    assert [name for name, task in tasks.items() if KIROS.covers(task)] == [
+        *("MR", "CR", "SUBJ", "MPQA", "TREC", "MRPC", "SICK-R")
+    ]
+    with pytest.raises(InputError, match="the kiros protocol does not say how to score this task"):
+        score_task(tasks["SST2"], {}, KIROS)
+    with pytest.raises(InputError, match="unknown protocol 'kiro'; known are senteval, kiros"):
+        named_protocol("kiro")
+
+
+def test_protocols_describe_themselves():
+    described = {name: protocol.describe() for name, protocol in PROTOCOLS.items()}
+    json.dumps(described)
+    assert described["senteval"] != described["kiros"]
+    assert described["kiros"]["grids"]["all"] == KIROS_GRID
+    assert described["senteval"]["grids"]["train/test"] == HIGH
+    assert "intercept" in described["kiros"]["penalty"]

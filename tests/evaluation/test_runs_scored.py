@@ -13,8 +13,9 @@ from structviews.cache import ParsedCorpus
 from structviews.cli import app
 from structviews.embedder import Embedder
 from structviews.errors import InputError
+from structviews.evaluation.protocols import score_task
 from structviews.evaluation.results import load_results, results_name
-from structviews.evaluation.suite import evaluate, read_tasks
+from structviews.evaluation.suite import TaskVectors, evaluate, read_tasks
 from structviews.joined import join_runs
 from structviews.parsing import backends, pipeline
 from structviews.preparation import Preparer
@@ -50,6 +51,20 @@ def test_supervised_and_similarity_tasks_get_their_own_vectors(runs, folder):
         other = load_results(run, results_name(text + more))
         assert (other["representation"], other["flags"]) == (text + more, " " + " ".join(flags))
         assert [other["tasks"][task]["dim"] for task in ("MR", "STS12")] == [56 * width, 8]
+
+
+def test_an_ensemble_averages_the_predictions_of_the_runs_that_are_joined(runs, folder):
+    *members, joined = runs
+    command = ["eval", str(joined), "--senteval", str(folder), "--partial", "--tasks", "TREC,STS12", "--ensemble"]
+    ended = CliRunner().invoke(app, command)
+    assert ended.exit_code == 0, ended.output
+    text = "vector; members: concatenation, similarity average, ensemble"
+    found = load_results(joined, results_name(text))
+    assert (found["representation"], found["flags"]) == (text, " --ensemble")
+    tasks, _ = read_tasks(["TREC", "STS12"], folder, allow_partial=True)
+    for task in tasks:
+        vectors = [TaskVectors(Embedder.load(run).encode).of(task) for run in members]
+        assert found["tasks"][task.name]["scores"] == pytest.approx(score_task(task, vectors)["scores"], abs=1e-4)
 
 
 @pytest.fixture(scope="module")

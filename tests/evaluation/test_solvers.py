@@ -1,5 +1,7 @@
 """The batched solver against scikit-learn, the relatedness model against SentEval's own steps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,15 @@ from sklearn.linear_model import LogisticRegression
 
 from structviews.errors import InputError
 from structviews.evaluation import solvers
-from structviews.evaluation.solvers import correlation, fit_logistic, fit_relatedness, rotated_design, soft_labels
+from structviews.evaluation.solvers import (
+    KIROS_RELATEDNESS,
+    SENTEVAL_RELATEDNESS,
+    Design,
+    correlation,
+    fit_logistic,
+    fit_relatedness,
+    soft_labels,
+)
 
 
 def problem(n: int, d: int, classes: int, seed: int = 0, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -28,56 +38,91 @@ def reference(
     return -likelihood.sum() + (model.coef_**2).sum() / (2 * strength), model.predict(features)
 
 
+def liblinear(
+    features: np.ndarray, labels: np.ndarray, chosen: np.ndarray, strength: float
+) -> tuple[float, np.ndarray]:
+    """The same of liblinear, the classes one against the rest: the intercept has a penalty too."""
+    features, objective, decisions = features.astype(np.float64), 0.0, []
+    for label in range(1, 2) if labels.max() == 1 else range(labels.max() + 1):
+        model = LogisticRegression(C=strength, solver="liblinear", tol=1e-10, max_iter=20_000)
+        model.fit(features[chosen], labels[chosen] == label)
+        signs = np.where(labels[chosen] == label, 1, -1)
+        objective += np.logaddexp(0, -signs * model.decision_function(features[chosen])).sum()
+        objective += ((model.coef_**2).sum() + model.intercept_[0] ** 2) / (2 * strength)
+        decisions.append(model.decision_function(features))
+    return objective, (decisions[0] > 0).astype(int) if len(decisions) == 1 else np.argmax(decisions, axis=0)
+
+
+@pytest.mark.parametrize("one_vs_rest", [False, True])
 @pytest.mark.parametrize("classes", [2, 3, 6])
 @pytest.mark.parametrize(("n", "d"), [(400, 30), (60, 150)])
 @pytest.mark.parametrize("scale", [0.01, 1.0])
-def test_same_objective_and_predictions_as_scikit_learn(classes, n, d, scale):
+@pytest.mark.parametrize("parts", [1, 3])
+def test_same_objective_and_predictions_as_scikit_learn(one_vs_rest, classes, n, d, scale, parts):
     features, labels = problem(n, d, classes, scale=scale)
-    rng = np.random.default_rng(1)
-    training = rng.random((3, n)) < 0.8
+    training = np.random.default_rng(1).random((parts, n)) < 0.8
     strengths = [0.25, 2.0, 32.0]
-    fits = fit_logistic(rotated_design(features), labels, training, strengths)
+    design = Design([features], training.any(0), centred=not one_vs_rest)
+    fits = fit_logistic(design, labels, training, strengths, one_vs_rest)
     assert fits.converged.all()
-    for p, strength in enumerate(strengths):
-        objective, predictions = reference(features, labels, training[p], strength)
-        assert fits.objectives[p] == pytest.approx(objective, rel=1e-5)
-        assert np.mean(fits.predictions[p] != predictions) <= 1 / n
+    assert fits.logits.shape == (parts, 3, n, 1 if classes == 2 else classes)
+    for s, strength in enumerate(strengths):
+        objective, predictions = (liblinear if one_vs_rest else reference)(features, labels, training[-1], strength)
+        assert fits.objectives[-1, s] == pytest.approx(objective, rel=2e-6)
+        assert np.mean(fits.predictions[-1, s] != predictions) <= 1 / n
 
 
 def test_a_problem_is_solved_the_same_alone_and_in_any_block(monkeypatch):
     features, labels = problem(200, 20, 3)
     training = np.random.default_rng(2).random((7, 200)) < 0.7
-    strengths = np.geomspace(0.1, 30, 7)
-    design = rotated_design(features)
+    strengths = np.geomspace(0.1, 30, 3)
+    design = Design([features], training.any(0))
     together = fit_logistic(design, labels, training, strengths)
     monkeypatch.setattr(solvers, "BLOCK_ELEMENTS", 1)
-    alone = fit_logistic(design, labels, training, strengths)
-    np.testing.assert_allclose(together.objectives, alone.objectives, rtol=1e-6)
-    np.testing.assert_array_equal(together.iterations > 0, True)
+    apart = fit_logistic(design, labels, training, strengths)
+    np.testing.assert_allclose(together.objectives, apart.objectives, rtol=1e-6)
+    alone = fit_logistic(design, labels, training[3:4], strengths)
+    np.testing.assert_allclose(together.objectives[3], alone.objectives[0], rtol=1e-6)
 
 
-def test_the_design_is_a_rotation_of_the_centred_features():
-    for n, d in ((50, 8), (8, 50)):
-        features, _ = problem(n, d, 2)
-        design = rotated_design(features).numpy()
-        assert design.shape == (n, min(n, d) + 1)
-        centred = features - features.mean(0)
-        np.testing.assert_allclose(design[:, :-1] @ design[:, :-1].T, centred @ centred.T, atol=1e-3)
-        np.testing.assert_array_equal(design[:, -1], 1)
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize(("n", "d"), [(50, 8), (12, 50)])
+def test_the_design_keeps_all_inner_products_with_what_is_learnt_from(n, d, centred, monkeypatch):
+    monkeypatch.setattr(solvers, "CHUNK_ELEMENTS", 100)
+    features, _ = problem(n, d, 2)
+    training = np.arange(n) % 4 > 0
+    design = Design(np.split(features, [n // 3]), training, centred)
+    expected = features - features.mean(0) if centred else features
+    found = (torch.cat(design.parts) - design.mean).numpy()
+    assert design.shape == (n, min(d, training.sum()) + 1)
+    np.testing.assert_allclose(found @ found[training].T, expected @ expected[training].T, atol=1e-3)
+
+    full = np.concatenate([found, np.ones((n, 1))], axis=1)
+    rng = np.random.default_rng(0)
+    weights, errors = rng.standard_normal((full.shape[1], 2, 3)), rng.standard_normal((n, 2, 3))
+    logits = design.logits(torch.from_numpy(weights).float()).numpy()
+    np.testing.assert_allclose(logits, np.einsum("nr,rkp->nkp", full, weights), rtol=1e-3, atol=1e-3)
+    gradient = design.gradient(torch.from_numpy(errors).float()).numpy()
+    np.testing.assert_allclose(gradient, np.einsum("nr,nkp->rkp", full, errors), rtol=1e-3, atol=1e-3)
+    importance = rng.random(n) * training
+    hessian = design.hessian(torch.from_numpy(importance).float()).numpy()
+    expected = np.einsum("nr,n,ns->rs", full, importance, full)
+    np.testing.assert_allclose(np.tril(hessian), np.tril(expected), rtol=1e-3, atol=1e-3)
 
 
 def test_a_fit_that_runs_out_of_steps_says_so(monkeypatch):
     monkeypatch.setattr(solvers, "MAX_ITERATIONS", 1)
     features, labels = problem(300, 20, 2)
-    fits = fit_logistic(rotated_design(features), labels, np.ones((1, 300), dtype=bool), [1000.0])
-    assert not fits.converged[0]
-    assert fits.predictions.shape == (1, 300)
+    training = np.ones((1, 300), dtype=bool)
+    fits = fit_logistic(Design([features], training[0]), labels, training, [1000.0])
+    assert not fits.converged[0, 0]
+    assert fits.predictions.shape == (1, 1, 300)
 
 
 def test_a_class_without_training_examples_is_refused():
     features, labels = problem(60, 5, 3)
-    with pytest.raises(InputError, match="no training example of some class"):
-        fit_logistic(rotated_design(features), labels, (labels != 1)[None], [1.0])
+    with pytest.raises(InputError, match="training part 0 has no example of some class"):
+        fit_logistic(Design([features], labels != 1), labels, (labels != 1)[None], [1.0])
 
 
 def test_soft_labels_are_those_of_senteval():
@@ -108,12 +153,15 @@ def relatedness_data() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     return features, scores
 
 
-def senteval_relatedness(features, scores, seed):
-    """SentEval's loop step by step, with an Adam written from its formula and gradients by hand, float64."""
+def plain_relatedness(features, scores, seed, kiros=False):
+    """SentEval's loop or that of eval_sick.py, with an Adam from its formula and gradients by hand, float64."""
     rng = np.random.RandomState(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layer = torch.nn.Linear(features["train"].shape[1], 5)
+        if kiros:
+            torch.nn.init.xavier_uniform_(layer.weight)
+            torch.nn.init.zeros_(layer.bias)
     weights = [layer.weight.detach().double().numpy().copy(), layer.bias.detach().double().numpy().copy()]
     first, second, t = [0.0, 0.0], [0.0, 0.0], 0
 
@@ -123,15 +171,18 @@ def senteval_relatedness(features, scores, seed):
         return exponentials / exponentials.sum(1, keepdims=True)
 
     x, y = features["train"].astype(np.float64), soft_labels(scores["train"]).astype(np.float64)
-    best, stop_count, epochs, stop = -1.0, 0, 0, False
-    while not stop and epochs <= 1000:
-        for _ in range(50):
-            order = ORDER[rng.permutation(len(x))]
-            for i in range(0, len(x), 64):
-                batch = order[i : i + 64]
+    best, stop_count, epochs, stop, size = -1.0, 0, 0, False, 128 if kiros else 64
+    while not stop and (kiros or epochs <= 1000):
+        for _ in range(20 if kiros else 50):
+            order = ORDER if kiros else ORDER[rng.permutation(len(x))]
+            for i in range(0, len(x), size):
+                batch = order[i : i + size]
                 p = shares(x[batch])
-                error = 2 * (p - y[batch]) / p.size
-                logit = p * (error - (error * p).sum(1, keepdims=True))
+                if kiros:
+                    logit = (p * y[batch].sum(1, keepdims=True) - y[batch]) / len(p)
+                else:
+                    error = 2 * (p - y[batch]) / p.size
+                    logit = p * (error - (error * p).sum(1, keepdims=True))
                 t += 1
                 for j, gradient in enumerate((logit.T @ x[batch], logit.sum(0))):
                     first[j] = 0.9 * first[j] + 0.1 * gradient
@@ -143,15 +194,17 @@ def senteval_relatedness(features, scores, seed):
         if score > best:
             best, kept = score, shares(features["test"]) @ np.arange(1, 6)
         else:
-            stop = stop_count >= 3
+            stop = kiros or stop_count >= 3
             stop_count += 1
     return best, kept
 
 
-def test_relatedness_is_that_of_senteval():
+@pytest.mark.parametrize("training", [SENTEVAL_RELATEDNESS, replace(KIROS_RELATEDNESS, epochs=20)])
+def test_relatedness_is_that_of_the_plain_loop(training):
     features, scores = relatedness_data()
-    dev, predicted = fit_relatedness(features, scores, ORDER, seed=1111)
-    expected_dev, expected = senteval_relatedness(features, scores, seed=1111)
+    dev, logs = fit_relatedness(features, scores, ORDER, 1111, training)
+    predicted = np.exp(logs) @ np.arange(1, 6)
+    expected_dev, expected = plain_relatedness(features, scores, 1111, training.glorot)
     assert dev == pytest.approx(expected_dev, abs=1e-5)
     np.testing.assert_allclose(predicted, expected, atol=1e-3)
     assert pearsonr(predicted, scores["test"])[0] > 0.9

@@ -8,9 +8,9 @@ import pytest
 
 from structviews.errors import InputError
 from structviews.evaluation import protocols
-from structviews.evaluation.protocols import development_set
+from structviews.evaluation.protocols import score_task, task_features
 from structviews.evaluation.results import load_predictions, load_results, model_checksum, save_results
-from structviews.evaluation.suite import TaskVectors, evaluate, read_tasks
+from structviews.evaluation.suite import TaskVectors, evaluate, evaluate_each, read_tasks
 from structviews.evaluation.tasks import TASKS, read_task
 
 
@@ -102,16 +102,17 @@ def test_pairs_for_inference_have_both_vectors_among_their_features(folder, enco
     shapes = []
     dev = read_task("SNLI", folder, allow_partial=True).splits["dev"]
 
-    def recorded(features, *rest):
+    def recorded(task, vectors):
+        features = task_features(task, vectors)
         shapes.extend((split, *x.shape) for split, x in features.items())
         u, v, difference, product = np.split(features["dev"], 4, axis=1)
         np.testing.assert_array_equal(u, encode(list(dev.first)))
         np.testing.assert_array_equal(v, encode(list(dev.second)))
         np.testing.assert_array_equal(difference, np.abs(u - v))
         np.testing.assert_array_equal(product, u * v)
-        return development_set(features, *rest)
+        return features
 
-    monkeypatch.setattr(protocols, "development_set", recorded)
+    monkeypatch.setattr(protocols, "task_features", recorded)
     entry = evaluate(encode, ["SNLI"], folder, allow_partial=True)["tasks"]["SNLI"]
     assert shapes == [(split, 40, 80) for split in ("train", "dev", "test")]
     assert entry["strengths"] == [1e9]
@@ -127,6 +128,18 @@ def test_similarity_tasks_may_have_vectors_of_their_own(folder, encode):
     assert (
         results["STS12"]["scores"] == evaluate(half, ["STS12"], folder, allow_partial=True)["tasks"]["STS12"]["scores"]
     )
+
+
+def test_columns_of_an_ensemble_are_members_that_learn_by_themselves(folder, encode):
+    tasks, _ = read_tasks(["TREC", "STS12"], folder, allow_partial=True)
+    for task in tasks:
+        vectors = TaskVectors(encode).of(task)
+        members = [{split: (u[:, a:b], v[:, a:b]) for split, (u, v) in vectors.items()} for a, b in ((0, 15), (15, 20))]
+        (result,) = evaluate_each(encode, [task], widths=[15, 5])
+        expected = score_task(task, members)
+        assert result["tasks"][task.name]["scores"] == pytest.approx(expected["scores"])
+        for part, (predicted, _) in result["predictions"][task.name].items():
+            np.testing.assert_allclose(predicted, expected["predictions"][part], rtol=1e-5)
 
 
 def test_an_unreadable_task_is_unavailable_and_the_others_run(folder, encode):

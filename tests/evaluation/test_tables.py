@@ -194,6 +194,22 @@ def test_scores_of_other_vectors_are_kept_beside_the_runs_own(tmp_path, folder, 
     )
 
 
+def test_scores_by_another_protocol_are_kept_beside_the_runs_own(tmp_path, folder, encode, monkeypatch):
+    monkeypatch.setattr(scoring, "Embedder", types.SimpleNamespace(load=lambda run: Represented(encode)))
+    run = make_run(tmp_path, "dep-seq", ["dep", "seq"])
+    command = ["eval", str(run), "--senteval", str(folder), "--partial", "--tasks", "MR"]
+    for more in ([], ["--protocol", "kiros"]):
+        shown = CliRunner().invoke(app, [*command, *more])
+        assert shown.exit_code == 0, shown.output
+    own, other = load_results(run), load_results(run, "results.kiros.json")
+    assert (own["protocol"]["name"], own["flags"]) == ("senteval", "")
+    assert (other["protocol"]["name"], other["flags"]) == ("kiros", " --protocol kiros")
+    assert [row[0] for row in score_table([run]).rows] == ["dep-seq", "dep-seq (kiros)"]
+    assert isinstance(CliRunner().invoke(app, [*command, "--protocol", "kiro"]).exception, InputError)
+    shown = CliRunner().invoke(app, [*command, "--ensemble"])
+    assert "no members to make an ensemble of: join runs first" in str(shown.exception)
+
+
 def seeded(tmp_path, scores, **settings):
     """Runs that differ by their seed alone, with their scores for MRPC; None for one without."""
     runs = []
