@@ -1,0 +1,146 @@
+"""Seconds that the evaluation's classifiers take, encoding excluded, and those of scikit-learn fold by fold.
+
+    python scripts/bench_eval.py --senteval DIR --dim 2400 --threads 2      # MR, SUBJ, TREC, SICK-E, both ways
+    python scripts/bench_eval.py --senteval DIR --dim 300 --quick           # TREC alone, two fits a strength
+    python scripts/bench_eval.py --suite --dim 4800                         # every transfer task, ours alone
+    python scripts/bench_eval.py --suite --dim 14336                        # the most memory it takes
+
+The vectors are those of ``benchmarks.evaluation``: pooled word vectors, random ones unless ``--words`` names a file.
+Ours is the whole of ``score_task``. Of scikit-learn's fits, some of each strength are made (``--fits``), in
+float64, each at the loosest tolerance of 1e-2, 1e-3, ... whose objective is no more than 1e-6 (relative) above
+ours, and that last one is timed; the rest is extrapolated from their mean, which the output says.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from benchmarks.evaluation import SIZES, random_task, scikit_fit, word_features
+from benchmarks.measure import machine, peak_gigabytes
+from threadpoolctl import threadpool_limits
+
+from structviews.evaluation.protocols import SENTEVAL, Vectors, choices, score_task, task_features
+from structviews.evaluation.solvers import Design, fit_logistic
+from structviews.evaluation.tasks import Task, read_task
+
+RELATIVE = 1e-6
+RACED = "MR,SUBJ,TREC,SICK-E"
+
+
+def main() -> None:
+    """Measure, and print a table or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--senteval", type=Path, help="folder of SentEval's tasks")
+    parser.add_argument("--tasks", help=f"with commas between; {RACED}, or with --suite all")
+    parser.add_argument("--dim", type=int, default=2400, help="of a sentence's vector")
+    parser.add_argument("--words", type=Path, help="a file of word vectors")
+    parser.add_argument("--fits", type=int, default=3, help="of scikit-learn for each strength")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--suite", action="store_true", help="tasks of the published sizes with random vectors")
+    parser.add_argument("--quick", action="store_true", help="one task, fewer fits")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    if not args.suite and not args.senteval:
+        parser.error("give --senteval DIR, or --suite")
+    names = (args.tasks or ("TREC" if args.quick else ",".join(SIZES) if args.suite else RACED)).split(",")
+    torch.set_num_threads(args.threads)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    with threadpool_limits(args.threads):
+        tasks = [suite_task(name, args.dim) if args.suite else race(name, args) for name in names]
+    found = {
+        "dim": args.dim,
+        "threads": args.threads,
+        "seconds": sum(task["seconds"] for task in tasks),
+        "peak GB": peak_gigabytes(device),
+        "tasks": tasks,
+        "machine": machine(device),
+    }
+    print(json.dumps(found, indent=1) if args.json else describe(found))
+
+
+def suite_task(name: str, dim: int) -> dict[str, Any]:
+    """Ours alone, on random vectors of the published size."""
+    task, vectors = random_task(name, dim)
+    return {"task": name, **scored(task, vectors)}
+
+
+def scored(task: Task, vectors: dict[str, Vectors]) -> dict[str, Any]:
+    """Seconds of ours, and the scores."""
+    began = time.perf_counter()
+    result = score_task(task, vectors)
+    return {"seconds": time.perf_counter() - began, "scores": result["scores"]}
+
+
+def race(name: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Ours and scikit-learn's on a task's own sentences."""
+    task = read_task(name, args.senteval)
+    vectors = word_features(task, args.dim, args.words)
+    return {"task": name, **scored(task, vectors), **scikit_seconds(task, vectors, 2 if args.quick else args.fits)}
+
+
+def scikit_seconds(task: Task, vectors: dict[str, Vectors], fits: int) -> dict[str, Any]:
+    """Seconds of scikit-learn for the whole task, from some fits of each strength."""
+    labels = np.concatenate([examples.targets for examples in task.splits.values()])
+    planned = choices(task, SENTEVAL, labels)
+    grid = SENTEVAL.grids["/".join(task.splits)]
+    folds = [train for choice in planned for train, _ in choice.inner]
+    tried = folds[:: -(-len(folds) // fits)]
+    features = list(task_features(task, vectors).values())
+    masks = np.zeros((len(tried), len(labels)), dtype=bool)
+    for mask, fold in zip(masks, tried, strict=True):
+        mask[fold] = True
+    goals = fit_logistic(Design(features, masks.any(0)), labels, masks, grid).objectives
+    everything = np.concatenate(features).astype(np.float64)
+    times = [
+        [fit_seconds(everything[fold], labels[fold], strength, goal) for strength, goal in zip(grid, row, strict=True)]
+        for fold, row in zip(tried, goals, strict=True)
+    ]
+    by_strength = np.mean(times, axis=0)
+    # The tested fits have a strength each, taken here as the mean one.
+    total = len(folds) * by_strength.sum() + len(planned) * by_strength.mean()
+    return {
+        "scikit-learn seconds": float(total),
+        "scikit-learn fits": len(folds) * len(grid) + len(planned),
+        "scikit-learn fits made": len(tried) * len(grid),
+        "scikit-learn seconds by strength": by_strength.tolist(),
+    }
+
+
+def fit_seconds(features: np.ndarray, labels: np.ndarray, strength: float, goal: float) -> float:
+    """Of the fit at the loosest tolerance that reaches an objective."""
+    for tolerance in 10.0 ** -np.arange(2, 12):
+        began = time.perf_counter()
+        _, objective = scikit_fit(features, labels, strength, tolerance)
+        seconds = time.perf_counter() - began
+        if objective <= goal * (1 + RELATIVE):
+            return seconds
+    raise RuntimeError(f"scikit-learn does not reach the objective {goal} at C={strength}, but {objective}")
+
+
+def describe(found: dict[str, Any]) -> str:
+    """A Markdown table."""
+    machine = found["machine"]
+    lines = [
+        f"{found['dim']}-d, {found['threads']} threads, {machine['processor']}, load {machine['load']:.1f}",
+        "",
+        "| task | seconds | scikit-learn | fits made | times faster |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    for task in found["tasks"]:
+        theirs = task.get("scikit-learn seconds")
+        rest = (
+            f"{theirs:.0f} | {task['scikit-learn fits made']} of {task['scikit-learn fits']} | "
+            f"{theirs / task['seconds']:.1f}"
+            if theirs
+            else "- | - | -"
+        )
+        lines.append(f"| {task['task']} | {task['seconds']:.1f} | {rest} |")
+    return "\n".join([*lines, "", f"in all {found['seconds']:.0f} s; at most {found['peak GB']:.1f} GB"])
+
+
+if __name__ == "__main__":
+    main()
