@@ -172,7 +172,7 @@ def plain_relatedness(features, scores, seed, kiros=False):
 
     x, y = features["train"].astype(np.float64), soft_labels(scores["train"]).astype(np.float64)
     best, stop_count, epochs, stop, size = -1.0, 0, 0, False, 128 if kiros else 64
-    while not stop and (kiros or epochs <= 1000):
+    while not stop and epochs <= (100 if kiros else 1000):
         for _ in range(20 if kiros else 50):
             order = ORDER if kiros else ORDER[rng.permutation(len(x))]
             for i in range(0, len(x), size):
@@ -189,7 +189,7 @@ def plain_relatedness(features, scores, seed, kiros=False):
                     second[j] = 0.999 * second[j] + 0.001 * gradient**2
                     scaled = np.sqrt(second[j] / (1 - 0.999**t)) + 1e-8
                     weights[j] = weights[j] - 1e-3 * first[j] / (1 - 0.9**t) / scaled
-        epochs += 50
+        epochs += 20 if kiros else 50
         score = pearsonr(shares(features["dev"]) @ np.arange(1, 6), scores["dev"])[0]
         if score > best:
             best, kept = score, shares(features["test"]) @ np.arange(1, 6)
@@ -199,7 +199,7 @@ def plain_relatedness(features, scores, seed, kiros=False):
     return best, kept
 
 
-@pytest.mark.parametrize("training", [SENTEVAL_RELATEDNESS, replace(KIROS_RELATEDNESS, epochs=20)])
+@pytest.mark.parametrize("training", [SENTEVAL_RELATEDNESS, replace(KIROS_RELATEDNESS, epochs=20, most=100)])
 def test_relatedness_is_that_of_the_plain_loop(training):
     features, scores = relatedness_data()
     dev, logs = fit_relatedness(features, scores, ORDER, 1111, training)
@@ -207,7 +207,8 @@ def test_relatedness_is_that_of_the_plain_loop(training):
     expected_dev, expected = plain_relatedness(features, scores, 1111, training.glorot)
     assert dev == pytest.approx(expected_dev, abs=1e-5)
     np.testing.assert_allclose(predicted, expected, atol=1e-3)
-    assert pearsonr(predicted, scores["test"])[0] > 0.9
+    if training is SENTEVAL_RELATEDNESS:  # the other is cut short here
+        assert pearsonr(predicted, scores["test"])[0] > 0.9
 
 
 def test_relatedness_ends_at_the_fourth_round_without_gain(monkeypatch):
