@@ -4,8 +4,8 @@
 
 A run goes on, epoch after epoch, until its held-out context accuracy is so many times chance in every
 channel, or, under the generative objective, until its held-out words are likelier than under the
-unigram model. Word vectors of the fixed channel are learnt on the corpus itself. Stopped at any
-point, the same command goes on where it was.
+unigram model. Stopped at any point, the same command goes on where it was. What it has trained and
+scored it does not touch again, so some recipes may be given other settings before, by `--only`.
 """
 
 import argparse
@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("corpus", help="a parsed corpus")
     parser.add_argument("--senteval", required=True, help="folder with SentEval's tasks")
     parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the runs")
+    parser.add_argument("--vectors", type=Path, help="word vectors; those of the corpus itself by default")
     parser.add_argument("--hidden", type=int, default=200, help="length of a view's vector")
     parser.add_argument("--words-dim", type=int, default=300, help="length of a word vector")
     parser.add_argument("--words-spread", type=float, default=0.5, help="larger than the papers': the corpus is small")
@@ -39,7 +40,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="recipes with commas between")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    vectors = options.out / "words.vec"
+    vectors = options.vectors or options.out / "words.vec"
     if not vectors.exists():
         command("vectors", options.corpus, "-o", vectors, "--dim", options.words_dim, "--min-count", 2)
     lines = []
