@@ -126,10 +126,9 @@ def interrupt(*_):
 def test_a_run_whose_parser_is_not_there(copied, folder):
     ended = structviews("eval", copied, "--senteval", folder, "--tasks", "MR", "--partial")
     assert isinstance(ended.exception, InputError)
-    message = (
-        "the run reads trees, and its parser cannot be loaded here (no parser 'random': choose one of builtin): give"
-    )
-    assert message in str(ended.exception)
+    message = str(ended.exception)  # names the parsers that there are, those of other tests too
+    assert "the run reads trees, and its parser cannot be loaded here (no parser 'random': choose one of" in message
+    assert "): give it parsed sentences" in message
     assert not (copied / "results.json").exists()
 
 
