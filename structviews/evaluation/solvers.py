@@ -4,7 +4,7 @@ Shape legend: n examples, d features, r = d + 1 weights of a column (the last is
 S strengths, P problems solved together, K score columns of a problem (1 for two classes, else their number).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from structviews.errors import InputError
 
 TOLERANCE = 1e-7
 MAX_ITERATIONS = 1000
-MEMORY = 10  # correction pairs of L-BFGS
+MEMORY = 40  # correction pairs of L-BFGS
 BLOCK_ELEMENTS = 1 << 26  # numbers that the problems solved together may take (256 MiB)
 CHUNK_ELEMENTS = 1 << 22  # numbers of the features that are copied at a time
 HESSIAN_EXAMPLES = 4  # examples per weight that estimate a Hessian which few problems share
@@ -50,8 +50,8 @@ class Design:
     Args:
         features: of the examples, in parts (n_i, d) that stand for one (n, d); float32 ones are not copied on the CPU.
         training: (n,) bool, the examples that some problem learns from. Its weights are combinations of
-            these, so when they are fewer than ``d`` the features are replaced by as many coordinates in
-            which all inner products with them are the same (Cholesky factor of the Gram matrix, float64).
+            these, so when they are fewer than half of ``d`` the features are replaced by as many coordinates
+            in which all inner products with them are the same (Cholesky factor of the Gram matrix, float64).
         centred: subtract the mean, which a free intercept absorbs and which makes the problem better
             conditioned; not for an intercept with a penalty.
     """
@@ -64,7 +64,7 @@ class Design:
         self.mean = (total / n).float() if centred else torch.zeros(d, device=device)
         chosen = torch.from_numpy(training).to(device)
         m = int(chosen.sum())
-        if d > m:
+        if d > 2 * m:  # else it costs more than it saves
             self.parts = [self._reduced(chosen)]
             self.mean = torch.zeros(m, device=device)
 
@@ -144,8 +144,8 @@ def fit_logistic(
     Strengths are taken in turn. At each, one *pilot* learns from all parts together, starting where the last
     strength's ended; the Hessian at its minimum is nearly that of every part, so its Cholesky factor
     preconditions the L-BFGS of all parts at once (two matrix products a step), which start where the pilot
-    moved since the last strength says. With one part the pilot is the fit. Products are float32, sums
-    of losses float64. A problem is finished when the gain that its next step promises (half of minus its
+    moved since the last strength says. With one part, all strengths are solved at once instead. Products are
+    float32, sums of losses float64. A problem is finished when the gain that its next step promises (half of minus its
     slope) is below ``TOLERANCE`` of its objective.
 
     Args:
@@ -163,46 +163,81 @@ def fit_logistic(
         if len(np.unique(labels[chosen])) < classes:
             raise InputError(f"training part {part} has no example of some class; use fewer folds or more examples")
     columns = 1 if classes == 2 else classes
-    n, r = design.shape
     device = design.mean.device
     goals = torch.from_numpy(np.ascontiguousarray(labels, dtype=np.int64)).to(device)
     goals = goals[:, None].float() if columns == 1 else torch.nn.functional.one_hot(goals, columns).float()
-    everything = torch.from_numpy(training.any(0)).to(device)
     parts = torch.from_numpy(np.ascontiguousarray(training.T)).to(device).float()
-    share = float(parts.mean() / everything.float().mean())
-    softmax = columns > 1 and not one_vs_rest
-    inverse: _Rough | _Weighted = _Rough(design, everything)
-    pilot = _Point(torch.zeros(r, columns, 1, device=device), torch.zeros(n, columns, 1, device=device))
-    points = _Point(*(x.expand(-1, -1, len(training)).clone() for x in (pilot.weights, pilot.logits)))
-    size = max(1, BLOCK_ELEMENTS // ((n * 4 + r * (2 * MEMORY + 4)) * columns))
-    found = []
+    setting = _Setting(design, goals, columns > 1 and not one_vs_rest, not one_vs_rest)
+    if len(training) == 1:
+        found = setting.solve(parts.expand(-1, len(strengths)), strengths, _Rough(design, parts[:, 0]), setting.zero)
+        return Fits(*(values[None] for values in found.as_arrays()))
+    path = _path(setting, parts, strengths)
+    return Fits(*(np.stack(values, axis=1) for values in zip(*(each.as_arrays() for each in path), strict=True)))
+
+
+def _path(setting: "_Setting", parts: torch.Tensor, strengths: Sequence[float]) -> Iterator["_Solved"]:
+    """All parts (n, F) solved for each strength in turn."""
+    everything = parts.amax(1)
+    share = float(parts.mean() / everything.mean())
+    inverse: _Rough | _Weighted = _Rough(setting.design, everything)
+    pilot, points = setting.zero, setting.zero
     for strength in strengths:
-        ridge = torch.full((r, 1, 1), 1 / strength, device=device)
-        if not one_vs_rest:
-            ridge[-1] = 0
-        before, solved = pilot, _Problems(design, goals, softmax, everything[:, None].float(), ridge, inverse, pilot)
-        solved.solve()
-        pilot = solved.point
-        if len(training) == 1:
-            points, blocks = pilot, [solved]
-        else:
-            inverse = _Weighted(design, pilot.logits[..., 0], softmax, everything, share, 1 / strength)
-            starts = points.moved(before, pilot)
-            blocks = [
-                _Problems(design, goals, softmax, parts[:, i : i + size], ridge, inverse, starts[i : i + size])
-                for i in range(0, len(training), size)
-            ]
-            for block in blocks:
-                block.solve()
-            points = _Point(*(torch.cat([getattr(b.point, x) for b in blocks], -1) for x in ("weights", "logits")))
-        found.append(
-            [points.logits.permute(2, 0, 1).cpu().numpy()]
-            + [
-                torch.cat([getattr(b, name) for b in blocks]).cpu().numpy()
-                for name in ("objectives", "iterations", "converged")
-            ]
+        before, pilot = pilot, setting.solve(everything[:, None], [strength], inverse, pilot).point
+        inverse = _Weighted(setting, pilot.logits[..., 0], everything * share, 1 / strength)
+        solved = setting.solve(parts, [strength] * parts.shape[1], inverse, points.moved(before, pilot))
+        points = solved.point
+        yield solved
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What problems have in common: a design (n, r), the goals (n, K) of the probabilities, and the kind of problem."""
+
+    design: Design
+    goals: torch.Tensor
+    softmax: bool
+    free_intercept: bool
+
+    @property
+    def zero(self) -> "_Point":
+        """The start of all, for any number of problems."""
+        _, r = self.design.shape
+        return _Point(self.goals.new_zeros(r, self.goals.shape[1], 1), torch.zeros_like(self.goals)[..., None])
+
+    def solve(
+        self, training: torch.Tensor, strengths: Sequence[float], inverse: "_Rough | _Weighted", start: "_Point"
+    ) -> "_Solved":
+        """Problems that learn from ``training`` (n, P) with strengths (P,), as many at a time as memory allows."""
+        (n, r), problems = self.design.shape, len(strengths)
+        ridge = (
+            (1 / torch.tensor(strengths, dtype=torch.float32, device=training.device)).expand(r, 1, problems).clone()
         )
-    return Fits(*(np.stack(values, axis=1) for values in zip(*found, strict=True)))
+        if self.free_intercept:
+            ridge[-1] = 0
+        start = start.repeated(problems)
+        size = max(1, BLOCK_ELEMENTS // ((n * 4 + r * (2 * MEMORY + 4)) * self.goals.shape[1]))
+        blocks = []
+        for some in torch.arange(problems, device=training.device).split(size):
+            blocks.append(_Problems(self, training[:, some], ridge[..., some], inverse, start[some]))
+            blocks[-1].solve()
+        point = _Point(*(torch.cat([getattr(b.point, x) for b in blocks], -1) for x in ("weights", "logits")))
+        rest = (torch.cat([getattr(b, x) for b in blocks]) for x in ("objectives", "iterations", "converged"))
+        return _Solved(point, *rest)
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """Minima of problems and what ``Fits`` has of them, each (P,)."""
+
+    point: "_Point"
+    objectives: torch.Tensor
+    iterations: torch.Tensor
+    converged: torch.Tensor
+
+    def as_arrays(self) -> list[np.ndarray]:
+        """Logits (P, n, K) and the rest."""
+        values = (self.point.logits.permute(2, 0, 1), self.objectives, self.iterations, self.converged)
+        return [value.cpu().numpy() for value in values]
 
 
 class _Point:
@@ -213,6 +248,10 @@ class _Point:
 
     def __getitem__(self, which: slice | torch.Tensor) -> "_Point":
         return _Point(self.weights[..., which], self.logits[..., which])
+
+    def repeated(self, problems: int) -> "_Point":
+        """The same start for several problems, where it is one."""
+        return _Point(*(x.expand(-1, -1, problems).clone() for x in (self.weights, self.logits)))
 
     def moved(self, start: "_Point", end: "_Point") -> "_Point":
         """As far from here as another point has moved."""
@@ -228,13 +267,13 @@ class _Rough:
     def __init__(self, design: Design, training: torch.Tensor) -> None:
         rows = training.nonzero()[:, 0]
         chosen = rows[:: max(1, len(rows) // (HESSIAN_EXAMPLES * design.shape[1]))]
-        importance = torch.zeros(len(training), device=training.device)
+        importance = torch.zeros_like(training)
         importance[chosen] = len(rows) / len(chosen)
         self.count = len(rows)
         self.gram = design.hessian(importance)
-        self.factors: dict[int, torch.Tensor] = {}
+        self.factors: dict[float, torch.Tensor] = {}
 
-    def __call__(self, q: torch.Tensor, certainty: torch.Tensor, ridge: float) -> torch.Tensor:
+    def __call__(self, q: torch.Tensor, certainty: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
         result = torch.empty_like(q)
         scales = (certainty / self.count).clamp_min(1e-6)
         levels = (ridge / scales).log2().div(2).round()
@@ -247,38 +286,34 @@ class _Rough:
 
 
 class _Weighted:
-    """Inverse of the Hessian at a pilot's logits (n, K), a block for each column."""
+    """Inverse of the Hessian at a pilot's logits (n, K), a block for each column, of examples weighted by (n,)."""
 
-    def __init__(
-        self, design: Design, logits: torch.Tensor, softmax: bool, training: torch.Tensor, share: float, ridge: float
-    ) -> None:
-        shares = logits.softmax(1) if softmax else logits.sigmoid()
-        importance = shares * (1 - shares) * share * training[:, None]
-        self.factors = [_factor(design.hessian(column), ridge) for column in importance.T.contiguous()]
+    def __init__(self, setting: _Setting, logits: torch.Tensor, training: torch.Tensor, ridge: float) -> None:
+        shares = logits.softmax(1) if setting.softmax else logits.sigmoid()
+        importance = shares * (1 - shares) * training[:, None]
+        self.factors = [_factor(setting.design.hessian(column), ridge) for column in importance.T.contiguous()]
 
-    def __call__(self, q: torch.Tensor, certainty: torch.Tensor, ridge: float) -> torch.Tensor:
+    def __call__(self, q: torch.Tensor, certainty: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
         return torch.stack([torch.cholesky_solve(q[:, k], factor) for k, factor in enumerate(self.factors)], dim=1)
 
 
 class _Problems:
     """Problems solved together, by preconditioned L-BFGS; those that finish leave, so that the products shrink.
 
-    Made from a design (n, r), the goals (n, K) of the probabilities, training examples (n, P), the ridge
-    (r, 1, 1) and a start. Problems are the last dimension: what is done per element runs along it.
+    Made from training examples (n, P), the ridge (r, 1, P) and a start. Problems are the last dimension: what is done
+    per element runs along it.
     """
 
     def __init__(
         self,
-        design: Design,
-        goals: torch.Tensor,
-        softmax: bool,
+        setting: _Setting,
         training: torch.Tensor,
         ridge: torch.Tensor,
         inverse: "_Rough | _Weighted",
         start: _Point,
     ) -> None:
-        self.design, self.softmax = design, softmax
-        self.goals, self.signs = goals[..., None], 1 - 2 * goals[..., None]
+        self.design, self.softmax = setting.design, setting.softmax
+        self.goals, self.signs = setting.goals[..., None], 1 - 2 * setting.goals[..., None]
         self.training, self.ridge, self.inverse = training[:, None], ridge, inverse
         problems = training.shape[1]
         self.active = _Point(start.weights.clone(), start.logits.clone())
@@ -347,7 +382,7 @@ class _Problems:
             part = (_sum(s * q) * inverse).float()
             q -= part * y
             parts.append(part)
-        q = self.inverse(q, certainty, float(self.ridge[0]))
+        q = self.inverse(q, certainty, self.ridge[0, 0])
         if self.softmax:
             # A softmax does not see what is added to all its columns; nor should a step have any of it.
             q -= q.mean(1, keepdim=True)
@@ -391,7 +426,8 @@ class _Problems:
         self.converged[numbers.cpu()] = converged
 
     def keep(self, which: torch.Tensor) -> None:
-        self.number, self.active, self.training = self.number[which], self.active[which], self.training[..., which]
+        self.number, self.active = self.number[which], self.active[which]
+        self.training, self.ridge = self.training[..., which], self.ridge[..., which]
         self.history = [(s[..., which], y[..., which], inverse[which]) for s, y, inverse in self.history]
 
 
