@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from structviews.config import Parsed
 from structviews.embedder import TrainedEmbedder
 from structviews.errors import InputError
 from structviews.evaluation.protocols import score_task
 from structviews.evaluation.suite import TaskVectors
-from structviews.evaluation.tasks import Task, read_task
+from structviews.evaluation.tasks import Task, Tokens, read_task
 from structviews.evaluation.trees import TaskTrees
 
 if TYPE_CHECKING:
@@ -44,10 +46,13 @@ class Monitor:
     def score(self) -> dict[str, float]:
         """Correlations of cosines with gold scores, means over the task's data sets, by the task's name."""
         self.model.eval()
-        vectors = TaskVectors(lambda found: self.embedder.encode([self.parsed[s] for s in found])).of(self.task)
+        vectors = TaskVectors(self._encode, whole=self.embedder.representation.transductive).of(self.task)
         self.model.train()
         scores = score_task(self.task, vectors)["scores"]
         return {f"{self.task.name}.{kind}": scores[f"{kind} mean"] for kind in ("pearson", "spearman")}
+
+    def _encode(self, sentences: list[Tokens]) -> np.ndarray:
+        return self.embedder.encode([self.parsed[sentence] for sentence in sentences])
 
 
 def read_similarity(name: str, folder: str) -> Task:

@@ -24,6 +24,7 @@ from structviews.cache import file_hash
 from structviews.device import best_device
 from structviews.embedder import Embedder
 from structviews.errors import InputError
+from structviews.evaluation.intervals import proportion
 from structviews.evaluation.retrieval import Ranks
 from structviews.evaluation.tasks import Tokens
 from structviews.evaluation.trees import TaskTrees
@@ -216,21 +217,37 @@ def folds(n: int) -> list[slice]:
 
 
 @torch.no_grad()
-def score_split(model: Projections, features: Tensor, vectors: Tensor) -> dict[str, float]:
-    """Means over folds of the scores in both directions.
+def split_ranks(model: Projections, features: Tensor, vectors: Tensor) -> list[dict[str, Ranks]]:
+    """Ranks of each fold by direction.
 
     Args:
         model: the maps.
         features: (n, ·) of images.
         vectors: (p, ·) of captions.
     """
-    found: list[dict[str, float]] = []
+    found = []
     for fold in folds(len(features)):
         captions = model.captions(vectors[CAPTIONS * fold.start : CAPTIONS * fold.stop])
         scores = (model.images(features[fold]) @ captions.T).cpu().numpy()
-        both = zip(DIRECTIONS, (image_ranks(scores), caption_ranks(scores)), strict=True)
-        found.append({f"{way} {name}": v for way, ranks in both for name, v in retrieval_scores(ranks).items()})
+        found.append(dict(zip(DIRECTIONS, (image_ranks(scores), caption_ranks(scores)), strict=True)))
+    return found
+
+
+def fold_means(ranks: Sequence[dict[str, Ranks]]) -> dict[str, float]:
+    """Means over folds of the scores in both directions."""
+    found = [{f"{way} {name}": v for way in fold for name, v in retrieval_scores(fold[way]).items()} for fold in ranks]
     return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
+
+
+def recall_intervals(ranks: Sequence[dict[str, Ranks]]) -> dict[str, list[float]]:
+    """95 % intervals of the recalls in per cent; images are drawn, each with its captions."""
+    found = {}
+    for way in DIRECTIONS:
+        for k in AMONG:
+            hits = np.concatenate([fold[way].recalled(k) for fold in ranks])
+            share = proportion(hits, np.arange(len(hits)) // (1 if way == DIRECTIONS[0] else CAPTIONS))
+            found[f"{way} R@{k}"] = [100 * share.low, 100 * share.high]
+    return found
 
 
 def outside(permutation: np.ndarray, start: int, stop: int, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -240,45 +257,50 @@ def outside(permutation: np.ndarray, start: int, stop: int, count: int, rng: np.
 
 
 def fit(
-    vectors: dict[str, np.ndarray], splits: dict[str, Images], progress: Callable[[str], None] = lambda stage: None
+    table: np.ndarray,
+    rows: dict[str, np.ndarray],
+    splits: dict[str, Images],
+    progress: Callable[[str], None] = lambda stage: None,
 ) -> tuple[Projections, float]:
     """Learn the maps on train; of all epochs those with the highest sum of recalls on dev, and that sum.
 
     Args:
-        vectors: (p, ·) float32 of each split's captions.
+        table: (u, ·) float32, the vectors of distinct captions.
+        rows: (p,) where in it each split's captions are.
         splits: the images.
         progress: told each epoch.
     """
     device = best_device()
     rng = np.random.default_rng(SEED)
-    features, texts = torch.from_numpy(splits["train"].features), torch.from_numpy(vectors["train"])
-    dev = (torch.from_numpy(splits["dev"].features).to(device), torch.from_numpy(vectors["dev"]).to(device))
+    features, texts = torch.from_numpy(splits["train"].features), torch.from_numpy(table)
+    places = torch.from_numpy(rows["train"])
+    dev = [torch.from_numpy(each).to(device) for each in (splits["dev"].features, table[rows["dev"]])]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
-        model = Projections(features.shape[1], texts.shape[1], DIM).to(device)
+        model = Projections(features.shape[1], table.shape[1], DIM).to(device)
     optimiser = torch.optim.Adam(model.parameters())
     best, best_model, without_gain = -1.0, model, 0
     for epoch in range(1, EPOCHS + 1):
         progress(f"epoch {epoch} of {EPOCHS} at most, recalls on dev {max(best, 0):.1f} of 600")
-        permutation = rng.permutation(len(texts))
+        permutation = rng.permutation(len(places))
         for start in range(0, len(permutation), BATCH):
             pairs = permutation[start : start + BATCH]
-            rows = [pairs]
-            rows += [
+            drawn = [pairs]
+            drawn += [
                 outside(permutation, start, start + len(pairs), CONTRASTS * len(pairs), rng).reshape(-1, CONTRASTS)
                 for _ in range(2)
             ]
-            pair, other_images, other_captions = (torch.from_numpy(each) for each in rows)
+            pair, other_images, other_captions = (torch.from_numpy(each) for each in drawn)
             loss = ranking_loss(
                 model.images(features[pair // CAPTIONS].to(device)),
-                model.captions(texts[pair].to(device)),
+                model.captions(texts[places[pair]].to(device)),
                 model.images(features[other_images // CAPTIONS].to(device)),
-                model.captions(texts[other_captions].to(device)),
+                model.captions(texts[places[other_captions]].to(device)),
             )
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-        score = sum(value for name, value in score_split(model, *dev).items() if "R@" in name)
+        score = sum(value for name, value in fold_means(split_ranks(model, *dev)).items() if "R@" in name)
         if score > best:
             best, best_model = score, copy.deepcopy(model)
         else:
@@ -306,21 +328,23 @@ def evaluate_captions(
         InputError: if a caption has no trees, or vectors are not finite.
     """
     distinct: dict[Tokens, int] = {}
-    rows = {name: [distinct.setdefault(c, len(distinct)) for c in each.captions] for name, each in data.splits.items()}
+    rows = {
+        name: np.array([distinct.setdefault(caption, len(distinct)) for caption in each.captions])
+        for name, each in data.splits.items()
+    }
     progress(f"encoding {len(distinct):,} captions")
     table = embedder.encode(trees.find(list(distinct), TASK) if trees else list(distinct))
     if not np.isfinite(table).all():
         raise InputError("vectors of captions are not finite: train the run again with a lower --lr")
-    vectors = {name: table[found] for name, found in rows.items()}
-    model, best = fit(vectors, data.splits, progress)
+    model, best = fit(table, rows, data.splits, progress)
     device = next(model.parameters()).device
-    test = data.splits["test"].features
-    scores = score_split(model, torch.from_numpy(test).to(device), torch.from_numpy(vectors["test"]).to(device))
-    found = folds(len(test))
+    test = [torch.from_numpy(each).to(device) for each in (data.splits["test"].features, table[rows["test"]])]
+    ranks = split_ranks(model, *test)
     return {
-        "scores": scores,
+        "scores": fold_means(ranks),
+        "intervals": recall_intervals(ranks),
         "dev": best,
-        "protocol": PROTOCOL | {"folds": len(found), "images": min(FOLD, len(test))},
+        "protocol": PROTOCOL | {"folds": len(ranks), "images": min(FOLD, len(test[0]))},
         "examples": {name: len(each.captions) for name, each in data.splits.items()},
         "dim": table.shape[1],
         "partial": {},

@@ -20,6 +20,8 @@ from structviews.evaluation.tasks import Task, Tokens, check_tasks, read_task
 
 Encode = Callable[[list[Tokens]], np.ndarray]
 Progress = Callable[[str], None]
+# Sentences that are encoded at a time.
+BLOCK = 4096
 # What of the results is by task.
 BY_TASK = ("tasks", "unavailable", "predictions")
 
@@ -40,7 +42,7 @@ def evaluate(
 
     Args:
         encode: from ``n`` tokenised sentences to vectors (n, d) in the same order; each distinct sentence
-            of all tasks is passed once.
+            of all tasks is passed once, some thousands at a time.
         tasks: names from ``TASKS``, and of probing tasks.
         folder: the directory that holds ``MR/``, ``STS/`` and so on.
         probing: the directory of probing tasks, see ``tasks.probing_files``.
@@ -101,10 +103,10 @@ def evaluate_each(
     by itself and their predictions are averaged; ``similarity_widths`` are those of ``similarity``.
     """
     shared = [] if transductive else tasks
-    supervised = TaskVectors(encode, [task for task in shared if not similarity or task.kind != "similarity"])
-    of_similarity = (
-        TaskVectors(similarity, [task for task in shared if task.kind == "similarity"]) if similarity else None
-    )
+    of_both = [task for task in shared if not similarity or task.kind != "similarity"]
+    supervised = TaskVectors(encode, of_both, whole=transductive)
+    others = [task for task in shared if task.kind == "similarity"]
+    of_similarity = TaskVectors(similarity, others, whole=transductive) if similarity else None
     for task in tasks:
         source = of_similarity if of_similarity and task.kind == "similarity" else supervised
         start = time.perf_counter()
@@ -158,16 +160,19 @@ def members_of(vectors: dict[str, Vectors], widths: Sequence[int]) -> list[dict[
 class TaskVectors:
     """The vectors of tasks' sentences, from an encoder that is given each distinct sentence once.
 
-    A vector is kept while a task that shares the sentence is still to come, so that memory holds the vectors of
-    one task and of what is shared.
+    They are encoded in blocks, each of which goes to its places before the next is made, and a vector is kept while a
+    task that shares the sentence is still to come: memory holds the vectors of one task, of what is shared, and of a
+    block.
 
     Args:
         encode: see ``evaluate``.
         tasks: those to come, in any order; a task that is not among them is encoded by itself.
+        whole: give all sentences of a task to the encoder at once.
     """
 
-    def __init__(self, encode: Encode, tasks: Iterable[Task] = ()):
+    def __init__(self, encode: Encode, tasks: Iterable[Task] = (), whole: bool = False):
         self._encode = encode
+        self._whole = whole
         self._uses_to_come = Counter(sentence for task in tasks for sentence in task.sentences())
         self._kept: dict[Tokens, np.ndarray] = {}
 
@@ -177,31 +182,46 @@ class TaskVectors:
         Raises:
             InputError: if the encoder gives another number of vectors, or some that are not finite.
         """
-        sentences = {sentence: row for row, sentence in enumerate(task.sentences())}
-        new = [sentence for sentence in sentences if sentence not in self._kept]
-        progress(f"{task.name}: encoding {len(new):,} sentences")
-        table = self._complete(sentences, new, _encoded(task.name, new, self._encode))
-        for sentence, row in sentences.items():
+        sentences = task.sentences()
+        new = sum(sentence not in self._kept for sentence in sentences)
+        progress(f"{task.name}: encoding {new:,} sentences")
+        places = {sentence: place for place, sentence in enumerate(sentences)}
+        wanted = {
+            split: tuple(np.array([places[s] for s in part], dtype=np.int64) for part in (each.first, each.second))
+            for split, each in task.splits.items()
+        }
+        vectors: dict[str, Vectors] = {}
+        size = len(sentences) if self._whole else BLOCK
+        for start in range(0, len(sentences), size):
+            block = self._block(task.name, sentences[start : start + size])
+            for split, parts in wanted.items():
+                if split not in vectors:
+                    first, second = (np.empty((len(part), block.shape[1]), dtype=np.float32) for part in parts)
+                    vectors[split] = first, second
+                for part, table in zip(parts, vectors[split], strict=True):
+                    here = np.flatnonzero((part >= start) & (part < start + size))
+                    table[here] = block[part[here] - start]
+        return vectors
+
+    def _block(self, task: str, sentences: list[Tokens]) -> np.ndarray:
+        """Vectors (n, d) of some sentences, kept ones or new ones; those of later use are kept."""
+        new = [row for row, sentence in enumerate(sentences) if sentence not in self._kept]
+        encoded = _encoded(task, [sentences[row] for row in new], self._encode)
+        if len(new) == len(sentences):
+            block = encoded
+        else:
+            kept = {row: self._kept[sentence] for row, sentence in enumerate(sentences) if sentence in self._kept}
+            block = np.empty((len(sentences), len(next(iter(kept.values())))), dtype=np.float32)
+            block[list(kept)] = list(kept.values())
+            if new:
+                block[new] = encoded
+        for sentence, vector in zip(sentences, block, strict=True):
             self._uses_to_come[sentence] -= 1
             if self._uses_to_come[sentence] > 0:
-                self._kept[sentence] = table[row].copy()
+                self._kept[sentence] = vector.copy()
             else:
                 self._kept.pop(sentence, None)
-        return {
-            split: (_rows(table, sentences, examples.first), _rows(table, sentences, examples.second))
-            for split, examples in task.splits.items()
-        }
-
-    def _complete(self, sentences: dict[Tokens, int], new: list[Tokens], encoded: np.ndarray) -> np.ndarray:
-        """Vectors (n, d) of all sentences, from the new ones and those that were kept."""
-        if len(new) == len(sentences):
-            return encoded
-        kept = [sentence for sentence in sentences if sentence in self._kept]
-        table = np.empty((len(sentences), len(self._kept[kept[0]])), dtype=np.float32)
-        table[[sentences[sentence] for sentence in kept]] = [self._kept[sentence] for sentence in kept]
-        if new:
-            table[[sentences[sentence] for sentence in new]] = encoded
-        return table
+        return block
 
 
 def _encoded(task: str, sentences: list[Tokens], encode: Encode) -> np.ndarray:
@@ -219,10 +239,6 @@ def _encoded(task: str, sentences: list[Tokens], encode: Encode) -> np.ndarray:
             f"{sentence[:60]!r}; train the run again with a lower --lr"
         )
     return table
-
-
-def _rows(table: np.ndarray, places: dict[Tokens, int], sentences: Sequence[Tokens]) -> np.ndarray:
-    return table[np.array([places[sentence] for sentence in sentences], dtype=np.int64)]
 
 
 def _versions() -> dict[str, str]:

@@ -17,14 +17,17 @@ from structviews.evaluation.captions import (
     Projections,
     caption_ranks,
     evaluate_captions,
+    fold_means,
     folds,
     image_ranks,
     outside,
     ranking_loss,
     read_captions,
-    score_split,
+    recall_intervals,
+    split_ranks,
 )
 from structviews.evaluation.results import load_results
+from structviews.evaluation.retrieval import Ranks
 from structviews.evaluation.tables import score_table
 from structviews.evaluation.trees import TaskTrees
 from structviews.training import train
@@ -180,10 +183,28 @@ def test_scores_are_means_over_folds(small):
             ranks.append(sum(each > cosines[c // 5 - start] for each in cosines))
         medians.append(np.floor(np.median(ranks)) + 1)
         recalls.append(100 * np.mean([rank < 5 for rank in ranks]))
-    scores = score_split(model, features, texts)
+    scores = fold_means(split_ranks(model, features, texts))
     assert scores["text to image median rank"] == np.mean(medians)
     assert scores["text to image R@5"] == pytest.approx(np.mean(recalls))
     assert len(scores) == 8
+
+
+def test_intervals_draw_images_with_all_their_captions():
+    rng = np.random.default_rng(0)
+    found = rng.random(200) < 0.5
+    # All captions of an image fare alike, so that five hits are one.
+    ranks = [
+        {
+            "image to text": Ranks(np.where(part, 0, 5000), np.ones(100)),
+            "text to image": Ranks(np.repeat(np.where(part, 0, 5000), 5), np.ones(500)),
+        }
+        for part in (found[:100], found[100:])
+    ]
+    intervals, scores = recall_intervals(ranks), fold_means(ranks)
+    assert intervals.keys() == {name for name in scores if "R@" in name}
+    half_width = 196 * np.sqrt(found.mean() * (1 - found.mean()) / 200)
+    for name, (low, high) in intervals.items():
+        assert (low, high) == pytest.approx((scores[name] - half_width, scores[name] + half_width), abs=1.5)
 
 
 def test_contrasts_are_drawn_from_all_that_is_outside():
@@ -215,11 +236,13 @@ def test_maps_are_learnt(folder):
 @pytest.mark.usefixtures("small")
 def test_training_ends_at_the_fourth_epoch_without_a_gain(folder, monkeypatch):
     sums = iter([10, 20, 20, 15, 30, 30, 5, 99])
-    monkeypatch.setattr(captions, "score_split", lambda *_: {"R@1": next(sums)})
+    monkeypatch.setattr(captions, "fold_means", lambda _: {"R@1": next(sums)})
     data = read_captions(folder)
-    vectors = {name: Bag().encode(each.captions) for name, each in data.splits.items()}
+    table = Bag().encode([caption for each in data.splits.values() for caption in each.captions])
+    ends = np.cumsum([len(each.captions) for each in data.splits.values()])
+    rows = dict(zip(data.splits, np.split(np.arange(ends[-1]), ends[:-1]), strict=True))
     told = []
-    _, best = captions.fit(vectors, data.splits, told.append)
+    _, best = captions.fit(table, rows, data.splits, told.append)
     assert (best, len(told)) == (30, 7)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from structviews.errors import InputError
-from structviews.evaluation import protocols
+from structviews.evaluation import protocols, suite
 from structviews.evaluation.protocols import score_task, task_features
 from structviews.evaluation.results import load_predictions, load_results, model_checksum, save_results
 from structviews.evaluation.suite import TaskVectors, evaluate, evaluate_each, read_tasks
@@ -73,6 +73,26 @@ def test_each_distinct_sentence_is_encoded_once_over_all_tasks_and_goes_to_its_p
     assert set(seen) == {sentence for task in found for sentence in task.sentences()}
     assert len(seen) < sum(len(task.sentences()) for task in found)
     assert all(isinstance(sentence, tuple) for sentence in seen)
+
+
+def test_blocks_of_sentences_do_not_change_the_vectors(folder, encode, monkeypatch):
+    tasks, _ = read_tasks(["SICK-R", "MR", "SICK-E", "MRPC"], folder, allow_partial=True)
+    expected = TaskVectors(encode, tasks)
+    expected = [expected.of(task) for task in tasks]
+    monkeypatch.setattr(suite, "BLOCK", 7)
+    sizes = []
+
+    def recording(sentences):
+        sizes.append(len(sentences))
+        return encode(sentences)
+
+    found = TaskVectors(recording, tasks)
+    for task, vectors in zip(tasks, expected, strict=True):
+        for split, both in found.of(task).items():
+            for part, whole in zip(both, vectors[split], strict=True):
+                np.testing.assert_array_equal(part, whole)
+                assert part.shape == whole.shape
+    assert max(sizes) == 7
 
 
 def test_vectors_are_kept_no_longer_than_needed(folder, encode):
