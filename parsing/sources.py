@@ -65,23 +65,25 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class ParseText:
-    """Tokenise and parse raw sentences with the backend at ``target`` (``module:Class``)."""
+    """Tokenise and parse raw sentences."""
 
-    target: str
+    parser: backends.Specification
+    options: backends.Options
     tokenised: bool
     max_tokens: int
 
     def __call__(self, sentences: Sequence[text.RawSentence]) -> list[ParsedSentence | Unparsed]:
         words = text.tokens_or_reason([sentence.text for sentence in sentences], tokenised=self.tokenised)
         words = [too_long(self.max_tokens) if self._is_long(each) else each for each in words]
-        trees = iter(loaded(self.target).parse([each for each in words if not isinstance(each, Unparsed)]))
+        parser = loaded(self.parser, self.options)
+        trees = iter(parser.parse([each for each in words if not isinstance(each, Unparsed)]))
         return [each if isinstance(each, Unparsed) else next(trees) for each in words]
 
     def _is_long(self, words: tuple[str, ...] | Unparsed) -> bool:
         return not isinstance(words, Unparsed) and len(words) > self.max_tokens
 
     def describe_parser(self) -> dict[str, Any]:
-        return loaded(self.target).describe()
+        return loaded(self.parser, self.options).describe()
 
 
 @dataclass(frozen=True)
@@ -108,12 +110,12 @@ def too_long(max_tokens: int) -> Unparsed:
 
 
 @cache
-def loaded(target: str) -> Parser:
-    """The parser at ``target``, loaded once in a worker process and given one thread.
+def loaded(specification: backends.Specification, options: backends.Options) -> Parser:
+    """The parser of a specification, loaded once in a worker process and given one thread.
 
     Threads share out sums differently, and results must not depend on the number of workers.
     """
-    parser = backends.load_target(target)
+    parser = specification.load(options)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
     return parser
@@ -163,7 +165,9 @@ class TextSource:
     def __init__(
         self, source: str, *, parser: str, layout: text.Layout | None, tokenised: bool, max_tokens: int
     ) -> None:
-        self.work: Work = ParseText(backends.target(parser), tokenised, checked(max_tokens))
+        self.work: Work = ParseText(
+            backends.Specification.of(parser), backends.Options(), tokenised, checked(max_tokens)
+        )
         if source.endswith(TREEBANK_SUFFIXES):
             raise InputError(f"{source} is a treebank file: add --parser {TREEBANK}")
         # Spooled, since it is read more than once; the file goes when this object does.

@@ -20,6 +20,9 @@ SMALL = {"hidden": 8, "words_dim": 6, "batch_size": 16, "held_out": 0.1, "lr": 0
 class RandomParser:
     """Random trees, the same for the same words."""
 
+    kinds = frozenset({"dependency", "constituency"})
+    batch_tokens = 1000
+
     def __init__(self, version="1"):
         self.version = version
         self.n_parsed = 0
@@ -30,6 +33,11 @@ class RandomParser:
 
     def describe(self):
         return {"name": "random", "version": self.version, "settings": {}, "model": ""}
+
+
+def load_random(argument, options):
+    """As the registry of parsers calls it."""
+    return RandomParser()
 
 
 def random_trees(words):

@@ -16,11 +16,19 @@ from structviews.sentence import InvalidSentence, ParsedSentence, check_tokens
 from ..decoding import cky, spanning_trees
 from ..features import Featuriser
 from ..neural import ParserConfig, ParserNetwork
-from . import Unparsed
+from . import CONSTITUENCY, DEPENDENCY, Options, Unparsed, refuse_argument
 
 MODEL_FOLDER = Path(__file__).parent.parent / "models" / "builtin"
 # Padded words in one batch: enough to keep matrix products busy, little enough to stay in cache.
 BATCH_WORDS = 2048
+
+
+def load(argument: str, options: Options) -> "BuiltinParser":
+    """The parser that is shipped; see the registry for the arguments."""
+    refuse_argument("builtin", argument)
+    if options.language != "en":
+        raise InputError(f"--lang {options.language}: builtin knows English (en) only: name another --parser")
+    return BuiltinParser()
 
 
 class BuiltinParser:
@@ -36,6 +44,9 @@ class BuiltinParser:
     """
 
     name = "builtin"
+    kinds = frozenset({DEPENDENCY, CONSTITUENCY})
+    # It makes batches of its own, the better the more sentences it can choose from.
+    batch_tokens = 2**17
 
     def __init__(self, folder: Path = MODEL_FOLDER, batch_words: int = BATCH_WORDS):
         from safetensors.torch import load  # noqa: PLC0415 - only where weights are read

@@ -76,7 +76,7 @@ def with_trees(tmp_path_factory):
 @pytest.fixture
 def random_parser(monkeypatch):
     """Random trees as a backend: that of the runs here."""
-    monkeypatch.setitem(backends._backends, "random", "corpora:RandomParser")
+    monkeypatch.setitem(backends._backends, "random", "corpora:load_random")
 
 
 def structviews(*arguments):

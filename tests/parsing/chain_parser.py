@@ -25,7 +25,9 @@ def chain(tokens, label="S"):
     )
 
 
-class ChainParser:
+class ChainParser(backends.Parser):
+    kinds = frozenset({"dependency", "constituency"})
+
     def parse(self, sentences):
         return [Unparsed("says stop") if tokens[0] == "stop" else chain(tokens) for tokens in sentences]
 
@@ -50,10 +52,22 @@ class DyingParser(ChainParser):
         os._exit(9)
 
 
+def load_chain(argument, options):
+    return ChainParser()
+
+
+def load_slowchain(argument, options):
+    return SlowChainParser()
+
+
+def load_dying(argument, options):
+    return DyingParser()
+
+
 for parser in (ChainParser, SlowChainParser, DyingParser):
     name = parser.__name__.removesuffix("Parser").lower()
     if name not in backends.known():
-        backends.register(name, f"chain_parser:{parser.__name__}")
+        backends.register(name, f"chain_parser:load_{name}")
 
 if __name__ == "__main__":
     # A shell's background job ignores SIGINT and hands that down.
