@@ -28,6 +28,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from structviews.cache import (
     JOB,
     MANIFEST,
+    MODELS,
     ParsedCorpus,
     Row,
     Skipped,
@@ -100,7 +101,7 @@ def describe_job(source: Source, pool: Executor, sentences_per_shard: int) -> di
     """What the corpus is made from and how: the part of the manifest that is known beforehand."""
     description = source.describe()
     description["settings"]["sentences_per_shard"] = sentences_per_shard
-    return new_job(**description, parser=pool.submit(source.work.describe_parser).result())
+    return new_job(**description, **pool.submit(source.work.describe).result())
 
 
 def begin(out: Path, job: dict[str, Any]) -> None:
@@ -117,7 +118,8 @@ def begin(out: Path, job: dict[str, Any]) -> None:
 
 def check_same(out: Path, before: dict[str, Any], job: dict[str, Any]) -> None:
     """Raise InputError if what is in ``out`` was made from anything else."""
-    differing = [key for key in job if before.get(key) != job[key]]
+    # The same models may lie in another folder.
+    differing = [key for key in job if key != MODELS and before.get(key) != job[key]]
     if differing:
         settings, now = before["settings"], job["settings"]
         changed = [f"{key} {settings.get(key)} and not {now[key]}" for key in now if settings.get(key) != now[key]]

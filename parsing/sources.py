@@ -9,11 +9,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from structviews.cache import MODELS
 from structviews.errors import InputError
 from structviews.sentence import ParsedSentence
 
-from . import backends, text
-from .backends import Parser, Unparsed
+from . import text
+from .backends import DEFAULTS, Options, Parser, Specification, Tokeniser, Unparsed
+from .backends.guard import Fault
 
 if TYPE_CHECKING:
     from .backends.treebank import TreebankSentence
@@ -36,8 +38,8 @@ class Work(Protocol):
         """Trees for sentences of the source, in their order."""
         ...
 
-    def describe_parser(self) -> dict[str, Any]:
-        """What the manifest says about the parser."""
+    def describe(self) -> dict[str, Any]:
+        """What the manifest says about ``parser`` and ``tokeniser``."""
         ...
 
 
@@ -55,7 +57,7 @@ class Source(Protocol):
     work: Work
 
     def describe(self) -> dict[str, Any]:
-        """What the sentences are read from and how, as the manifest records it."""
+        """What the sentences are read from and how, as the manifest records it, but for what the work says."""
         ...
 
     def sentences(self) -> Iterator[Any]:
@@ -65,25 +67,64 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class ParseText:
-    """Tokenise and parse raw sentences."""
+    """Tokenise and parse raw sentences.
 
-    parser: backends.Specification
-    options: backends.Options
+    Attributes:
+        parser: gives the trees.
+        options: what the parser is loaded with.
+        tokenised: whether the words stand between white space; else the parser finds them if it is a tokeniser,
+            and spaCy's rules if not.
+        max_tokens: longer sentences are skipped.
+        strict: whether a sentence that the parser fails at is an error; else it is skipped.
+    """
+
+    parser: Specification
+    options: Options
     tokenised: bool
     max_tokens: int
+    strict: bool
 
     def __call__(self, sentences: Sequence[text.RawSentence]) -> list[ParsedSentence | Unparsed]:
-        words = text.tokens_or_reason([sentence.text for sentence in sentences], tokenised=self.tokenised)
+        words = text.tokens_or_reason([sentence.text for sentence in sentences], self._tokenise)
         words = [too_long(self.max_tokens) if self._is_long(each) else each for each in words]
-        parser = loaded(self.parser, self.options)
-        trees = iter(parser.parse([each for each in words if not isinstance(each, Unparsed)]))
-        return [each if isinstance(each, Unparsed) else next(trees) for each in words]
+        trees = iter(self._loaded().parse([each for each in words if not isinstance(each, Unparsed)]))
+        parsed = [each if isinstance(each, Unparsed) else next(trees) for each in words]
+        if self.strict:
+            refuse_faults(sentences, parsed)
+        return parsed
 
-    def _is_long(self, words: tuple[str, ...] | Unparsed) -> bool:
+    def _loaded(self) -> Parser:
+        return loaded(self.parser, self.options)
+
+    def _tokenise(self, texts: Sequence[str]) -> Sequence[text.Words]:
+        if self.tokenised:
+            return text.between_spaces(texts)
+        parser = self._loaded()
+        if isinstance(parser, Tokeniser):
+            return parser.tokenise(texts)
+        return text.tokenise_all(texts, self.options.language)
+
+    def _is_long(self, words: text.Words) -> bool:
         return not isinstance(words, Unparsed) and len(words) > self.max_tokens
 
-    def describe_parser(self) -> dict[str, Any]:
-        return loaded(self.parser, self.options).describe()
+    def describe(self) -> dict[str, Any]:
+        parser = self._loaded()
+        if self.tokenised:
+            tokeniser = {"name": "whitespace"}
+        elif isinstance(parser, Tokeniser):
+            tokeniser = {"name": str(self.parser.parts[0])}
+        else:
+            tokeniser = text.describe_rules(self.options.language)
+        return {"parser": parser.describe(), "tokeniser": tokeniser}
+
+
+def refuse_faults(sentences: Sequence[text.RawSentence], parsed: Sequence[ParsedSentence | Unparsed]) -> None:
+    """Raise InputError for the first sentence that a parser failed at."""
+    for sentence, tree in zip(sentences, parsed, strict=True):
+        if isinstance(tree, Fault):
+            raise InputError(
+                f"line {sentence.line}, {sentence.text[:60]!r}: {tree.reason}: leave out --strict to skip these"
+            )
 
 
 @dataclass(frozen=True)
@@ -100,8 +141,8 @@ class TakeTrees:
             return too_long(self.max_tokens)
         return tree
 
-    def describe_parser(self) -> dict[str, Any]:
-        return {"name": TREEBANK}
+    def describe(self) -> dict[str, Any]:
+        return {"parser": {"name": TREEBANK}, "tokeniser": {"name": TREEBANK}}
 
 
 def too_long(max_tokens: int) -> Unparsed:
@@ -110,7 +151,7 @@ def too_long(max_tokens: int) -> Unparsed:
 
 
 @cache
-def loaded(specification: backends.Specification, options: backends.Options) -> Parser:
+def loaded(specification: Specification, options: Options) -> Parser:
     """The parser of a specification, loaded once in a worker process and given one thread.
 
     Threads share out sums differently, and results must not depend on the number of workers.
@@ -122,20 +163,40 @@ def loaded(specification: backends.Specification, options: backends.Options) -> 
 
 
 def open_source(
-    paths: Sequence[str], *, parser: str, layout: text.Layout | None, tokenised: bool, max_tokens: int
+    paths: Sequence[str],
+    *,
+    parser: str,
+    layout: text.Layout | None,
+    tokenised: bool,
+    max_tokens: int,
+    options: Options = DEFAULTS,
+    strict: bool = False,
 ) -> "TextSource | TreebankSource":
     """The source that a user names: one text, or the files of a treebank with ``parser="treebank"``.
 
     Raises:
         InputError: if the files, the parser and the settings do not go together, or cannot be used.
     """
+    if parser != TREEBANK and TREEBANK in parser.split("+"):
+        raise InputError(f"--parser {parser}: treebank files come with their trees: name {TREEBANK} alone")
     if parser == TREEBANK:
-        if layout or tokenised:
-            raise InputError("--format and --tokenised are for texts: leave them out with --parser treebank")
+        if layout or tokenised or strict or options != DEFAULTS:
+            raise InputError(
+                "--format, --tokenised, --lang, --models, --device and --strict are for texts: "
+                "leave them out with --parser treebank"
+            )
         return TreebankSource([Path(path) for path in paths], max_tokens=max_tokens)
     if len(paths) != 1:
         raise InputError(f"{len(paths)} sources ({', '.join(paths)}): a parsed corpus is made from one text")
-    return TextSource(paths[0], parser=parser, layout=layout, tokenised=tokenised, max_tokens=max_tokens)
+    return TextSource(
+        paths[0],
+        parser=parser,
+        layout=layout,
+        tokenised=tokenised,
+        max_tokens=max_tokens,
+        options=options,
+        strict=strict,
+    )
 
 
 def output_name(source: str) -> str:
@@ -153,21 +214,30 @@ class TextSource:
 
     Args:
         source: path of a text, or ``-`` for standard input.
-        parser: name of a backend.
+        parser: specification of a parser.
         layout: ``lines`` or ``prose``; guessed if None.
         tokenised: whether the words stand between white space.
         max_tokens: longer sentences are skipped.
+        options: what the parser is loaded with.
+        strict: whether a sentence that the parser fails at is an error.
 
     Raises:
-        InputError: if the text cannot be used (see ``text.survey``) or there is no such parser.
+        InputError: if the text cannot be used (see ``text.survey``), there is no such parser, or no rules for the
+            language where they are needed.
     """
 
     def __init__(
-        self, source: str, *, parser: str, layout: text.Layout | None, tokenised: bool, max_tokens: int
+        self,
+        source: str,
+        *,
+        parser: str,
+        layout: text.Layout | None,
+        tokenised: bool,
+        max_tokens: int,
+        options: Options = DEFAULTS,
+        strict: bool = False,
     ) -> None:
-        self.work: Work = ParseText(
-            backends.Specification.of(parser), backends.Options(), tokenised, checked(max_tokens)
-        )
+        self.work: Work = ParseText(Specification.of(parser), options, tokenised, checked(max_tokens), strict)
         if source.endswith(TREEBANK_SUFFIXES):
             raise InputError(f"{source} is a treebank file: add --parser {TREEBANK}")
         # Spooled, since it is read more than once; the file goes when this object does.
@@ -179,16 +249,21 @@ class TextSource:
         self.note = "" if layout else LAYOUT_NOTES[self.layout]
         self.tokenised = tokenised
         self.max_tokens = max_tokens
+        self.options = options
+        if self.layout == "prose" and not tokenised:
+            text.rules(options.language)
 
     def describe(self) -> dict[str, Any]:
+        models = self.options.models
         return {
             "sources": [{"sha256": self.survey.sha256, "bytes": self.survey.bytes}],
             "settings": {"format": self.layout, "tokenised": self.tokenised, "max_tokens": self.max_tokens},
-            "tokeniser": text.describe_tokeniser(tokenised=self.tokenised),
+            # Where a run will look for its parser; the parser's description tells whether it is the same.
+            **({MODELS: str(models.resolve())} if models else {}),
         }
 
     def sentences(self) -> Iterator[text.RawSentence]:
-        return text.read_sentences(self.path, self.layout, tokenised=self.tokenised)
+        return text.read_sentences(self.path, self.layout, tokenised=self.tokenised, language=self.options.language)
 
 
 class TreebankSource:
@@ -215,7 +290,6 @@ class TreebankSource:
         return {
             "sources": [{"sha256": survey.sha256, "bytes": survey.bytes} for survey in self.surveys],
             "settings": {"max_tokens": self.max_tokens},
-            "tokeniser": {"name": TREEBANK},
         }
 
     def sentences(self) -> Iterator["TreebankSentence"]:

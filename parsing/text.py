@@ -9,7 +9,7 @@ import hashlib
 import io
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
@@ -24,6 +24,9 @@ from structviews.errors import InputError
 from .backends import Unparsed
 
 Layout = Literal["lines", "prose"]
+# The words of a sentence, or why there are none.
+Words = tuple[str, ...] | Unparsed
+Tokenise = Callable[[Sequence[str]], Sequence[Words]]
 
 # A longer sentence is none: text without line ends, or data.
 MAX_CHARACTERS = 10_000
@@ -38,12 +41,16 @@ COMPRESSED = (".zst", ".gz")
 
 # Tabs and form feeds are white space in old texts; any other control character is a sign of damage.
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
-CLOSING = "'\")]’”"
-OPENING = "'\"([‘“"
-# A sentence end inside a line, with care for initials and titles (J. Smith, Mr. Smith).
-SENTENCE_END_INSIDE = re.compile(
-    rf"(?<!\b[A-Z])(?<!\b[A-Z][a-z])(?<!\bMrs)[.!?][{re.escape(CLOSING)}]*\s+[{re.escape(OPENING)}]*[A-Z]"
+# What closes a quotation in one language opens it in another: „so“, “so”, »so«, «so».
+CLOSING = "'\")]’”“»«›‹"
+OPENING = "'\"([‘“„‚«»‹›¿¡"
+# The last word before a sentence end, and that end: in scripts without spaces, or before white space and a letter.
+SENTENCE_END = re.compile(
+    rf"(\w*)(?:[。！？][{re.escape(CLOSING)}]*(?=\w)"
+    rf"|[.!?…։؟۔।][{re.escape(CLOSING)}]*\s+[{re.escape(OPENING)}]*(?=[^\W\d_]))"
 )
+# spaCy's name for rules of no language in particular.
+ANY_LANGUAGE = "xx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,18 +162,34 @@ def guess_layout(path: Path) -> Layout:
     """``prose`` if many of the first lines hold the end of a sentence before their own end."""
     with open_text(path) as stream:
         head = [text for _, text in numbered_lines(stream, HEAD_LINES) if text.strip()]
-    inside = sum(bool(SENTENCE_END_INSIDE.search(text)) for text in head)
+    inside = sum(ends_inside(text) for text in head)
     return "prose" if inside > PROSE_SHARE * len(head) else "lines"
 
 
-def read_sentences(path: Path, layout: Layout, *, tokenised: bool) -> Iterator[RawSentence]:
+def ends_inside(line: str) -> bool:
+    """Whether a sentence ends inside a line, with care for initials and titles (J. Smith, Mr. Smith)."""
+    return any(not line[end.end()].islower() and not is_abbreviation(end[1]) for end in SENTENCE_END.finditer(line))
+
+
+def is_abbreviation(word: str) -> bool:
+    """Whether a full stop after a word is likely to be its own."""
+    return word == "Mrs" or (word[:1].isupper() and (len(word) == 1 or (len(word) == 2 and word[1].islower())))
+
+
+def read_sentences(path: Path, layout: Layout, *, tokenised: bool, language: str) -> Iterator[RawSentence]:
     """The sentences of a text in order, as raw text.
+
+    Args:
+        path: the text.
+        layout: how its sentences are laid out.
+        tokenised: whether the words stand between white space.
+        language: whose rules find the sentences of prose.
 
     Raises:
         UnicodeDecodeError: if it is not UTF-8 (``survey`` says so better, and first).
     """
     with open_text(path) as stream:
-        yield from read_lines(stream) if layout == "lines" else read_prose(stream, tokenised=tokenised)
+        yield from read_lines(stream) if layout == "lines" else read_prose(stream, tokenised, language)
 
 
 def numbered_lines(stream: io.TextIOWrapper, limit: int | None = None) -> Iterator[tuple[int, str]]:
@@ -190,10 +213,10 @@ def read_lines(stream: io.TextIOWrapper) -> Iterator[RawSentence]:
             document, position = document + 1, 0
 
 
-def read_prose(stream: io.TextIOWrapper, *, tokenised: bool) -> Iterator[RawSentence]:
+def read_prose(stream: io.TextIOWrapper, tokenised: bool, language: str) -> Iterator[RawSentence]:
     """Sentences of running text; see the module for its paragraphs and documents."""
     document = position = blank_lines = last_line = 0
-    paragraph = Paragraph(tokenised)
+    paragraph = Paragraph(tokenised, language)
     for line, text in pieces(stream):
         # White space that a long line goes on with is no blank line.
         if not text.strip() and line != last_line:
@@ -226,6 +249,7 @@ class Paragraph:
     """The part of a paragraph that is not yet split into sentences."""
 
     tokenised: bool
+    language: str
     text: str = ""
     starts: list[tuple[int, int]] = field(default_factory=list)  # (offset in text, line), ascending
 
@@ -237,7 +261,7 @@ class Paragraph:
 
     def take(self, *, finished: bool) -> list[tuple[int, str]]:
         """Split what is there; the last sentence stays behind unless the paragraph has ended."""
-        spans = split_sentences(self.text, tokenised=self.tokenised)
+        spans = split_sentences(self.text, self.tokenised, self.language)
         rest = len(self.text)
         if not finished and spans and rest - spans[-1][0] <= MAX_CHARACTERS:
             rest = spans.pop()[0]
@@ -252,14 +276,14 @@ class Paragraph:
         return self.starts[bisect_right(self.starts, offset, key=itemgetter(0)) - 1][1]
 
 
-def split_sentences(text: str, *, tokenised: bool) -> list[tuple[int, int]]:
+def split_sentences(text: str, tokenised: bool, language: str) -> list[tuple[int, int]]:
     """Sentences of a text as (start, end) offsets, without the white space around them.
 
     spaCy's sentence rules, and two of ours for dialogue: a quotation mark or bracket that opens
     goes with what follows it, and what follows a closing one in lower case goes on
     (``"Why?" she said.``).
     """
-    words = words_with_places(text, tokenised=tokenised)
+    words = words_with_places(text, tokenised, language)
     marked = [i for i, word in enumerate(words) if i == 0 or (word.starts_sentence and not goes_on(words, i))]
     begins = [before_opening(words, i) for i in marked]
     ends = [*begins[1:], len(words)][: len(begins)]
@@ -276,11 +300,11 @@ class Word:
     starts_sentence: bool
 
 
-def words_with_places(text: str, *, tokenised: bool) -> list[Word]:
+def words_with_places(text: str, tokenised: bool, language: str) -> list[Word]:
     """The words of a text; those of tokenised text stand between white space."""
     from spacy.tokens import Doc  # noqa: PLC0415
 
-    nlp = english()
+    nlp = rules(ANY_LANGUAGE if tokenised else language)
     with nlp.memory_zone():
         if tokenised:
             places = [match.span() for match in re.finditer(r"\S+", text)]
@@ -321,33 +345,49 @@ def touches(words: Sequence[Word], i: int) -> bool:
 
 
 @cache
-def english() -> Any:
-    """spaCy's rules for English: a tokeniser and a sentence splitter, without a model."""
+def rules(language: str) -> Any:
+    """spaCy's rules for a language: a tokeniser and a sentence splitter, without a model.
+
+    Raises:
+        InputError: if spaCy has none, or they need a package that is not installed.
+    """
     import spacy  # noqa: PLC0415 - slow to import, and not needed to read tokenised lines
 
-    nlp = spacy.blank("en")
+    try:
+        # stanza distinguishes scripts (zh-hans), spaCy does not.
+        nlp = spacy.blank(language.partition("-")[0])
+    except ImportError as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"--lang {language}: spaCy has no rules for it here ({reason[:200]}): give words between white space with "
+            "--tokenised, or a --parser that has a tokeniser"
+        ) from None
     nlp.add_pipe("sentencizer")
     return nlp
 
 
-def tokenise(text: str) -> tuple[str, ...]:
-    """The words of one sentence by spaCy's rules for English."""
-    return tokenise_all([text])[0]
+def tokenise(text: str, language: str = "en") -> tuple[str, ...]:
+    """The words of one sentence by spaCy's rules for its language."""
+    return tokenise_all([text], language)[0]
 
 
-def tokenise_all(texts: Iterable[str]) -> list[tuple[str, ...]]:
+def tokenise_all(texts: Iterable[str], language: str) -> list[tuple[str, ...]]:
     """The words of many sentences; see :func:`tokenise`."""
-    nlp = english()
+    nlp = rules(language)
     # Without a zone spaCy keeps every word it has ever seen.
     with nlp.memory_zone():
         return [tuple(token.text for token in nlp.make_doc(text) if not token.is_space) for text in texts]
 
 
-def tokens_or_reason(texts: Sequence[str], *, tokenised: bool) -> list[tuple[str, ...] | Unparsed]:
+def between_spaces(texts: Iterable[str]) -> list[tuple[str, ...]]:
+    """The words of sentences that are tokenised."""
+    return [tuple(text.split()) for text in texts]
+
+
+def tokens_or_reason(texts: Sequence[str], tokenise: Tokenise) -> list[Words]:
     """The words of each sentence, or why it is not one."""
     found = [unfit(text) for text in texts]
-    fit = [text for text, reason in zip(texts, found, strict=True) if reason is None]
-    words = iter([tuple(text.split()) for text in fit] if tokenised else tokenise_all(fit))
+    words = iter(tokenise([text for text, reason in zip(texts, found, strict=True) if reason is None]))
     return [next(words) if reason is None else reason for reason in found]
 
 
@@ -360,8 +400,6 @@ def unfit(text: str) -> Unparsed | None:
     return None
 
 
-def describe_tokeniser(*, tokenised: bool) -> dict[str, str]:
-    """Name and version of the tokeniser, as the manifest records them."""
-    if tokenised:
-        return {"name": "whitespace"}
-    return {"name": "spacy.blank('en')", "version": version("spacy")}
+def describe_rules(language: str) -> dict[str, str]:
+    """Name and version of spaCy's tokeniser, as the manifest records them."""
+    return {"name": f"spacy.blank({rules(language).lang!r})", "version": version("spacy")}

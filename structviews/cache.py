@@ -28,6 +28,8 @@ FORMAT = "structviews parsed corpus"
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 JOB = "job.json"
+# The manifest's only path: the folder of the parser's models, where the user named one.
+MODELS = "models"
 
 STRINGS = pa.list_(pa.dictionary(pa.int32(), pa.string()))
 NUMBERS = pa.list_(pa.int16())
@@ -314,7 +316,7 @@ class ParsedCorpus:
         if not {"dependency": self.has_dependencies, "constituency": self.has_constituents}[tree]:
             raise InputError(
                 f"{self.path} has no {tree} trees (parser {self.parser['name']}): "
-                f"choose views without them, or parse the text again with another --parser"
+                f"choose views without them, or parse the text again with another --parser, or with --dep and --const"
             )
 
     def shard(self, number: int) -> pa.Table:

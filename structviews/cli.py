@@ -129,7 +129,31 @@ def parse_text(
     senteval: Senteval = None,
     probing: Probing = None,
     tasks: Tasks = "",
-    parser: Annotated[str, typer.Option(help="What gives the trees: builtin, treebank.")] = "builtin",
+    parser: Annotated[
+        str | None,
+        typer.Option(
+            help="What gives the trees: builtin, trivial:SHAPE, treebank; DEP+CONST for two parsers.",
+            show_default="builtin",
+        ),
+    ] = None,
+    dep: Annotated[
+        str | None, typer.Option(help="With --const: what gives the dependency trees.", show_default=False)
+    ] = None,
+    const: Annotated[
+        str | None,
+        typer.Option(help="With --dep: what gives the constituency trees, over the same words.", show_default=False),
+    ] = None,
+    lang: Annotated[str, typer.Option(help="Language of the text, such as de or zh-hans.")] = "en",
+    models: Annotated[
+        Path | None,
+        typer.Option(help="Folder with the parsers' models.", show_default="where their libraries keep them"),
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="Where parsers run that can choose: cpu, cuda, cuda:1.", show_default="a GPU if there")
+    ] = "",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at a sentence that the parser fails at, instead of skipping it.")
+    ] = False,
     format: Annotated[
         TextFormat | None,
         typer.Option(help="One sentence a line, or running text.", show_default="guessed, and said"),
@@ -149,15 +173,23 @@ def parse_text(
     """
     from tempfile import TemporaryDirectory
 
+    from structviews.parsing.backends import Options
     from structviews.parsing.sources import MOST_TOKENS, output_name
     from structviews.sentence_vectors import write_sentences
 
     folder = senteval or probing
+    settings = {
+        "parser": parser_of(parser, dep, const),
+        "options": Options(lang, models, device),
+        "strict": strict,
+        "workers": workers,
+    }
     if folder is None:
         if not source:
             raise InputError("nothing to parse: name a text, or give --senteval or --probing")
         limit = 120 if max_tokens is None else max_tokens
-        parse_into(out or Path(output_name(source[0])), source, workers, parser, format, tokenised, limit)
+        out = out or Path(output_name(source[0]))
+        parse_into(out, source, layout=format, tokenised=tokenised, max_tokens=limit, **settings)
         return
     if source or format or tokenised or parser == "treebank":
         raise InputError("the tasks' words are parsed: give no text, --format, --tokenised or --parser treebank")
@@ -166,24 +198,30 @@ def parse_text(
         write_sentences(text, sentences_of_tasks(senteval, probing, tasks))
         limit = MOST_TOKENS if max_tokens is None else max_tokens
         out = out or Path(output_name(str(folder.resolve())))
-        parse_into(out, [str(text)], workers, parser, TextFormat.lines, True, limit)
+        parse_into(out, [str(text)], layout=TextFormat.lines, tokenised=True, max_tokens=limit, **settings)
 
 
-def parse_into(
-    out: Path,
-    source: list[str],
-    workers: int,
-    parser: str,
-    layout: TextFormat | None,
-    tokenised: bool,
-    max_tokens: int,
-) -> None:
-    """Parse a text, and say what came of it."""
+def parser_of(parser: str | None, dep: str | None, const: str | None) -> str:
+    """The specification that --parser, or --dep and --const, give."""
+    if dep is None and const is None:
+        return parser or "builtin"
+    if parser is not None:
+        raise InputError(f"--parser {parser} beside --dep or --const: give --parser, or both of the others")
+    if dep is None or const is None:
+        raise InputError("--dep and --const go together: for what a single parser gives, name it with --parser")
+    for flag, name in (("--dep", dep), ("--const", const)):
+        if "+" in name:
+            raise InputError(f"{flag} {name}: give one parser")
+    return f"{dep}+{const}"
+
+
+def parse_into(out: Path, source: list[str], *, workers: int, **settings: Any) -> None:
+    """Parse a text with the settings of ``open_source``, and say what came of it."""
     from structviews.parsing.pipeline import parse_corpus, summary
     from structviews.parsing.sources import open_source
 
     try:
-        job = open_source(source, parser=parser, layout=layout, tokenised=tokenised, max_tokens=max_tokens)
+        job = open_source(source, **settings)
         if job.note:
             errors.print(job.note, markup=False, soft_wrap=True)
         corpus, already = parse_corpus(job, out, workers=workers, console=errors)
@@ -192,7 +230,9 @@ def parse_into(
         raise typer.Exit(130) from None
     counts = f"{len(corpus):,} sentences in {corpus.manifest['documents']:,} documents"
     there = " was there already" if already else ""
-    console.print(f"{out}{there}: {counts}, {summary(corpus)}", markup=False, highlight=False, soft_wrap=True)
+    kinds = {"dependency": corpus.has_dependencies, "constituency": corpus.has_constituents}
+    lacking = "".join(f", no {kind} trees" for kind, has in kinds.items() if not has)
+    console.print(f"{out}{there}: {counts}, {summary(corpus)}{lacking}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command("inspect")

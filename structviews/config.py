@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from structviews import kernels, objectives, views
-from structviews.cache import ParsedCorpus, write_whole
+from structviews.cache import MODELS, ParsedCorpus, write_whole
 from structviews.device import PRECISIONS
 from structviews.errors import InputError
 from structviews.initialisation import SCHEMES
@@ -248,17 +248,20 @@ class Parsed:
         parser: the parser's own description.
         tokeniser: the tokeniser's.
         vectors: fingerprint and dimension of the fixed channel's word vectors; empty without one.
+        models: folder of the parser's models, where one was named; else empty.
     """
 
     fingerprint: str = ""
     parser: dict[str, Any] = field(default_factory=dict)
     tokeniser: dict[str, Any] = field(default_factory=dict)
     vectors: dict[str, Any] = field(default_factory=dict)
+    models: str = ""
 
     @classmethod
     def of(cls, corpus: ParsedCorpus, vectors: WordVectors | None = None) -> Self:
         about = {"fingerprint": vectors.fingerprint, "dim": vectors.dim} if vectors else {}
-        return cls(corpus.fingerprint, corpus.parser, corpus.manifest["tokeniser"], about)
+        manifest = corpus.manifest
+        return cls(corpus.fingerprint, corpus.parser, manifest["tokeniser"], about, manifest.get(MODELS, ""))
 
 
 def save_config(run: Path, config: TrainConfig, parsed: Parsed) -> None:

@@ -1,6 +1,7 @@
 """Sentences as a user gives them, made ready for encoders: tokenised and parsed where they are not."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structviews.config import Parsed
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from structviews.parsing.backends import Parser
 
 Sentence = str | Sequence[str] | ParsedSentence
+TREEBANK = "treebank"
 
 
 class Preparer:
@@ -38,7 +40,7 @@ class Preparer:
         ready: list[ParsedSentence] = []
         to_parse = []
         for i, sentence in enumerate(sentences):
-            parsed = sentence if isinstance(sentence, ParsedSentence) else _tokens(i, sentence)
+            parsed = sentence if isinstance(sentence, ParsedSentence) else self._without_trees(i, sentence)
             if not _has_trees(parsed, needs):
                 to_parse.append(i)
             ready.append(parsed)
@@ -52,26 +54,54 @@ class Preparer:
                 ready[i] = parse
         return ready
 
+    def _without_trees(self, index: int, sentence: str | Sequence[str]) -> ParsedSentence:
+        words = self._tokenise(index, sentence) if isinstance(sentence, str) else sentence
+        try:
+            return ParsedSentence(tuple(words))
+        except ValueError as error:
+            raise InputError(f"sentence {index + 1}: {error}") from None
+
+    def _tokenise(self, index: int, text: str) -> Sequence[str]:
+        """The words of a text as those of the training corpus were found; if they were given, by spaCy's rules."""
+        from structviews.parsing.backends import Tokeniser, Unparsed  # noqa: PLC0415 - loads when it is used
+        from structviews.parsing.text import tokenise  # noqa: PLC0415
+
+        tokeniser = self.parsed.tokeniser.get("name")
+        if tokeniser != TREEBANK and tokeniser == self.parsed.parser.get("name", "").partition("+")[0]:
+            parser = self._resolve_parser()
+            if isinstance(parser, Tokeniser):
+                (words,) = parser.tokenise([text])
+                if isinstance(words, Unparsed):
+                    raise InputError(f"sentence {index + 1}, {text[:60]!r}: {words.reason}")
+                return words
+        return tokenise(text, self.language)
+
+    @property
+    def language(self) -> str:
+        return self.parsed.parser.get("language", "en")
+
     def _resolve_parser(self) -> "Parser":
         if self._parser is None:
-            from structviews.parsing.backends import load  # noqa: PLC0415
+            from structviews.parsing.backends import Options, load  # noqa: PLC0415
 
             # Gold trees parse nothing new.
-            name = self.parsed.parser.get("name", "treebank")
+            name = self.parsed.parser.get("name", TREEBANK)
+            models = Path(self.parsed.models) if self.parsed.models else None
+            # On another machine the libraries may have the models in their own folders.
+            options = Options(self.language, models if models and models.is_dir() else None)
             try:
-                self._parser = load("builtin" if name == "treebank" else name)
+                self._parser = load("builtin" if name == TREEBANK else name, options)
             except (ImportError, InputError) as error:
                 raise InputError(
-                    f"the run reads trees, and its parser cannot be loaded here ({error}): give it parsed sentences, "
-                    "as eval --parsed does"
+                    f"the run's parser cannot be loaded here ({error}): give it parsed sentences, as eval --parsed does"
                 ) from None
         warn_if_another(self._parser.describe(), self.parsed.parser)
         return self._parser
 
 
 def warn_if_another(parser: dict[str, Any], trained_with: dict[str, Any]) -> None:
-    """Warn where the descriptions of the parser of some sentences and of a run's parser differ."""
-    if parser != trained_with:
+    """Warn where the descriptions of the parser of some sentences and of a run's parser differ in what both say."""
+    if any(parser[key] != trained_with[key] for key in parser.keys() & trained_with.keys()):
         import warnings  # noqa: PLC0415
 
         warnings.warn(
@@ -79,17 +109,6 @@ def warn_if_another(parser: dict[str, Any], trained_with: dict[str, Any]) -> Non
             f"trained on trees of {trained_with.get('name')} {trained_with.get('version', '')}",
             stacklevel=4,
         )
-
-
-def _tokens(index: int, sentence: str | Sequence[str]) -> ParsedSentence:
-    if isinstance(sentence, str):
-        from structviews.parsing.text import tokenise  # noqa: PLC0415 - the offline stage loads when it is used
-
-        sentence = tokenise(sentence)
-    try:
-        return ParsedSentence(tuple(sentence))
-    except ValueError as error:
-        raise InputError(f"sentence {index + 1}: {error}") from None
 
 
 def _has_trees(sentence: ParsedSentence, needs: frozenset[str]) -> bool:

@@ -1,17 +1,22 @@
 """Parser backends: what a parser is, the registry of those that are known, and how they are named."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from structviews.errors import InputError
 from structviews.sentence import ParsedSentence
 
-DEPENDENCY, CONSTITUENCY = "dependency", "constituency"
+if TYPE_CHECKING:
+    from .guard import Guarded
+
+KINDS = DEPENDENCY, CONSTITUENCY = "dependency", "constituency"
 # Padded tokens in a batch, unless a backend says how many it takes.
 BATCH_TOKENS = 4096
+LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)?")
 
 
 @dataclass(frozen=True)
@@ -26,14 +31,24 @@ class Options:
     """What every backend is made with.
 
     Attributes:
-        language: ISO 639-1 code, as stanza and spaCy have it.
+        language: ISO 639 code, with a script where stanza distinguishes them (``zh-hans``).
         models: folder with the libraries' models; where each library keeps its own if None.
         device: a PyTorch device; chosen by the backend if empty.
+
+    Raises:
+        InputError: if the language is no such code.
     """
 
     language: str = "en"
     models: Path | None = None
     device: str = ""
+
+    def __post_init__(self) -> None:
+        if not LANGUAGE.fullmatch(self.language):
+            raise InputError(f"--lang {self.language}: give a code such as en, de or zh-hans")
+
+
+DEFAULTS = Options()
 
 
 class Parser(Protocol):
@@ -71,7 +86,7 @@ class Parser(Protocol):
 class Tokeniser(Protocol):
     """A parser that finds the words of a text as its training data have them."""
 
-    def tokenise(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+    def tokenise(self, texts: Sequence[str]) -> Sequence[tuple[str, ...] | Unparsed]:
         """The words of each text, which is one sentence; no word is empty or holds white space."""
         ...
 
@@ -111,8 +126,8 @@ def target(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Specification:
-    """A parser as a user names it, ``NAME[:ARGUMENT]``, and where it is; a worker process can load it.
+class Part:
+    """One backend of a specification, ``NAME[:ARGUMENT]``.
 
     Attributes:
         name: the backend's.
@@ -124,36 +139,80 @@ class Specification:
     argument: str
     target: str
 
-    @classmethod
-    def of(cls, text: str) -> "Specification":
-        """Read ``NAME[:ARGUMENT]``.
-
-        Raises:
-            InputError: if there is no such backend.
-        """
-        name, _, argument = text.partition(":")
-        return cls(name, argument, target(name))
-
     def __str__(self) -> str:
         return f"{self.name}:{self.argument}" if self.argument else self.name
+
+    def load(self, options: Options) -> "Guarded":
+        """The backend, guarded."""
+        from .guard import Guarded  # noqa: PLC0415 - needs this module
+
+        module, _, factory = self.target.partition(":")
+        return Guarded(getattr(import_module(module), factory)(self.argument, options), str(self), options.language)
+
+
+@dataclass(frozen=True)
+class Specification:
+    """A parser as a user names it, ``PARSER`` or ``DEP+CONST``, found in the registry; it is sent to worker processes.
+
+    Attributes:
+        parts: one backend, or one for dependencies and one for constituents.
+    """
+
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, text: str) -> "Specification":
+        """Read a specification.
+
+        Raises:
+            InputError: if there is no such backend, or there are more than two.
+        """
+        names = [name.partition(":") for name in text.split("+")]
+        if len(names) > len(KINDS):
+            raise InputError(
+                f"{text!r} names {len(names)} parsers: give one, or one of dependencies + one of constituents"
+            )
+        return cls(tuple(Part(name, argument, target(name)) for name, _, argument in names))
+
+    def __str__(self) -> str:
+        return "+".join(map(str, self.parts))
 
     def load(self, options: Options) -> Parser:
         """The parser, ready to parse.
 
         Raises:
-            InputError: if it knows no such argument or language, or its model cannot be read.
+            InputError: if a backend knows no such argument, language or device, its model cannot be read, or it
+                does not give the trees that it is named for.
         """
-        module, _, factory = self.target.partition(":")
-        return getattr(import_module(module), factory)(self.argument, options)
+        from .combination import Combination  # noqa: PLC0415 - needs this module
+
+        check_device(options.device)
+        if options.models and not options.models.is_dir():
+            raise InputError(f"--models {options.models}: no such folder: name the one that holds the parsers' models")
+        parsers = [part.load(options) for part in self.parts]
+        return Combination(*parsers) if len(parsers) > 1 else parsers[0]
 
 
-def load(specification: str, options: Options | None = None) -> Parser:
+def load(specification: str, options: Options = DEFAULTS) -> Parser:
     """The parser that a specification names, ready to parse.
 
     Raises:
-        InputError: if there is no such backend, or it cannot be loaded with its argument and the options.
+        InputError: see :class:`Specification`.
     """
-    return Specification.of(specification).load(options or Options())
+    return Specification.of(specification).load(options)
+
+
+def check_device(device: str) -> None:
+    """Raise InputError if PyTorch cannot calculate on a device; the empty one leaves the choice to the backend."""
+    if not device:
+        return
+    import torch  # noqa: PLC0415 - slow to import
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"--device {device}: {reason[:120]}: give cpu, or a device that is there") from None
 
 
 def refuse_argument(name: str, argument: str) -> None:
@@ -163,3 +222,4 @@ def refuse_argument(name: str, argument: str) -> None:
 
 
 register("builtin", "structviews.parsing.backends.builtin:load")
+register("trivial", "structviews.parsing.backends.trivial:load")

@@ -118,7 +118,7 @@ class CorpusPool(Pool):
         return [self._corpus.sentence(int(place)) for place in self.places[start:stop]]
 
     def read(self, line: str) -> tuple[str, Sentence]:
-        (sentence,) = Preparer(Parsed()).prepare([line.split() if self._tokenised else line], ())
+        (sentence,) = Preparer(Parsed.of(self._corpus)).prepare([line.split() if self._tokenised else line], ())
         tokens = sentence.tokens
         return " ".join(tokens), tokens
 

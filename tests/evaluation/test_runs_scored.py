@@ -127,7 +127,7 @@ def test_a_run_whose_parser_is_not_there(copied, folder):
     ended = structviews("eval", copied, "--senteval", folder, "--tasks", "MR", "--partial")
     assert isinstance(ended.exception, InputError)
     message = str(ended.exception)  # names the parsers that there are, those of other tests too
-    assert "the run reads trees, and its parser cannot be loaded here (no parser 'random': choose one of" in message
+    assert "the run's parser cannot be loaded here (no parser 'random': choose one of" in message
     assert "): give it parsed sentences" in message
     assert not (copied / "results.json").exists()
 

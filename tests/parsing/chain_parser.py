@@ -45,6 +45,13 @@ class SlowChainParser(ChainParser):
         return super().parse(sentences)
 
 
+class FaultyParser(ChainParser):
+    """Forgets a sentence, and changes the words of another."""
+
+    def parse(self, sentences):
+        return [chain(["b" if word == "a" else word for word in words]) for words in sentences if words[0] != "drop"]
+
+
 class DyingParser(ChainParser):
     """Ends its process, as the kernel does when memory runs out."""
 
@@ -60,11 +67,15 @@ def load_slowchain(argument, options):
     return SlowChainParser()
 
 
+def load_faulty(argument, options):
+    return FaultyParser()
+
+
 def load_dying(argument, options):
     return DyingParser()
 
 
-for parser in (ChainParser, SlowChainParser, DyingParser):
+for parser in (ChainParser, SlowChainParser, FaultyParser, DyingParser):
     name = parser.__name__.removesuffix("Parser").lower()
     if name not in backends.known():
         backends.register(name, f"chain_parser:load_{name}")

@@ -317,5 +317,5 @@ def test_a_parser_in_a_worker_has_one_thread(tmp_path):
     torch = pytest.importorskip("torch")
     with pipeline.executor(text_source(tmp_path / "a.txt").work, 1) as pool:
         pool.submit(torch.set_num_threads, 2).result()
-        pool.submit(text_source(tmp_path / "a.txt").work.describe_parser).result()
+        pool.submit(text_source(tmp_path / "a.txt").work.describe).result()
         assert pool.submit(torch.get_num_threads).result() == 1

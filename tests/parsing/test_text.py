@@ -1,5 +1,6 @@
 import gzip
 import io
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,10 @@ from structviews.parsing.backends import Unparsed
 CORPUS = Path(__file__).parents[3] / "shared/data/corpus/sample-10k.txt"
 
 
+def in_english(texts):
+    return text.tokenise_all(texts, "en")
+
+
 def write(folder, content, name="a.txt"):
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -21,7 +26,7 @@ def write(folder, content, name="a.txt"):
 
 
 def read(path, layout="lines", **options):
-    options = {"tokenised": False} | options
+    options = {"tokenised": False, "language": "en"} | options
     return [(s.document, s.position, s.line, s.text) for s in text.read_sentences(path, layout, **options)]
 
 
@@ -73,9 +78,11 @@ def test_prose_does_not_depend_on_how_much_is_split_at_a_time(tmp_path, monkeypa
 def test_sentences_of_real_text_are_found_again():
     if not CORPUS.exists():
         pytest.skip("needs ../shared/data")
-    lines = [" ".join(s.text.split()) for s in text.read_sentences(CORPUS, "lines", tokenised=False)][:2000]
+    lines = [" ".join(s.text.split()) for s in text.read_sentences(CORPUS, "lines", tokenised=False, language="en")][
+        :2000
+    ]
     running = " ".join(lines)
-    found = {running[start:end] for start, end in text.split_sentences(running, tokenised=False)}
+    found = {running[start:end] for start, end in text.split_sentences(running, False, "en")}
     assert sum(line in found for line in lines) > 0.9 * len(lines)
 
 
@@ -142,13 +149,13 @@ def test_a_very_long_line_is_one_sentence_too_long(tmp_path):
     sentences = read(path)
     assert [(s[1], s[2]) for s in sentences] == [(0, 1), (1, 2), (2, 3)]
     assert len(sentences[1][3]) <= text.MAX_CHARACTERS + 1
-    words = text.tokens_or_reason([s[3] for s in sentences], tokenised=False)
+    words = text.tokens_or_reason([s[3] for s in sentences], in_english)
     assert words == [("Before", "."), Unparsed("more than 10,000 characters"), ("After", ".")]
 
 
 def test_a_text_without_line_ends_is_prose():
     stream = io.TextIOWrapper(io.BytesIO(b"One more sentence. " * 20_000), newline="\n")
-    sentences = list(text.read_prose(stream, tokenised=False))
+    sentences = list(text.read_prose(stream, False, "en"))
     assert len(sentences) == 20_000
     assert {s.text for s in sentences} == {"One more sentence."}
 
@@ -157,13 +164,13 @@ def test_control_characters_make_no_sentence():
     texts = ["Fine.", "A\x07bell", "nul\x00", "tab\tand\x0cfeed"]
     bell, nul = Unparsed("control character U+0007"), Unparsed("control character U+0000")
     expected = [("Fine.",), bell, nul, ("tab", "and", "feed")]
-    assert text.tokens_or_reason(texts, tokenised=True) == expected
+    assert text.tokens_or_reason(texts, text.between_spaces) == expected
 
 
 @given(st.text(min_size=1))
 def test_tokens_cover_the_text_and_hold_no_white_space(line):
-    for tokenised in (True, False):
-        [words] = text.tokens_or_reason([line], tokenised=tokenised)
+    for tokenise in (text.between_spaces, in_english):
+        [words] = text.tokens_or_reason([line], tokenise)
         if isinstance(words, Unparsed):
             assert text.CONTROL.search(line)
         else:
@@ -173,7 +180,7 @@ def test_tokens_cover_the_text_and_hold_no_white_space(line):
 
 @given(st.text(alphabet="aB.!\"'( \n", max_size=60), st.booleans())
 def test_sentences_cover_the_text_in_order(content, tokenised):
-    spans = text.split_sentences(content, tokenised=tokenised)
+    spans = text.split_sentences(content, tokenised, "en")
     assert all(start < end for start, end in spans)
     assert "".join("".join(content[start:end].split()) for start, end in spans) == "".join(content.split())
 
@@ -183,3 +190,36 @@ def test_tokenise():
         *("Mr.", "Smith", "ca", "n't", "go", "--"),
         *("he", "'s", "5.30", "late", "."),
     )
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "sentences"),
+    [
+        ("de", "Er kam. „Wo?“ fragte sie. „Da.“ Über Nacht.", ["Er kam.", "„Wo?“ fragte sie.", "„Da.“", "Über Nacht."]),
+        ("es", "¿Qué pasa? ¡Nada! Él duerme.", ["¿Qué pasa?", "¡Nada!", "Él duerme."]),
+        ("fr", "«Quoi?» dit-il. «Rien.» Ève sort.", ["«Quoi?» dit-il.", "«Rien.»", "Ève sort."]),
+        ("ru", "Он пришёл. Она ушла! Где они?", ["Он пришёл.", "Она ушла!", "Где они?"]),
+        ("hi", "यह एक घर है। वह बड़ा है।", ["यह एक घर है।", "वह बड़ा है।"]),
+        ("zh", "他来了。她走了！他们在哪里？", ["他来了。", "她走了！", "他们在哪里？"]),
+        ("zh-hans", "他来了。她走了！", ["他来了。", "她走了！"]),
+    ],
+)
+def test_prose_of_other_languages(tmp_path, language, line, sentences):
+    path = write(tmp_path, line)
+    assert [s[3] for s in read(path, "prose", language=language)] == sentences
+    assert text.survey(path, "a").guess == "prose"
+    assert text.survey(write(tmp_path, "\n".join(sentences)), "a").guess == "lines"
+
+
+def test_words_are_those_of_the_language():
+    assert text.tokenise("Ich geh's z.B. an.", "de") == ("Ich", "geh's", "z.B.", "an", ".")
+    assert text.tokenise("L'eau n'est pas là.", "fr") == ("L'", "eau", "n'", "est", "pas", "là", ".")
+    assert text.describe_rules("de")["name"] == "spacy.blank('de')"
+
+
+@pytest.mark.parametrize("language", ["qq", "ja"])
+def test_a_language_without_rules_is_one_line(monkeypatch, language):
+    monkeypatch.setitem(sys.modules, "sudachipy", None)  # what the rules for Japanese need
+    with pytest.raises(InputError, match=f"--lang {language}: spaCy has no rules for it here") as error:
+        text.rules(language)
+    assert "\n" not in str(error.value)

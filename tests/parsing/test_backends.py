@@ -1,0 +1,242 @@
+"""What every parser backend keeps to, alone and combined with any other."""
+
+import json
+import random
+
+import pytest
+from parsers_for_tests import CASES, Case
+
+from structviews.errors import InputError
+from structviews.parsing import backends
+from structviews.parsing.backends import CONSTITUENCY, DEPENDENCY, KINDS, Options, Tokeniser, Unparsed
+from structviews.parsing.backends.combination import Combination
+from structviews.parsing.backends.guard import trees_of
+from structviews.sentence import ParsedSentence
+
+WORDS = ["the", "old", "man", "saw", "a", "dog", "with", "one", "eye", ",", "and", "it", "ran", "home", "."]
+# What brackets, CoNLL-U, other formats and vocabularies use for themselves, and what few models have seen.
+ODD = [
+    *("(", ")", "-LRB-", "[", "|", "+", "_", "#", "-NONE-", "ROOT", "<root>", "<unk>", "1-2", "S+VP", "\\", "'"),
+    *("\u200b", "\ufffd", "e\u0301", "😀", "שלום", "汉字", "ﬁ", "x" * 300, "…", "1,000.5", "\u00ad", "Ω"),
+]
+LONG = 300
+
+
+def random_sentences(n=40, seed=1):
+    rng = random.Random(seed)
+    return [[rng.choice(WORDS) for _ in range(rng.choice((1, 2, 3, 7, 15, 30)))] for _ in range(n)]
+
+
+@pytest.fixture(scope="session")
+def load(tmp_path_factory):
+    """Loads each case once; its models are made once."""
+    made, loaded = {}, {}
+
+    def load(case: Case, again=False):
+        pytest.importorskip(case.needs)
+        if case not in made:
+            made[case] = case.make(tmp_path_factory.mktemp("models"))
+        if again or case not in loaded:
+            loaded[case] = backends.load(case.specification, made[case])
+        return loaded[case]
+
+    return load
+
+
+@pytest.fixture(params=CASES, ids=lambda case: case.specification)
+def case(request):
+    return request.param
+
+
+@pytest.fixture
+def parser(load, case, one_thread):
+    return load(case)
+
+
+def test_every_backend_is_under_test():
+    ours = {name for name in backends.known() if backends.target(name).startswith("structviews.")}
+    assert ours == {case.specification.partition(":")[0] for case in CASES}
+
+
+def test_order_and_tokens_are_kept(parser):
+    sentences = random_sentences()
+    parsed = parser.parse(sentences)
+    assert [each.tokens for each in parsed] == [tuple(words) for words in sentences]
+
+
+def test_the_same_list_has_the_same_trees(load, case, parser):
+    sentences = random_sentences()
+    first = parser.parse(sentences)
+    assert parser.parse(sentences) == first
+    assert load(case, again=True).parse(sentences) == first
+
+
+def test_no_sentence_and_one_word(parser):
+    assert parser.parse([]) == []
+    (alone,) = parser.parse([["Yes"]])
+    assert alone.tokens == ("Yes",)
+    if DEPENDENCY in parser.kinds:
+        assert alone.heads == (0,)
+
+
+def test_odd_tokens_stay_as_they_are(parser):
+    sentences = [ODD, *([token] for token in ODD), *([token, "bird", token] for token in ODD)]
+    for words, tree in zip(sentences, parser.parse(sentences), strict=True):
+        # A backend may know that it cannot parse a sentence.
+        assert isinstance(tree, Unparsed) or tree.tokens == tuple(words)
+
+
+def test_what_is_no_sentence_is_left_out(parser):
+    tokens = [["A", "bird"], [], ["two words", "here"], ["", "empty"], ["line\nend"]]
+    found = parser.parse(tokens)
+    assert isinstance(found[0], ParsedSentence)
+    assert [type(each) for each in found[1:]] == [Unparsed] * 4
+    assert found[1].reason == "a sentence needs at least one token"
+
+
+def test_a_very_long_sentence_does_no_harm_to_others(parser):
+    rng = random.Random(0)
+    words = [rng.choice(WORDS) for _ in range(LONG)]
+    first, long, last = parser.parse([["Short", "."], words, ["Another", "one"]])
+    assert isinstance(long, Unparsed) or long.tokens == tuple(words)
+    assert isinstance(first, ParsedSentence)
+    assert isinstance(last, ParsedSentence)
+
+
+def test_kinds_are_as_declared(parser):
+    assert parser.kinds
+    assert parser.kinds <= set(KINDS)
+    for sentence in parser.parse(random_sentences()):
+        assert trees_of(sentence) == parser.kinds
+
+
+def test_the_description_is_stable_and_json(load, case, parser, tmp_path_factory):
+    described = parser.describe()
+    assert json.loads(json.dumps(described)) == described
+    assert described.keys() >= {"name", "version", "settings", "model", "language"}
+    assert described["name"] == case.specification
+    assert str(tmp_path_factory.getbasetemp()) not in json.dumps(described)
+    assert load(case, again=True).describe() == described
+
+
+def test_its_tokeniser_finds_words_of_the_text(parser):
+    if not isinstance(parser, Tokeniser):
+        assert parser.tokenise is None
+        return
+    texts = ["The old man saw a dog.", "Yes", "a dog , and it ran"]
+    for text, words in zip(texts, parser.tokenise(texts), strict=True):
+        assert "".join(words) == "".join(text.split())
+    assert parser.tokenise([]) == []
+
+
+@pytest.fixture(params=CASES, ids=lambda case: f"+{case.specification}")
+def second(load, request, one_thread):
+    return load(request.param)
+
+
+def test_any_two_combine(parser, second):
+    if DEPENDENCY not in parser.kinds or CONSTITUENCY not in second.kinds:
+        with pytest.raises(InputError, match="the first gives dependencies, the second constituents"):
+            Combination(parser, second)
+        return
+    both = Combination(parser, second)
+    sentences = [*random_sentences(10), [], ["Yes"]]
+    first, last = parser.parse(sentences), second.parse(sentences)
+    assert both.kinds == {DEPENDENCY, CONSTITUENCY}
+    for words, tree, dep, const in zip(sentences[:-2], both.parse(sentences), first, last, strict=False):
+        assert tree.tokens == tuple(words)
+        assert (tree.tags, tree.heads, tree.relations) == (dep.tags, dep.heads, dep.relations)
+        assert (tree.left, tree.right, tree.labels) == (const.left, const.right, const.labels)
+    described = both.describe()
+    assert json.loads(json.dumps(described)) == described
+    assert described["name"] == f"{parser.describe()['name']}+{second.describe()['name']}"
+    assert (described["dependency"], described["constituency"]) == (parser.describe(), second.describe())
+
+
+def test_a_combination_is_loaded_by_its_name():
+    both = backends.load("trivial:balanced+trivial:random")
+    assert both.describe()["name"] == "trivial:balanced+trivial:random"
+    assert backends.load(both.describe()["name"]).describe() == both.describe()
+    (dep,) = backends.load("trivial:balanced").parse([WORDS])
+    (const,) = backends.load("trivial:random").parse([WORDS])
+    (tree,) = both.parse([WORDS])
+    assert (tree.heads, tree.labels, tree.left) == (dep.heads, const.labels, const.left)
+
+
+class Half:
+    """Knows one kind of tree, and fails where it is told to."""
+
+    batch_tokens = 1000
+
+    def __init__(self, kind, stop):
+        self.kinds = frozenset({kind})
+        self.stop = stop
+        self.seen = []
+
+    def parse(self, sentences):
+        self.seen += sentences
+        trees = backends.load("trivial:chain").parse(sentences)
+        left_out = (
+            {"heads": (), "relations": ()} if CONSTITUENCY in self.kinds else {"left": (), "right": (), "labels": ()}
+        )
+        return [
+            Unparsed(f"says {self.stop}") if self.stop in tree.tokens else _without(tree, left_out) for tree in trees
+        ]
+
+    def describe(self):
+        return {"name": "half", "version": "1", "settings": {}, "model": ""}
+
+
+def _without(tree, fields):
+    from dataclasses import replace
+
+    return replace(tree, tags=("T",) * len(tree.tokens) if "left" in fields else ("C",) * len(tree.tokens), **fields)
+
+
+def test_the_second_parses_what_the_first_could():
+    from structviews.parsing.backends.guard import Guarded
+
+    halves = [Half(DEPENDENCY, "stop"), Half(CONSTITUENCY, "halt")]
+    guarded = [Guarded(half, f"half:{half.stop}", "en") for half in halves]
+    parsed = Combination(*guarded).parse([["go"], ["stop"], ["halt"], ["go", "on"]])
+    assert parsed[1:3] == [Unparsed("says stop"), Unparsed("says halt")]
+    assert [each.tokens for each in (parsed[0], parsed[3])] == [("go",), ("go", "on")]
+    assert parsed[3].tags == ("T", "T")
+    assert sorted(map(tuple, halves[1].seen)) == [("go",), ("go", "on"), ("halt",)]
+    with pytest.raises(
+        InputError, match=r"--parser half:halt\+half:stop: half:halt gives no dependency trees: the first"
+    ):
+        Combination(*guarded[::-1])
+
+
+@pytest.mark.parametrize(
+    ("specification", "options", "message"),
+    [
+        ("nope", {}, "no parser 'nope': choose one of builtin, "),
+        ("builtin+nope:x", {}, "no parser 'nope': choose one of builtin, "),
+        ("", {}, "no parser '': choose one of builtin, "),
+        ("builtin+", {}, "no parser '': choose one of builtin, "),
+        ("builtin+builtin+builtin", {}, "names 3 parsers: give one, or one of dependencies"),
+        ("builtin:big", {}, "--parser builtin:big: builtin takes no argument: leave out :big"),
+        ("builtin", {"language": "de"}, r"--lang de: builtin knows English \(en\) only"),
+        ("trivial", {}, "no trees of shape '': choose one of trivial:right-branching, trivial:left-branching, "),
+        ("trivial:flat", {}, "no trees of shape 'flat': choose one of trivial:right-branching, "),
+        ("trivial:chain", {"device": "nope"}, "--device nope: .*: give cpu, or a device that is there"),
+        ("trivial:chain", {"device": "cuda:99"}, "--device cuda:99: .*: give cpu, or a device that is there"),
+    ],
+)
+def test_parsers_that_cannot_be_loaded_are_one_line(specification, options, message):
+    with pytest.raises(InputError, match=message) as error:
+        backends.load(specification, Options(**options))
+    assert "\n" not in str(error.value)
+
+
+def test_models_that_are_not_there(tmp_path):
+    with pytest.raises(InputError, match=r"--models .*none: no such folder"):
+        backends.load("trivial:chain", Options(models=tmp_path / "none"))
+
+
+@pytest.mark.parametrize("language", ["", "English", "EN", "en_GB", "../x", "tokenizer_exceptions"])
+def test_a_language_is_a_code(language):
+    with pytest.raises(InputError, match=f"--lang {language}: give a code such as en, de or zh-hans"):
+        Options(language)

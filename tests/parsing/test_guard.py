@@ -1,0 +1,228 @@
+"""Batches of a bearable size, and the check of a backend's answers."""
+
+import gc
+import weakref
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from chain_parser import chain
+from hypothesis import given
+from hypothesis import strategies as st
+
+from structviews.parsing.backends import CONSTITUENCY, DEPENDENCY, Tokeniser, Unparsed
+from structviews.parsing.backends.guard import Fault, Guarded, batches
+
+SENTENCES = [["a"] * n for n in (3, 1, 9, 2, 30, 4, 1, 5)]
+
+
+class Backend:
+    """Parses into chains, with ``answer`` in between."""
+
+    kinds = frozenset({DEPENDENCY, CONSTITUENCY})
+    batch_tokens = 12
+
+    def __init__(self, answer=list):
+        self.answer = answer
+        self.calls = []
+
+    def parse(self, sentences):
+        self.calls.append([len(words) for words in sentences])
+        return self.answer([chain(words) for words in sentences])
+
+    def describe(self):
+        return {"name": "backend", "version": "2", "settings": {"beam": 3}, "model": "f00d"}
+
+
+def guarded(answer=list):
+    return Guarded(Backend(answer), "backend:x", "de")
+
+
+def chains(sentences):
+    return [chain(words) for words in sentences]
+
+
+def slow_batches(lengths, most):
+    """Take sentences by length into a batch as long as it fits when padded."""
+    rest = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
+    found = []
+    while rest:
+        size = 1
+        while size < len(rest) and (size + 1) * max(lengths[i] for i in rest[: size + 1]) <= most:
+            size += 1
+        found.append(rest[:size])
+        rest = rest[size:]
+    return found
+
+
+@given(st.lists(st.integers(1, 50)), st.integers(1, 200))
+def test_batches(lengths, most):
+    found = list(batches(lengths, most))
+    assert found == slow_batches(lengths, most)
+    assert sorted(i for batch in found for i in batch) == list(range(len(lengths)))
+
+
+def test_a_backend_is_given_batches_of_similar_length():
+    parser = guarded()
+    assert parser.parse(SENTENCES) == chains(SENTENCES)
+    assert parser.parser.calls == [[1, 1, 2, 3], [4, 5], [9], [30]]
+
+
+def test_the_description_loads_it_again():
+    assert guarded().describe() == {
+        **{"name": "backend:x", "language": "de"},
+        **{"version": "2", "settings": {"beam": 3}, "model": "f00d"},
+    }
+
+
+def on_gpu():
+    raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
+
+
+def in_torch():
+    torch.empty(2**55)
+
+
+def in_numpy():
+    np.empty(2**55)
+
+
+def in_python():
+    raise MemoryError
+
+
+@pytest.mark.parametrize("fail", [on_gpu, in_torch, in_numpy, in_python])
+@pytest.mark.parametrize("room", [0, 1, 4, 5, 9, 29, 30])
+def test_where_memory_runs_out_batches_are_halved(fail, room):
+    def answer(trees):
+        if sum(len(tree.tokens) for tree in trees) > room:
+            fail()
+        return trees
+
+    parsed = guarded(answer).parse(SENTENCES)
+    for words, tree in zip(SENTENCES, parsed, strict=True):
+        assert tree == (chain(words) if len(words) <= room else Fault("backend:x ran out of memory"))
+
+
+def test_what_a_failed_batch_held_is_gone_before_the_next():
+    class Big:
+        pass
+
+    held = []
+
+    def answer(trees):
+        assert all(big() is None for big in held)
+        big = Big()
+        held.append(weakref.ref(big))
+        if len(trees) > 1:
+            raise MemoryError
+        return trees
+
+    gc.disable()
+    try:
+        assert guarded(answer).parse(SENTENCES) == chains(SENTENCES)
+    finally:
+        gc.enable()
+    assert len(held) > len(SENTENCES)
+
+
+def test_other_errors_are_not_hidden():
+    def answer(trees):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        guarded(answer).parse(SENTENCES)
+
+
+def drop(trees):
+    return [tree for tree in trees if len(tree.tokens) != 4]
+
+
+def twice(trees):
+    return [tree for tree in trees for _ in range(1 + (len(tree.tokens) == 4))]
+
+
+def other_words(trees):
+    return [chain(["b"] * 4) if len(tree.tokens) == 4 else tree for tree in trees]
+
+
+def fewer_words(trees):
+    return [chain(["a"] * 3) if len(tree.tokens) == 4 else tree for tree in trees]
+
+
+def cycle(trees):
+    return [replace(tree, heads=(2, 1, 0, 3)) if len(tree.tokens) == 4 else tree for tree in trees]
+
+
+def no_constituents(trees):
+    return [replace(tree, left=(), right=(), labels=()) if len(tree.tokens) == 4 else tree for tree in trees]
+
+
+def no_trees(trees):
+    return [
+        replace(t, left=(), right=(), labels=(), heads=(), relations=()) if len(t.tokens) == 4 else t for t in trees
+    ]
+
+
+def nothing(trees):
+    return [None if len(tree.tokens) == 4 else tree for tree in trees]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (drop, "gave 0 sentences for 1"),
+        (twice, "gave 2 sentences for 1"),
+        (other_words, "gave other tokens"),
+        (fewer_words, "gave other tokens"),
+        (cycle, "gave no tree: dependency cycle through word 1"),
+        (no_constituents, "gave no constituency tree"),
+        (no_trees, "gave no constituency and no dependency tree"),
+        (nothing, "gave no sentence but NoneType"),
+    ],
+)
+def test_a_wrong_answer_costs_its_own_sentence_only(answer, reason):
+    expected = [Fault(f"backend:x {reason}") if len(words) == 4 else chain(words) for words in SENTENCES]
+    assert guarded(answer).parse(SENTENCES) == expected
+
+
+def test_answers_in_another_order_are_noticed():
+    sentences = [["a", "b"], ["c", "d"], ["e", "f"]]
+    assert guarded(lambda trees: trees[::-1]).parse(sentences) == [
+        Fault("backend:x gave other tokens"),
+        chain(["c", "d"]),
+        Fault("backend:x gave other tokens"),
+    ]
+
+
+def test_a_backend_may_decline():
+    declined = guarded(lambda trees: [Unparsed("too odd") for _ in trees]).parse(SENTENCES)
+    assert declined == [Unparsed("too odd")] * len(SENTENCES)
+    assert not any(isinstance(each, Fault) for each in declined)
+
+
+class Splits(Backend):
+    """Finds words between white space; of some texts none, and of some too many."""
+
+    def __init__(self, room=10**6):
+        super().__init__()
+        self.room = room
+
+    def tokenise(self, texts):
+        if sum(map(len, texts)) > self.room:
+            raise MemoryError
+        return [text.split(" ") for text in texts if text != "drop"]
+
+
+def test_a_tokeniser_is_guarded_too():
+    parser = Guarded(Splits(room=20), "splits", "en")
+    assert isinstance(parser, Tokeniser)
+    assert not isinstance(guarded(), Tokeniser)
+    assert parser.tokenise(["a b", "drop", "two  spaces", "x" * 21, "c"]) == [
+        ("a", "b"),
+        Fault("splits gave 0 sentences for 1"),
+        Unparsed("token 2 is '': a token is not empty and has no white space"),
+        Fault("splits ran out of memory"),
+        ("c",),
+    ]

@@ -1,0 +1,133 @@
+"""The controls: which trees they are, and that a sentence's words decide them."""
+
+import random
+import subprocess
+import sys
+from collections import Counter
+from itertools import product
+
+import pytest
+from nltk.tree import Tree
+
+from structviews.parsing import backends
+from structviews.parsing.backends.trivial import SHAPES
+from structviews.parsing.binarise import unbinarise
+from structviews.sentence import InvalidSentence, ParsedSentence
+
+FIVE = ["a", "b", "c", "d", "e"]
+
+
+def parse(shape, words):
+    (tree,) = backends.load(f"trivial:{shape}").parse([words])
+    return tree
+
+
+def brackets(tree):
+    """The constituents as brackets without labels."""
+    parts = list(tree.tokens)
+    for left, right in zip(tree.left, tree.right, strict=True):
+        parts.append(f"({parts[left]} {parts[right]})")
+    return parts[-1]
+
+
+@pytest.mark.parametrize(
+    ("shape", "heads", "bracketed"),
+    [
+        ("right-branching", (0, 1, 2, 3, 4), "(a (b (c (d e))))"),
+        ("left-branching", (2, 3, 4, 5, 0), "((((a b) c) d) e)"),
+        ("balanced", (2, 3, 0, 5, 3), "(((a b) c) (d e))"),
+        ("chain", (2, 3, 4, 5, 0), "((((a b) c) d) e)"),
+    ],
+)
+def test_shapes(shape, heads, bracketed):
+    tree = parse(shape, FIVE)
+    assert tree.heads == heads
+    assert brackets(tree) == bracketed
+
+
+def test_a_chain_has_no_constituents_but_the_sentence():
+    assert unbinarise(parse("chain", FIVE)) == Tree.fromstring("(S (X a) (X b) (X c) (X d) (X e))")
+    assert unbinarise(parse("right-branching", FIVE[:3])) == Tree.fromstring("(S (X a) (X (X b) (X c)))")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8, 31, 32, 1000])
+def test_balanced_trees_are_as_low_as_can_be(n):
+    tree = parse("balanced", [f"w{i}" for i in range(n)])
+    assert max(tree.constituency_heights) == (n - 1).bit_length()
+    assert max(tree.dependency_heights) == n.bit_length() - 1
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_they_are_trees_of_any_length(shape):
+    for n in (*range(1, 40), 2000):
+        tree = parse(shape, [f"w{i}" for i in range(n)])  # checks itself
+        assert tree.has_dependencies
+        assert tree.has_constituents
+        assert [relation for relation, head in zip(tree.relations, tree.heads, strict=True) if not head] == ["root"]
+
+
+def test_random_trees_are_seeded_by_the_words_alone():
+    parser = backends.load("trivial:random")
+    sentences = [[f"w{i}", *FIVE, *FIVE] for i in range(20)]
+    trees = parser.parse(sentences)
+    assert len({tree.heads for tree in trees}) > 15
+    assert len({tree.left for tree in trees}) > 15
+    order = random.Random(0).sample(range(20), 20)
+    assert parser.parse([sentences[i] for i in order]) == [trees[i] for i in order]
+    code = f"from structviews.parsing.backends import load; print(load('trivial:random').parse([{sentences[3]}]))"
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment(PYTHONHASHSEED=seed),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == str([trees[3]])
+
+
+def environment(**variables):
+    import os
+
+    return os.environ | variables
+
+
+def all_heads(n):
+    """Every dependency tree over n words."""
+    for heads in product(range(n + 1), repeat=n):
+        try:
+            ParsedSentence(("w",) * n, heads=heads, relations=("r",) * n)
+        except InvalidSentence:
+            continue
+        yield heads
+
+
+def all_brackets(words):
+    """Every binary tree over some words."""
+    if len(words) == 1:
+        return [words[0]]
+    return [
+        f"({left} {right})"
+        for middle in range(1, len(words))
+        for left in all_brackets(words[:middle])
+        for right in all_brackets(words[middle:])
+    ]
+
+
+def test_random_trees_are_uniform():
+    draws = 4000
+    trees = backends.load("trivial:random").parse([[*"abc", f"d{i}"] for i in range(draws)])
+    every = list(all_heads(4))
+    assert len(every) == 4**3
+    check_uniform(Counter(tree.heads for tree in trees), every, draws)
+    shapes = Counter(brackets(tree).replace(tree.tokens[-1], "d") for tree in trees)
+    check_uniform(shapes, all_brackets("abcd"), draws)
+
+
+def check_uniform(counts, every, draws):
+    assert set(counts) == set(every)
+    expected = draws / len(every)
+    # Chi-square lies more than five standard deviations above its mean less than once in 10,000 seeds.
+    chi_square = sum((counts[each] - expected) ** 2 / expected for each in every)
+    freedom = len(every) - 1
+    assert chi_square < freedom + 5 * (2 * freedom) ** 0.5
