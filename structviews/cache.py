@@ -49,10 +49,13 @@ SCHEMA = pa.schema(
         ("const_height", NUMBERS),
     ]
 )
+PLAIN = pa.schema([(field.name, pa.list_(pa.string()) if field.type == STRINGS else field.type) for field in SCHEMA])
 # What a manifest says of its shards; the rest says what made them.
 COUNTED = {"documents", "sentences", "tokens", "has_dependencies", "has_constituents", "shards", "skipped", "checksum"}
 SKIPPED_KEY = b"structviews.skipped"
 SENTENCE_FIELDS = ("tokens", "tags", "heads", "relations", "left", "right", "labels")
+# The most rows that a shard has, so that reading one takes little memory and time.
+SHARD_ROWS = 1000
 # Every open shard holds a file descriptor, and a large corpus has thousands of shards.
 OPEN_SHARDS = 64
 
@@ -185,19 +188,55 @@ def write_manifest(folder: Path, n_shards: int, job: dict[str, Any]) -> None:
         n_shards: number of shards.
         job: what made the shards (sources, settings, tokeniser, parser), taken over as it is.
     """
-    tables = [read_shard(folder / shard_name(number)) for number in range(n_shards)]
-    documents = {document for table in tables for document in pc.unique(table["document"]).to_pylist()}
-    manifest = {
-        **job,
-        "documents": len(documents),
-        "sentences": sum(table.num_rows for table in tables),
-        "tokens": sum(pc.sum(pc.list_value_length(table["tokens"])).as_py() or 0 for table in tables),
-        "has_dependencies": all(has_values(table["heads"]) for table in tables),
-        "has_constituents": all(has_values(table["labels"]) for table in tables),
-        "shards": [describe_shard(folder / shard_name(number), table) for number, table in enumerate(tables)],
-        "skipped": [skip for table in tables for skip in json.loads(table.schema.metadata[SKIPPED_KEY])],
-    }
+    totals, shards = Totals(), []
+    for number in range(n_shards):
+        path = folder / shard_name(number)
+        table = read_shard(path)
+        totals.add(table)
+        shards.append(describe_shard(path, table))
+    manifest = {**job, **totals.counted, "shards": shards}
     write_json(folder / MANIFEST, {**manifest, "checksum": checksum(manifest)})
+
+
+class Totals:
+    """What shards hold, gathered one by one in their order.
+
+    Attributes:
+        counted: the part of the manifest that says so.
+    """
+
+    def __init__(self) -> None:
+        self.counted: dict[str, Any] = {
+            "documents": 0,
+            "sentences": 0,
+            "tokens": 0,
+            "has_dependencies": True,
+            "has_constituents": True,
+            "skipped": [],
+        }
+        self._last_document = -1
+
+    def add(self, table: pa.Table) -> None:
+        """Count the next shard."""
+        counted, documents = self.counted, table["document"].to_numpy()
+        # A document may go on from the shard before.
+        counted["documents"] += int(np.count_nonzero(np.diff(documents, prepend=self._last_document)))
+        self._last_document = documents[-1] if len(documents) else self._last_document
+        counted["sentences"] += table.num_rows
+        counted["tokens"] += pc.sum(pc.list_value_length(table["tokens"])).as_py() or 0
+        counted["has_dependencies"] &= has_values(table["heads"])
+        counted["has_constituents"] &= has_values(table["labels"])
+        counted["skipped"] += map(asdict, skipped_of(table))
+
+
+def skipped_of(table: pa.Table) -> list[Skipped]:
+    """The sentences that were skipped where a shard's are from."""
+    return [Skipped(**skip) for skip in json.loads(table.schema.metadata[SKIPPED_KEY])]
+
+
+def what_made(corpus: "ParsedCorpus") -> dict[str, Any]:
+    """The part of a corpus' manifest that says what it was made from and how."""
+    return {key: value for key, value in corpus.manifest.items() if key not in COUNTED}
 
 
 def write_subset(corpus: "ParsedCorpus", rows: np.ndarray, folder: Path) -> None:
@@ -211,12 +250,59 @@ def write_subset(corpus: "ParsedCorpus", rows: np.ndarray, folder: Path) -> None
     folder.mkdir()
     starts = np.cumsum([0, *corpus.shard_rows])
     shards = np.searchsorted(starts, rows, side="right") - 1
-    sources = np.unique(shards)
-    for number, source in enumerate(sources):
-        inside = rows[shards == source] - starts[source]
-        (batch,) = corpus.shard(int(source)).take(inside).combine_chunks().to_batches()
-        write_batch(folder, number, batch, [])
-    write_manifest(folder, len(sources), {key: corpus.manifest[key] for key in corpus.manifest.keys() - COUNTED})
+    writer = ShardWriter(folder)
+    for source in np.unique(shards):
+        writer.add(corpus.shard(int(source)).take(rows[shards == source] - starts[source]))
+    writer.finish(what_made(corpus))
+
+
+class ShardWriter:
+    """Rows of other corpora as shards of a new one, all full but the last.
+
+    Args:
+        folder: is there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._waiting = [PLAIN.empty_table()]
+        self._skipped: list[Skipped] = []
+        self._n_shards = 0
+
+    def add(self, table: pa.Table, skipped: Iterable[Skipped] = ()) -> None:
+        """Take rows in the order that the corpus is to have, and sentences that were skipped there."""
+        # As strings, since shards number the same words otherwise.
+        self._waiting.append(table.replace_schema_metadata().cast(PLAIN))
+        self._skipped += skipped
+        if sum(map(len, self._waiting)) >= SHARD_ROWS:
+            rows = pa.concat_tables(self._waiting)
+            n_full = len(rows) // SHARD_ROWS
+            for start in range(0, n_full * SHARD_ROWS, SHARD_ROWS):
+                self._write(rows.slice(start, SHARD_ROWS))
+            self._waiting = [rows.slice(n_full * SHARD_ROWS)]
+
+    def finish(self, job: dict[str, Any]) -> None:
+        """Write what is left, and the manifest; see ``write_manifest``."""
+        rows = pa.concat_tables(self._waiting)
+        if len(rows) or self._skipped or not self._n_shards:
+            self._write(rows)
+        write_manifest(self._folder, self._n_shards, job)
+
+    def _write(self, rows: pa.Table) -> None:
+        columns = [encoded(rows[name].combine_chunks(), SCHEMA.field(name).type) for name in SCHEMA.names]
+        batch = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+        write_batch(self._folder, self._n_shards, batch, self._skipped)
+        self._skipped = []
+        self._n_shards += 1
+
+
+def encoded(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A column of ``PLAIN`` as ``SCHEMA`` has it, with its strings in order of first appearance."""
+    if kind != STRINGS:
+        return array
+    lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
+    starts = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    return pa.ListArray.from_arrays(starts, array.flatten().dictionary_encode())
 
 
 def has_values(lists: pa.ChunkedArray) -> bool:
@@ -327,13 +413,15 @@ class ParsedCorpus:
         """
         return self._open(number)
 
+    def tables(self) -> Iterator[pa.Table]:
+        """The shards in order."""
+        return map(self.shard, range(self.n_shards))
+
     def _read_shard(self, number: int) -> pa.Table:
         entry = self.manifest["shards"][number]
         path = self.path / entry["name"]
         if number not in self._verified:
-            check_size(path, entry["bytes"])
-            if file_hash(path) != entry["sha256"]:
-                raise damaged(path, "its checksum is not the manifest's")
+            check_content(path, entry)
             self._verified.add(number)
         return read_shard(path)
 
@@ -373,7 +461,7 @@ def parse_manifest(path: Path, text: bytes) -> dict[str, Any]:
     try:
         manifest = json.loads(text)
     except ValueError as error:
-        raise damaged(path / MANIFEST, f"not JSON ({error})") from None
+        raise DamagedCorpus(path / MANIFEST, f"not JSON ({error})") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise InputError(f"{path / MANIFEST} is not the manifest of a parsed corpus: make one with `structviews parse`")
     version = manifest.get("format_version")
@@ -383,21 +471,35 @@ def parse_manifest(path: Path, text: bytes) -> dict[str, Any]:
             f"parse the text again to another --out"
         )
     if manifest.get("checksum") != checksum(manifest):
-        raise damaged(path / MANIFEST, "its checksum is not that of its content")
+        raise DamagedCorpus(path / MANIFEST, "its checksum is not that of its content")
     return manifest
 
 
 def check_size(path: Path, size: int) -> None:
     """Raise InputError unless the shard is there with the size the manifest gives."""
     if not path.is_file():
-        raise damaged(path, "the file is missing")
+        raise DamagedCorpus(path, "the file is missing")
     if path.stat().st_size != size:
-        raise damaged(path, f"{path.stat().st_size} bytes where the manifest has {size}")
+        raise DamagedCorpus(path, f"{path.stat().st_size} bytes where the manifest has {size}")
 
 
-def damaged(path: Path, what: str) -> InputError:
-    """The error for a corpus that is not what was written."""
-    return InputError(f"{path} is damaged: {what}; delete {path.parent} and parse the text again, or copy it again")
+def check_content(path: Path, entry: dict[str, Any]) -> None:
+    """Raise InputError unless a shard is there and its bytes are those of its entry in the manifest."""
+    check_size(path, entry["bytes"])
+    if file_hash(path) != entry["sha256"]:
+        raise DamagedCorpus(path, "its checksum is not the manifest's")
+
+
+class DamagedCorpus(InputError):  # noqa: N818 - says what it is
+    """A corpus that is not what was written.
+
+    Attributes:
+        fault: where and what, without the remedy.
+    """
+
+    def __init__(self, path: Path, what: str) -> None:
+        self.fault = f"{path.name}: {what}"
+        super().__init__(f"{path} is damaged: {what}; delete {path.parent} and parse the text again, or copy it again")
 
 
 def find_corpus(folder: str | Path = ".") -> Path:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from structviews.cache_tools.commands import app as cache
 from structviews.errors import InputError
 from structviews.lines import read_lines
 
@@ -29,6 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(cache, name="cache")
 console = Console()
 errors = Console(stderr=True, highlight=False)
 
@@ -250,7 +252,7 @@ def inspect_corpus(
 
     opened = ParsedCorpus.open(corpus)
     if sentence is None:
-        from structviews.inspection import overview
+        from structviews.cache_tools.statistics import overview
 
         console.print(overview(opened), highlight=False)
     else:

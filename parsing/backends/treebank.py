@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain, zip_longest
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from structviews.errors import InputError
 from structviews.sentence import InvalidSentence, ParsedSentence
@@ -16,6 +16,10 @@ from . import Unparsed
 ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 ESCAPE = re.compile("|".join(ESCAPES))
 CONLLU_COLUMNS = 10
+# Comments of `structviews cache export`: where the next sentence, or one that was skipped and why, stood in its source.
+PLACE = "structviews:place"
+SKIPPED = "structviews:skipped"
+NUMBERS = re.compile(r"([0-9]+) ([0-9]+) ([0-9]+)(?: (.+))?")
 # A multiword token (3-4), whose words have lines of their own, or an empty node (5.1).
 NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")
 
@@ -29,13 +33,27 @@ class TreebankSentence(NamedTuple):
     sentence: ParsedSentence | Unparsed
 
 
+class _Place(NamedTuple):
+    document: int
+    position: int
+    line: int
+
+
 class _Dependencies(NamedTuple):
     line: int
     document: str
+    place: _Place | None
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
     heads: tuple[int, ...]
     relations: tuple[str, ...]
+
+
+class _Skipped(NamedTuple):
+    line: int
+    document: str
+    place: _Place
+    reason: str
 
 
 class _Constituents(NamedTuple):
@@ -47,7 +65,8 @@ def read_treebank(paths: Sequence[Path]) -> Iterator[TreebankSentence]:
     """Sentences of one ``.conllu`` and/or one bracketed file (one tree a line), in file order.
 
     A document starts at ``# newdoc``, or where the part of ``sent_id`` before its last hyphen
-    changes. A sentence whose annotation is no tree comes as ``Unparsed`` with the reason.
+    changes; where ``structviews cache export`` has noted places, these hold. A sentence whose
+    annotation is no tree comes as ``Unparsed`` with the reason.
 
     Raises:
         InputError: for a malformed line, or where the two files differ in tokens or length.
@@ -58,21 +77,30 @@ def read_treebank(paths: Sequence[Path]) -> Iterator[TreebankSentence]:
         raise InputError(
             f"a treebank is one .conllu file, one bracketed file, or one of each; given: {', '.join(map(str, paths))}"
         )
-    pairs: Iterator[tuple[_Dependencies | None, _Constituents | None]]
+    pairs: Iterator[tuple[_Dependencies | _Skipped | None, _Constituents | None]]
     if conllu and brackets:
         pairs = _aligned(conllu[0], brackets[0])
     elif conllu:
-        pairs = ((d, None) for d in _read_conllu(conllu[0]))
+        pairs = ((d, None) for d in _read_conllu(conllu[0], with_heads=True))
     else:
         pairs = ((None, c) for c in _read_brackets(brackets[0]))
-    document, position, name = -1, 0, None
-    for dependencies, constituents in pairs:
-        here = dependencies.document if dependencies else ""
-        if document < 0 or here != name:
-            document, position, name = document + 1, 0, here
-        line = next(part.line for part in (dependencies, constituents) if part)
-        yield TreebankSentence(document, position, line, _sentence(dependencies, constituents))
-        position += 1
+    here, name = _Place(-1, -1, 0), None
+    for words, constituents in pairs:
+        line = next(part.line for part in (words, constituents) if part)
+        if words and words.place:
+            if words.place[:2] <= here[:2]:
+                raise InputError(
+                    f"{conllu[0]}:{line}: the place in the comment is not behind that of the sentence before: join "
+                    f"corpora with `structviews cache merge`, or remove the comments with {PLACE} and {SKIPPED}"
+                )
+            here = words.place
+        elif here.document < 0 or (words and words.document != name):
+            here = _Place(here.document + 1, 0, line)
+        else:
+            here = _Place(here.document, here.position + 1, line)
+        name = words.document if words else None
+        tree = Unparsed(words.reason) if isinstance(words, _Skipped) else _sentence(words, constituents)
+        yield TreebankSentence(*here, tree)
 
 
 def _sentence(dependencies: _Dependencies | None, constituents: _Constituents | None) -> ParsedSentence | Unparsed:
@@ -81,27 +109,42 @@ def _sentence(dependencies: _Dependencies | None, constituents: _Constituents | 
         fields |= constituents.tree._asdict()
     if dependencies:
         # Where both name tags, CoNLL-U's are the gold ones.
-        fields |= {k: v for k, v in dependencies._asdict().items() if k not in ("line", "document")}
+        fields |= {k: v for k, v in dependencies._asdict().items() if k not in ("line", "document", "place")}
     try:
         return ParsedSentence(**fields)
     except InvalidSentence as error:
         return Unparsed(str(error))
 
 
-def _aligned(conllu: Path, brackets: Path) -> Iterator[tuple[_Dependencies | None, _Constituents | None]]:
-    for dependencies, constituents in zip_longest(_read_conllu(conllu), _read_brackets(brackets)):
-        if dependencies is None or constituents is None:
-            longer = f"{conllu}:{dependencies.line}" if dependencies else f"{brackets}:{constituents.line}"
-            raise InputError(f"{longer}: this sentence has no partner: {conllu} and {brackets} must be parallel")
-        ours, theirs = dependencies.tokens, constituents.tree.tokens
+def _aligned(conllu: Path, brackets: Path) -> Iterator[tuple[_Dependencies | _Skipped, _Constituents | None]]:
+    trees = _read_brackets(brackets)
+    for words in _read_conllu(conllu, with_heads=False):
+        if isinstance(words, _Skipped):
+            yield words, None
+            continue
+        constituents = next(trees, None)
+        if constituents is None:
+            raise _alone(f"{conllu}:{words.line}", conllu, brackets)
+        # Escapes in a text of their own are escapes in both files.
+        ours, theirs = tuple(map(_unescaped, words.tokens)), constituents.tree.tokens
         if ours != theirs:
             shorter = min(len(ours), len(theirs))
             i = next((i for i in range(shorter) if ours[i] != theirs[i]), shorter)
             raise InputError(
                 f"{brackets}:{constituents.line}: token {i + 1} is {_at(theirs, i)}, "
-                f"but {_at(ours, i)} at {conllu}:{dependencies.line}: both files must have the same tokens"
+                f"but {_at(ours, i)} at {conllu}:{words.line}: both files must have the same tokens"
             )
-        yield dependencies, constituents
+        yield words, constituents
+    for constituents in trees:
+        raise _alone(f"{brackets}:{constituents.line}", conllu, brackets)
+
+
+def _alone(where: str, conllu: Path, brackets: Path) -> InputError:
+    return InputError(f"{where}: this sentence has no partner: {conllu} and {brackets} must be parallel")
+
+
+def _unescaped(token: str) -> str:
+    return ESCAPE.sub(lambda match: ESCAPES[match.group()], token)
 
 
 def _at(tokens: Sequence[str], i: int) -> str:
@@ -120,10 +163,10 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise InputError(f"{path}: {error.strerror}") from None
 
 
-def _read_conllu(path: Path) -> Iterator[_Dependencies]:
-    document = ""
+def _read_conllu(path: Path, *, with_heads: bool) -> Iterator[_Dependencies | _Skipped]:
+    document, place = "", None
     newdocs = False
-    rows: list[tuple[str, str, int, str]] = []
+    rows: list[tuple[str, str, int | None, str]] = []
     start = 0
     for number, line in chain(_lines(path), [(0, "")]):
         if line.startswith("#"):
@@ -132,19 +175,42 @@ def _read_conllu(path: Path) -> Iterator[_Dependencies]:
                 document, newdocs = value.strip() or f"line {number}", True
             elif key.strip() == "sent_id" and not newdocs:
                 document = value.strip().rpartition("-")[0]
+            elif key.strip() == PLACE:
+                place, _ = _place(path, number, value.strip())
+            elif key.strip() == SKIPPED:
+                yield _Skipped(number, document, *_place(path, number, value.strip()))
         elif line.strip():
             start = start or number
-            row = _conllu_row(path, number, line, len(rows) + 1)
+            row = _conllu_row(path, number, line, len(rows) + 1, with_heads=with_heads)
             if row:
                 rows.append(row)
         elif rows:
-            tokens, tags, heads, relations = zip(*rows, strict=True)
-            tags = () if all(tag == "_" for tag in tags) else tags
-            yield _Dependencies(start, document, tokens, tags, heads, relations)
-            rows, start = [], 0
+            yield _Dependencies(start, document, place, *_columns(path, start, rows))
+            rows, start, place = [], 0, None
 
 
-def _conllu_row(path: Path, number: int, line: str, expected: int) -> tuple[str, str, int, str] | None:
+def _place(path: Path, number: int, value: str) -> tuple[_Place, str]:
+    """What a comment of ours says: three numbers, and the reason of a sentence that was skipped."""
+    found = NUMBERS.fullmatch(value)
+    if not found:
+        raise InputError(f"{path}:{number}: {value!r}: a place is document, position and line: remove the comment")
+    return _Place(*map(int, found.groups()[:3])), found[4] or ""
+
+
+def _columns(path: Path, start: int, rows: Sequence[tuple[str, str, int | None, str]]) -> tuple[Any, Any, Any, Any]:
+    """Tokens, tags, heads and relations of a sentence; tags or heads that are missing altogether are empty."""
+    tokens, tags, heads, relations = zip(*rows, strict=True)
+    tags = () if all(tag == "_" for tag in tags) else tags
+    if all(head is None for head in heads):
+        return tokens, tags, (), ()
+    if None in heads:
+        raise InputError(f"{path}:{start}: word {heads.index(None) + 1} has no head: give one to all words or to none")
+    return tokens, tags, heads, relations
+
+
+def _conllu_row(
+    path: Path, number: int, line: str, expected: int, *, with_heads: bool
+) -> tuple[str, str, int | None, str] | None:
     columns = line.split("\t")
     if len(columns) != CONLLU_COLUMNS:
         raise InputError(f"{path}:{number}: {len(columns)} columns where CoNLL-U has {CONLLU_COLUMNS}, tab-separated")
@@ -153,10 +219,10 @@ def _conllu_row(path: Path, number: int, line: str, expected: int) -> tuple[str,
         return None
     if index != str(expected):
         raise InputError(f"{path}:{number}: word {index!r} where {expected} is due: number a sentence's words from 1")
-    if not head.isdecimal():
+    if not head.isdecimal() and (with_heads or head != "_"):
         raise InputError(f"{path}:{number}: head {head!r} is not a number: a dependency tree needs one for each word")
     # A form may hold a space (a number written 1 000); a token of ours may not.
-    return re.sub(r"\s", "\u2423", form), tag, int(head), relation
+    return re.sub(r"\s", "\u2423", form), tag, None if head == "_" else int(head), relation
 
 
 def _read_brackets(path: Path) -> Iterator[_Constituents]:
@@ -170,5 +236,4 @@ def _read_brackets(path: Path) -> Iterator[_Constituents]:
         except ValueError as error:
             reason = " ".join(str(error).split())
             raise InputError(f"{path}:{number}: not one bracketed tree: {reason}") from None
-        tokens = tuple(ESCAPE.sub(lambda m: ESCAPES[m.group()], token) for token in tree.tokens)
-        yield _Constituents(number, tree._replace(tokens=tokens))
+        yield _Constituents(number, tree._replace(tokens=tuple(map(_unescaped, tree.tokens))))

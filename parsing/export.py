@@ -1,0 +1,137 @@
+"""A parsed corpus as treebank files, which ``parse --parser treebank`` reads back to the same shards.
+
+CoNLL-U has no place for a sentence's position among those that were skipped, for the line that it was on, or for
+skipped sentences, so these stand in comments of our own (see ``backends/treebank.py``).
+"""
+
+import heapq
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from structviews.cache import ParsedCorpus, Row, Skipped, rows_of, skipped_of, write_whole
+from structviews.errors import InputError
+from structviews.sentence import ParsedSentence
+
+from .backends.treebank import ESCAPES, PLACE, SKIPPED
+from .binarise import CHAIN
+
+ESCAPED = {character: escape for escape, character in ESCAPES.items()}
+BRACKET = re.compile("|".join(map(re.escape, ESCAPED)))
+# What would end a name early, in brackets and in a column of CoNLL-U.
+NO_LABEL = re.compile(r"[\s()]")
+NO_COLUMN = re.compile(r"[\t\r\n]")
+# The part of speech of words that have none.
+UNTAGGED = "X"
+
+
+def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]) -> list[Path]:
+    """Write ``OUT.conllu`` with words, places and dependency trees, and ``OUT.ptb`` with constituency trees.
+
+    A corpus without dependency trees has no heads in the first file, one without constituency trees no second file.
+
+    Args:
+        corpus: the corpus.
+        out: what the files are called, without an ending.
+        progress: told the number of shards done and their total, of all files.
+
+    Returns:
+        The files.
+
+    Raises:
+        InputError: if one is there already, the corpus has no trees, or a name in it cannot be written.
+    """
+    if not corpus.has_dependencies and not corpus.has_constituents:
+        raise InputError(f"{corpus.path} has trees of neither kind: parse the text again with a parser")
+    kinds = {".conllu": conllu} | ({".ptb": brackets} if corpus.has_constituents else {})
+    paths = [out.with_name(out.name + ending) for ending in kinds]
+    for path in paths:
+        if path.exists():
+            raise InputError(f"{path} is there already: give another --out")
+    done = 0
+
+    def read() -> Iterator[Row | Skipped]:
+        nonlocal done
+        for table in corpus.tables():
+            sentences: list[Iterable[Row | Skipped]] = [rows_of(table), skipped_of(table)]
+            yield from heapq.merge(*sentences, key=lambda each: (each.document, each.position))
+            done += 1
+            progress(done, len(paths) * corpus.n_shards)
+
+    for path, lines in zip(paths, kinds.values(), strict=True):
+        write_whole(path, partial(write_lines, lines(read())))
+    return paths
+
+
+def write_lines(lines: Iterable[str], file: BinaryIO) -> None:
+    """Write text to a file of bytes."""
+    file.writelines(line.encode() for line in lines)
+
+
+def conllu(sentences: Iterable[Row | Skipped]) -> Iterator[str]:
+    """Sentences with their dependency trees, and a comment for each that was skipped."""
+    document = None
+    for each in sentences:
+        place = f"{each.document} {each.position} {each.line}"
+        if isinstance(each, Skipped):
+            yield f"# {SKIPPED} = {place} {each.reason}\n\n"
+            continue
+        if each.document != document:
+            yield f"# newdoc id = {each.document}\n"
+        document = each.document
+        yield f"# sent_id = {each.document}-{each.position}\n# {PLACE} = {place}\n"
+        yield f"# text = {' '.join(each.sentence.tokens)}\n"
+        yield from words(each)
+        yield "\n"
+
+
+def words(row: Row) -> Iterator[str]:
+    """A line for each word."""
+    sentence, missing = row.sentence, ("_",) * len(row.sentence.tokens)
+    columns = (sentence.tokens, sentence.tags or missing, sentence.heads or missing, sentence.relations or missing)
+    for number, (token, tag, head, relation) in enumerate(zip(*columns, strict=True), 1):
+        check(row, NO_COLUMN, tag, relation)
+        yield f"{number}\t{token}\t_\t_\t{tag}\t_\t{head}\t{relation}\t_\t_\n"
+
+
+def brackets(sentences: Iterable[Row | Skipped]) -> Iterator[str]:
+    """Constituency trees, one a line."""
+    for each in sentences:
+        if isinstance(each, Row):
+            check(each, NO_LABEL, *each.sentence.labels, *each.sentence.tags)
+            yield f"{bracketed(each.sentence)}\n"
+
+
+def bracketed(sentence: ParsedSentence) -> str:
+    """The n-ary tree that a binary one came from, in the Penn Treebank's brackets, under ``ROOT``.
+
+    Nodes without a label dissolve where factoring to the left would make them again, which is on the left; elsewhere,
+    in trees that no treebank has, they become brackets without a label.
+    """
+    n = len(sentence.tokens)
+    tags = sentence.tags or (UNTAGGED,) * n
+    escaped = (BRACKET.sub(lambda match: ESCAPED[match.group()], token) for token in sentence.tokens)
+    preterminals = (f"({tag} {word})" for tag, word in zip(tags, escaped, strict=True))
+    nodes = [chain(label, word) for label, word in zip(sentence.labels[:n], preterminals, strict=True)]
+    for left, right, label in zip(sentence.left, sentence.right, sentence.labels[n:], strict=True):
+        last = nodes[right] if right < n or sentence.labels[right] else f"( {nodes[right]})"
+        nodes.append(chain(label, f"{nodes[left]} {last}"))
+    return f"(ROOT {nodes[-1]})"
+
+
+def chain(label: str, children: str) -> str:
+    """``S+VP`` over children: ``(S (VP ...))``; children alone where there is no label."""
+    names = label.split(CHAIN) if label else []
+    return "".join(f"({name} " for name in names) + children + ")" * len(names)
+
+
+def check(row: Row, pattern: re.Pattern[str], *names: str) -> None:
+    """Raise InputError for a name that would be read back as something else."""
+    for name in names:
+        if pattern.search(name):
+            raise InputError(
+                f"document {row.document}, position {row.position}: {name!r} cannot stand in a treebank file: "
+                f"parse the text with names that have no white space or brackets"
+            )
