@@ -16,6 +16,7 @@ from structviews.errors import InputError
 
 TOLERANCE = 1e-7
 MAX_ITERATIONS = 1000
+IDLE_STEPS = 10  # after so many without a gain that counts there is only rounding
 MEMORY = 40  # correction pairs of L-BFGS
 BLOCK_ELEMENTS = 1 << 26  # numbers that the problems solved together may take (256 MiB)
 CHUNK_ELEMENTS = 1 << 22  # numbers of the features that are copied at a time
@@ -30,7 +31,7 @@ class Fits:
         logits: (F, S, n, K) float32, of every example, trained on or not; ``K`` is 1 for two classes.
         objectives: (F, S) float64, the minimised sum of log losses plus ``|w|^2 / (2 C)``.
         iterations: (F, S) int64, steps taken.
-        converged: (F, S) bool, whether the tolerance was reached.
+        converged: (F, S) bool, whether it ended before the most steps.
     """
 
     logits: np.ndarray
@@ -146,7 +147,8 @@ def fit_logistic(
     preconditions the L-BFGS of all parts at once (two matrix products a step), which start where the pilot
     moved since the last strength says. With one part, all strengths are solved at once instead. Products are
     float32, sums of losses float64. A problem is finished when the gain that its next step promises (half of minus its
-    slope) is below ``TOLERANCE`` of its objective.
+    slope) is below ``TOLERANCE`` of its objective. So is one whose last ten steps gained less than a tenth of that
+    each: in thousands of dimensions float32 may promise what rounding then takes.
 
     Args:
         design: of the features of ``n`` examples.
@@ -328,22 +330,21 @@ class _Problems:
         """Fill ``point``, ``objectives``, ``iterations`` and ``converged`` of every problem."""
         losses, errors = self.losses(self.active.logits)
         gradient, certainty = self.derivatives(errors)
+        least, idle = torch.full_like(losses, torch.inf), torch.zeros_like(losses)
         for iteration in range(MAX_ITERATIONS):
             objectives = losses + _sum(self.ridge * self.active.weights**2) / 2
             direction = self.direction(gradient, certainty)
             slope = _sum(gradient * direction)
-            done = -slope / 2 <= TOLERANCE * objectives
+            idle = torch.where(least - objectives > TOLERANCE / 10 * objectives, 0, idle + 1)
+            least = torch.minimum(least, objectives)
+            done = (-slope / 2 <= TOLERANCE * objectives) | (idle >= IDLE_STEPS)
             if done.any():
                 self.record(done, objectives, iteration, True)
                 keep = ~done
                 if not keep.any():
                     return
-                losses, gradient, direction, slope = (
-                    losses[keep],
-                    gradient[..., keep],
-                    direction[..., keep],
-                    slope[keep],
-                )
+                losses, least, idle, slope = losses[keep], least[keep], idle[keep], slope[keep]
+                gradient, direction = gradient[..., keep], direction[..., keep]
                 self.keep(keep)
             step, losses, errors = self.search(direction, slope, losses)
             self.active.weights += step

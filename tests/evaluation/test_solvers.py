@@ -237,3 +237,16 @@ def test_relatedness_of_equal_vectors_is_undefined_not_zero():
 def test_correlation_of_one_score_is_undefined():
     with pytest.raises(InputError, match="of 1 scores is undefined"):
         correlation("pearson", np.array([1.0]), np.array([2.0]))
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_tolerance_out_of_reach_ends_where_steps_gain_nothing(parts, monkeypatch):
+    monkeypatch.setattr(solvers, "TOLERANCE", 1e-14)
+    features, labels = problem(300, 40, 2)
+    training = np.random.default_rng(1).random((parts, 300)) < 0.8
+    fits = fit_logistic(Design([features], training.any(0)), labels, training, [0.25, 8.0])
+    assert fits.converged.all()
+    assert fits.iterations.max() < 100
+    for s, strength in enumerate((0.25, 8.0)):
+        objective, _ = reference(features, labels, training[-1], strength)
+        assert fits.objectives[-1, s] == pytest.approx(objective, rel=2e-6)
