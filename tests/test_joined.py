@@ -111,7 +111,7 @@ def test_members_with_trees_of_different_parsers_get_each_its_own(runs, tmp_path
     joined = join_runs([runs[0], other], tmp_path / "both")
     asked = []
 
-    def load(name):
+    def load(name, options):
         asked.append(name)
         return RandomParser()
 
