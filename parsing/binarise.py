@@ -112,6 +112,20 @@ def unbinarise(sentence: ParsedSentence) -> Tree:
     return forests[-1][0]
 
 
+def binary_tree(sentence: ParsedSentence) -> Tree:
+    """The binarised tree itself: a unary chain is one label, a node made by binarisation has none.
+
+    A preterminal's label is its chain and its tag (``NP+NNP``); a sentence without tags gets the tag ``X``.
+    """
+    n = len(sentence.tokens)
+    tags = sentence.tags or ("X",) * n
+    words = zip(sentence.tokens, tags, sentence.labels, strict=False)
+    nodes = [Tree(f"{chain}{CHAIN}{tag}" if chain else tag, [token]) for token, tag, chain in words]
+    for left, right, label in zip(sentence.left, sentence.right, sentence.labels[n:], strict=True):
+        nodes.append(Tree(label, [nodes[left], nodes[right]]))
+    return nodes[-1]
+
+
 def _chain(label: str, children: list[Tree] | list[str]) -> Tree:
     """``S+VP`` over children: ``(S (VP ...))``."""
     *above, lowest = label.split(CHAIN)

@@ -1,105 +1,228 @@
-"""The trees of a sentence drawn with characters."""
+"""The trees of a sentence drawn with characters, for a terminal."""
 
+import re
+import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import zip_longest
 
 from nltk.tree import Tree
 from nltk.tree.prettyprinter import TreePrettyPrinter
+from rich.cells import cell_len
 
-from structviews.cache import Row
-from structviews.sentence import ParsedSentence
+from structviews.selection import Chosen
+from structviews.sentence import ParsedSentence, dependency_heights
 
-from .binarise import unbinarise
+from .binarise import binary_tree, unbinarise
 
 # Box-drawing characters by the directions in which they reach: up, down, left, right.
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
 BOXES = {
-    0: " ",
-    UP | DOWN: "│",
-    LEFT | RIGHT: "─",
-    DOWN | RIGHT: "┌",
     UP | RIGHT: "└",
+    DOWN | RIGHT: "┌",
     UP | DOWN | RIGHT: "├",
-    DOWN | LEFT | RIGHT: "┬",
     UP | LEFT | RIGHT: "┴",
+    DOWN | LEFT | RIGHT: "┬",
     UP | DOWN | LEFT | RIGHT: "┼",
 }
 ARROW = "►"
+# What trees are drawn with, to tell it from words and labels.
+LINES = re.compile(r"[─│┌┐└┘├┤┬┴┼►·]+")
+# A node that only exists through binarisation, or a root without a label.
+UNLABELLED = "·"
+BETWEEN = 4
+# nltk draws by recursion, and no more words fit side by side in any terminal.
+MOST_UPRIGHT = 100
+LEFT_TO_RIGHT_MARK = "\u200e"
+# Control characters, which a terminal obeys and XML forbids, as their pictures or as a replacement character.
+CONTROLS = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}
+CONTROLS |= dict.fromkeys([*range(0x80, 0xA0), 0xFFFE, 0xFFFF], 0xFFFD)
+# The first of the characters that no font and no text has: plane 15.
+PRIVATE = 0xF0000
+STAND_INS = re.compile(r"([\U000F0000-\U000FFFFD])\1*")
 
 
-def draw(row: Row, width: int) -> str:
-    """A sentence of a corpus with its trees, in lines of at most ``width`` characters where that goes."""
-    parts = [f"document {row.document}, position {row.position}, line {row.line}", " ".join(row.sentence.tokens)]
-    if row.sentence.has_constituents:
-        parts.append(draw_constituents(unbinarise(row.sentence), width))
-    if row.sentence.has_dependencies:
-        parts.append(draw_dependencies(row.sentence))
-    return "\n\n".join(parts)
+def draw(chosen: Chosen, width: int) -> str:
+    """A sentence with its trees, in lines of at most ``width`` columns where that goes."""
+    drawers = {"constituency": draw_constituents, "dependency": draw_dependencies}
+    words = " ".join(map(printable, chosen.sentence.tokens))
+    trees = ["\n".join(drawers[kind](chosen.sentence, width)) for kind in chosen.kinds]
+    return "\n\n".join([f"{chosen.heading}\n{words}".lstrip(), *trees])
 
 
-def draw_constituents(tree: Tree, width: int) -> str:
-    """A tree with its root at the top, or at the left if that is too wide."""
-    upright = TreePrettyPrinter(tree).text(unicodelines=True)
-    lines = [line.rstrip() for line in upright.splitlines() if line.strip()]
-    return "\n".join(lines) if max(map(len, lines)) <= width else "\n".join(sideways(tree))
+def draw_constituents(sentence: ParsedSentence, width: int) -> list[str]:
+    """The n-ary tree and the binarised one: side by side if they fit, else one below the other.
+
+    Roots are at the top, or at the left where that is too wide.
+    """
+    mirrored = reads_right_to_left(sentence.tokens)
+    trees = {"constituency tree": unbinarise(sentence), "binarised": binary_tree(sentence)}
+    drawn = None
+    if len(sentence.tokens) <= MOST_UPRIGHT:
+        drawn = arrange([[title, *upright(tree, mirrored)] for title, tree in trees.items()], width)
+    if drawn is None:
+        pictures = [[title, *sideways(tree)] for title, tree in trees.items()]
+        drawn = arrange(pictures, width) or [*pictures[0], "", *pictures[1]]
+    return [*drawn, level_sizes(sentence.constituency_heights, "nodes of the binarised tree")]
+
+
+def arrange(pictures: list[list[str]], width: int) -> list[str] | None:
+    """Two pictures beside each other, or else one below the other; None if one is too wide even so."""
+    first, second = pictures
+    column = columns_of(first) + BETWEEN
+    if column + columns_of(second) <= width:
+        return [(padded(a, column) + b).rstrip() for a, b in zip_longest(first, second, fillvalue="")]
+    return [*first, "", *second] if max(map(columns_of, pictures)) <= width else None
+
+
+def columns_of(picture: Sequence[str]) -> int:
+    """How many columns of a terminal the widest line takes."""
+    return max(map(cell_len, picture))
+
+
+def upright(tree: Tree, mirrored: bool = False) -> list[str]:
+    """A tree with its root at the top, drawn by nltk; a row holds the nodes of one height.
+
+    nltk takes a character for a column, so it gets stand-ins that are as long as labels are wide.
+
+    Args:
+        tree: of at most ``MOST_UPRIGHT`` words.
+        mirrored: whether the first word is at the right.
+    """
+    labels: list[str] = []
+
+    def stand_in(label: str) -> str:
+        labels.append(printable(label))
+        return chr(PRIVATE + len(labels) - 1) * cell_len(labels[-1])
+
+    def copied(node: Tree | str) -> Tree | str:
+        if isinstance(node, str):
+            return stand_in(node)
+        return Tree(stand_in(node.label()), [copied(child) for child in (reversed(node) if mirrored else node)])
+
+    text = TreePrettyPrinter(copied(tree)).text(unicodelines=True, maxwidth=None)
+    text = STAND_INS.sub(lambda found: guarded(labels[ord(found[1]) - PRIVATE]), text)
+    return [line.rstrip() for line in text.splitlines() if line.strip()]
 
 
 def sideways(tree: Tree) -> list[str]:
-    """A tree with its root at the left, a line for every constituent and every word."""
-    if len(tree) == 1:
-        below = [tree[0]] if isinstance(tree[0], str) else sideways(tree[0])
-        return [f"{tree.label()} {below[0]}", *below[1:]]
-    lines = [tree.label()]
-    for child in tree:
-        first, *others = sideways(child)
-        last = child is tree[-1]
-        lines.append(f"{'└─' if last else '├─'} {first}")
-        lines += [f"{'   ' if last else '│  '}{line}" for line in others]
+    """A tree with its root at the left, a line for every node with several children and every word."""
+    lines = []
+    waiting: list[tuple[Tree, str, str]] = [(tree, "", "")]
+    while waiting:
+        node, before, before_children = waiting.pop()
+        labels = [node.label()]
+        while len(node) == 1 and isinstance(node[0], Tree):
+            node = node[0]
+            labels.append(node.label())
+        children = list(node)
+        if isinstance(children[0], str):
+            labels, children = [*labels, children[0]], []
+        lines.append(before + " ".join(guarded(printable(label)) for label in labels))
+        below = [(child, f"{before_children}├─ ", f"{before_children}│  ") for child in children[:-1]]
+        below += [(child, f"{before_children}└─ ", f"{before_children}   ") for child in children[-1:]]
+        waiting += reversed(below)
     return lines
 
 
-def draw_dependencies(sentence: ParsedSentence) -> str:
-    """A line for every word: arcs from heads to dependents at the left, then word, tag and relation."""
-    words = max(map(len, sentence.tokens))
-    tags = max(map(len, sentence.tags), default=0)
-    arcs = draw_arcs(sentence.heads)
-    rows = zip(arcs, sentence.tokens, sentence.tags or [""] * len(arcs), sentence.relations, strict=True)
-    return "\n".join(f"{arc} {word:{words}}  {tag:{tags}}  {relation}" for arc, word, tag, relation in rows)
-
-
-class Arc(NamedTuple):
-    """An arc between the words ``low < high``, one of which is the head; words count from 1."""
-
-    low: int
-    high: int
-    head: int
+def draw_dependencies(sentence: ParsedSentence, width: int = 0) -> list[str]:
+    """A line for every word, whatever the width: lines to its head and its dependents, word, tag and relation."""
+    fields = [field for field in (sentence.tokens, sentence.tags, sentence.relations) if field]
+    columns = [[printable(text) for text in field] for field in fields]
+    widths = [columns_of(column) for column in columns]
+    lines = []
+    for arcs, *texts in zip(draw_arcs(sentence.heads), *columns, strict=True):
+        cells = [padded(guarded(text), width) for text, width in zip(texts, widths, strict=True)]
+        lines.append(f"{arcs} {'  '.join(cells)}".rstrip())
+    return ["dependency tree", *lines, level_sizes(sentence.dependency_heights, "words")]
 
 
 def draw_arcs(heads: Sequence[int]) -> list[str]:
-    """The arcs of a dependency tree, a line for each word; the arrow is at the dependent.
+    """The arcs of a dependency tree, a line for each word.
 
-    Short arcs are drawn next to the words, and each arc outside the shorter ones that it meets.
+    A head has one vertical line, to which it and its dependents are joined. It is left of those of its
+    dependents: of the lines that a word is joined to, the leftmost leads to its head, the other one to its
+    dependents. Arrows point at dependents. A vertical line that only passes is not crossed but bridged.
+
+    Args:
+        heads: of each word, from 1; 0 for the root.
     """
-    arcs = [Arc(min(head, word), max(head, word), head) for word, head in enumerate(heads, 1) if head]
-    levels: dict[Arc, int] = {}
-    for arc in sorted(arcs, key=lambda arc: arc.high - arc.low):
-        levels[arc] = 1 + max((level for other, level in levels.items() if meet(arc, other)), default=0)
-    right = 2 * max(levels.values(), default=0)
-    grid = [[0] * (right + 1) for _ in heads]
-    for (low, high, _), level in levels.items():
-        column = right - 2 * level
-        for line in range(low, high + 1):
-            grid[line - 1][column] |= (UP if line > low else 0) | (DOWN if line < high else 0)
-        for line in (low, high):
-            grid[line - 1][column] |= RIGHT
-            for between in range(column + 1, right + 1):
-                grid[line - 1][between] |= LEFT | RIGHT
-    lines = ["".join(BOXES[cell] for cell in line) for line in grid]
-    return [line[:-1] + (ARROW if head else line[-1]) for line, head in zip(lines, heads, strict=True)]
+    columns = arc_columns(heads)
+    spans = arc_spans(heads)
+    passing: dict[tuple[int, int], int] = {}
+    for head, (low, high) in spans.items():
+        for word in range(low, high + 1):
+            passing[columns[head], word] = (UP if word > low else 0) | (DOWN if word < high else 0)
+    lines = []
+    for word, head in enumerate(heads, 1):
+        joined = {columns.get(word, 0), columns.get(head, 0)}
+        leftmost = max(joined)
+        line = ""
+        for column in range(max(columns.values(), default=0), 0, -1):
+            vertical = passing.get((column, word), 0)
+            if column in joined:
+                line += BOXES[vertical | RIGHT | (LEFT if column < leftmost else 0)]
+            else:
+                line += "│" if vertical else "─" if column < leftmost else " "
+            line += "─" if column <= leftmost else " "
+        lines.append(line + (ARROW if head else "─" if leftmost else " "))
+    return lines
 
 
-def meet(a: Arc, b: Arc) -> bool:
-    """Whether two arcs would run into each other in one column; those of one head may touch."""
-    if a.head == b.head:
-        return a.low < b.high and b.low < a.high
-    return a.low <= b.high and b.low <= a.high
+def arc_spans(heads: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """The first and the last of the words that each head and its dependents are."""
+    spans: dict[int, tuple[int, int]] = {}
+    for word, head in enumerate(heads, 1):
+        if head:
+            low, high = spans.get(head, (head, head))
+            spans[head] = min(low, word), max(high, word)
+    return spans
+
+
+def arc_columns(heads: Sequence[int]) -> dict[int, int]:
+    """The column of each head's vertical line, counted from the words, from 1.
+
+    In a tree without crossing arcs it is the head's height: what is in one column is computed at once.
+    """
+    spans, heights = arc_spans(heads), dependency_heights(heads)
+    columns: dict[int, int] = {}
+    for head in sorted(spans, key=lambda head: heights[head - 1]):
+        low, high = spans[head]
+        met = (column for other, column in columns.items() if spans[other][0] <= high and low <= spans[other][1])
+        columns[head] = 1 + max(met, default=0)
+    return columns
+
+
+def level_sizes(heights: Sequence[int], nodes: str) -> str:
+    """How many nodes have each height, as encoders compute them."""
+    sizes = [0] * (max(heights) + 1)
+    for height in heights:
+        sizes[height] += 1
+    return f"{nodes}, level by level from the leaves: {' '.join(map(str, sizes))}"
+
+
+def printable(text: str) -> str:
+    """A word or a label as it can be shown: it takes at least one column and gives no orders."""
+    text = text.translate(CONTROLS) or UNLABELLED
+    # A combining mark alone stands on a dotted circle.
+    return text if cell_len(text) else f"◌{text}"
+
+
+def guarded(text: str) -> str:
+    """A word between marks that keep one written from right to left from joining its neighbours."""
+    return f"{LEFT_TO_RIGHT_MARK}{text}{LEFT_TO_RIGHT_MARK}" if is_right_to_left(text) else text
+
+
+def padded(text: str, width: int) -> str:
+    """Text filled up with blanks to so many columns."""
+    return text + " " * (width - cell_len(text))
+
+
+def is_right_to_left(text: str) -> bool:
+    """Whether a character of the text is written from right to left (Unicode Standard Annex 9)."""
+    return any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text)
+
+
+def reads_right_to_left(words: Sequence[str]) -> bool:
+    """Whether most of the words that have letters are written from right to left."""
+    with_letters = [word for word in words if any(map(str.isalpha, word))]
+    return 2 * sum(map(is_right_to_left, with_letters)) > len(with_letters)

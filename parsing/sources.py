@@ -199,6 +199,27 @@ def open_source(
     )
 
 
+def parse_sentence(sentence: str, *, parser: str, options: Options, tokenised: bool) -> ParsedSentence:
+    """One sentence with its trees.
+
+    Args:
+        sentence: its text.
+        parser: specification of a parser.
+        options: what the parser is loaded with.
+        tokenised: whether the words stand between white space.
+
+    Raises:
+        InputError: if there is no such parser, or it cannot parse this.
+    """
+    if TREEBANK in parser.split("+"):
+        raise InputError(f"--parser {parser}: a treebank is read from files: name a parser")
+    work = ParseText(Specification.of(parser), options, tokenised, MOST_TOKENS, strict=False)
+    (tree,) = work([text.RawSentence(0, 0, 1, sentence)])
+    if isinstance(tree, Unparsed):
+        raise InputError(f"{sentence[:60]!r}: not parsed: {tree.reason}")
+    return tree
+
+
 def output_name(source: str) -> str:
     """The default name of the corpus made from a source, in the current folder."""
     if source == STDIN:

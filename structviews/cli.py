@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from structviews.config import TrainConfig
     from structviews.recipes import Recipe
+    from structviews.selection import Chosen
 
 app = typer.Typer(
     name="structviews",
@@ -108,6 +109,14 @@ Tasks = Annotated[
 ]
 
 
+# What parsers are loaded with.
+Language = Annotated[str, typer.Option(help="Language of the text, such as de or zh-hans.")]
+Models = Annotated[
+    Path | None,
+    typer.Option(help="Folder with the parsers' models.", show_default="where their libraries keep them"),
+]
+
+
 class TextFormat(StrEnum):
     """How sentences are laid out in a text."""
 
@@ -145,11 +154,8 @@ def parse_text(
         str | None,
         typer.Option(help="With --dep: what gives the constituency trees, over the same words.", show_default=False),
     ] = None,
-    lang: Annotated[str, typer.Option(help="Language of the text, such as de or zh-hans.")] = "en",
-    models: Annotated[
-        Path | None,
-        typer.Option(help="Folder with the parsers' models.", show_default="where their libraries keep them"),
-    ] = None,
+    lang: Language = "en",
+    models: Models = None,
     device: Annotated[
         str, typer.Option(help="Where parsers run that can choose: cpu, cuda, cuda:1.", show_default="a GPU if there")
     ] = "",
@@ -237,28 +243,101 @@ def parse_into(out: Path, source: list[str], *, workers: int, **settings: Any) -
     console.print(f"{out}{there}: {counts}, {summary(corpus)}{lacking}", markup=False, highlight=False, soft_wrap=True)
 
 
+class TreeKind(StrEnum):
+    """What stands over the words of a sentence."""
+
+    constituency = "constituency"
+    dependency = "dependency"
+
+
 @app.command("inspect")
 def inspect_corpus(
-    corpus: Annotated[Path, typer.Argument(help="A parsed corpus.", show_default=False)],
+    corpus: Annotated[Path | None, typer.Argument(help="A parsed corpus.", show_default=False)] = None,
     sentence: Annotated[
         int | None, typer.Option(help="Draw the trees of this sentence, counted from 0.", show_default=False)
     ] = None,
+    grep: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Draw sentences that hold this.", show_default=False)
+    ] = None,
+    random: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Draw so many sentences, or of those that --grep finds.", show_default=False),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of --random.")] = 1,
+    text: Annotated[
+        str | None, typer.Option(metavar="SENTENCE", help="Parse this and draw its trees.", show_default=False)
+    ] = None,
+    parser: Annotated[str, typer.Option(help="What parses --text: as for structviews parse.")] = "builtin",
+    lang: Language = "en",
+    models: Models = None,
+    tokenised: Annotated[
+        bool, typer.Option("--tokenised", help="The words of --text stand between white space.")
+    ] = False,
+    tree: Annotated[TreeKind | None, typer.Option(help="Draw this kind alone.", show_default="both")] = None,
+    svg: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Draw to a file .svg, or to a folder with one for each sentence.", show_default=False
+        ),
+    ] = None,
 ) -> None:
-    """Show what a parsed corpus holds, or draw both trees of one of its sentences.
+    """Show what a parsed corpus holds, or draw trees of its sentences or of one that you give.
+
+    Constituency trees are drawn as they are and binarised.
 
     Example: structviews inspect corpus.parsed --sentence 7
+
+    Example: structviews inspect corpus.parsed --grep "as well as" --random 3 --svg trees.svg
+
+    Example: structviews inspect --text "A dog barks."
     """
+    from structviews.selection import choose, given
+
+    choosing = sentence, grep, random
+    drawing = any(choice is not None for choice in choosing)
+    if text is not None:
+        if corpus or drawing:
+            raise InputError("--text is drawn by itself: leave out the corpus and --sentence, --grep and --random")
+        from structviews.parsing.backends import Options
+        from structviews.parsing.sources import parse_sentence
+
+        parsed = parse_sentence(text, parser=parser, options=Options(lang, models), tokenised=tokenised)
+        draw_trees([given(text, parsed, tree)], svg)
+        return
+    if corpus is None:
+        raise InputError("nothing to look at: name a parsed corpus, or give a sentence with --text")
     from structviews.cache import ParsedCorpus
 
     opened = ParsedCorpus.open(corpus)
-    if sentence is None:
+    if drawing:
+        found, note = choose(opened, *choosing, seed=seed, tree=tree)
+        draw_trees(found, svg)
+        if note:
+            errors.print(note, markup=False, soft_wrap=True)
+    elif tree or svg:
+        raise InputError("no sentence to draw: choose with --sentence, --grep or --random")
+    else:
         from structviews.cache_tools.statistics import overview
 
         console.print(overview(opened), highlight=False)
-    else:
-        from structviews.parsing.drawing import draw
 
-        console.print(draw(opened.row(sentence), console.width), markup=False, highlight=False, soft_wrap=True)
+
+def draw_trees(sentences: "list[Chosen]", svg: Path | None) -> None:
+    """Draw sentences on stdout, or as SVG."""
+    if svg:
+        from structviews.parsing.svg import write_svg
+
+        for path in write_svg(svg, sentences):
+            console.print(str(path), markup=False, highlight=False, soft_wrap=True)
+        return
+    from rich.text import Text
+
+    from structviews.parsing.drawing import LINES, draw
+
+    for number, sentence in enumerate(sentences):
+        drawn = Text("\n" * (number > 0) + draw(sentence, console.width))
+        drawn.highlight_regex(LINES, "cyan")
+        console.print(drawn, highlight=False, soft_wrap=True)
 
 
 @app.command("train")

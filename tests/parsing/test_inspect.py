@@ -1,40 +1,34 @@
 import os
+import re
 import subprocess
 import sys
+import warnings
+from dataclasses import replace
 
 import pytest
 from chain_parser import chain
-from nltk.tree import Tree
+from drawn_sentences import BIRD
+from rich.console import Console
 
-from structviews.cache import Row, Skipped, new_job, write_manifest, write_shard
-from structviews.parsing.drawing import draw_arcs, draw_constituents
-from structviews.sentence import ParsedSentence
-
-SENTENCE = ParsedSentence(
-    tokens=("A", "black", "bird", "sings", "."),
-    tags=("DT", "JJ", "NN", "VBZ", "."),
-    heads=(3, 3, 4, 0, 4),
-    relations=("det", "amod", "nsubj", "root", "punct"),
-    left=(0, 5, 6, 7),
-    right=(1, 2, 3, 4),
-    labels=("", "", "", "VP", "", "", "NP", "", "S"),
-)
+from structviews import cli
+from structviews.cache import ParsedCorpus, Row, Skipped, new_job, write_manifest, write_shard
+from structviews.selection import choose
 
 
 @pytest.fixture
 def corpus(tmp_path):
     folder = tmp_path / "x.parsed"
     folder.mkdir()
-    write_shard(folder, 0, [Row(0, 0, 1, SENTENCE), Row(0, 2, 3, chain(["No", "."]))], [Skipped(0, 1, 2, "odd [x]")])
+    write_shard(folder, 0, [Row(0, 0, 1, BIRD), Row(0, 2, 3, chain(["No", "."]))], [Skipped(0, 1, 2, "odd [x]")])
     write_manifest(folder, 1, new_job(parser={"name": "chain", "version": "1"}, tokeniser={"name": "none"}))
     return folder
 
 
-def structviews(*arguments, folder):
+def structviews(*arguments, folder, **environment):
     done = subprocess.run(
         [sys.executable, "-m", "structviews", *arguments],
         cwd=folder,
-        env=os.environ | {"COLUMNS": "80"},
+        env=os.environ | {"COLUMNS": "80"} | environment,
         capture_output=True,
         text=True,
         check=False,
@@ -63,58 +57,111 @@ def test_both_trees_of_a_sentence(corpus, tmp_path):
 
 
 EXPECTED = """\
-document 0, position 0, line 1
-
+sentence 0: document 0, position 0, line 1
 A black bird sings .
 
-           S
-      ┌────┴─────┬────┐
-      NP         VP   │
- ┌────┼────┐     │    │
- DT   JJ   NN   VBZ   .
- │    │    │     │    │
- A  black bird sings  .
+constituency tree          binarised
+           S                                  S
+      ┌────┴─────┬────┐                   ┌───┴───────────┐
+      NP         VP   │                   ·               │
+ ┌────┼────┐     │    │              ┌────┴─────────┐     │
+ DT   JJ   NN   VBZ   .              NP             │     │
+ │    │    │     │    │         ┌────┴────────┐     │     │
+ A  black bird sings  .         ·             │     │     │
+                            ┌───┴────┐        │     │     │
+                            DT       JJ       NN  VP+VBZ  .
+                            │        │        │     │     │
+                            A      black     bird sings   .
+nodes of the binarised tree, level by level from the leaves: 5 1 1 1 1
 
-┌─────► A      DT   det
-│   ┌─► black  JJ   amod
-└─┬─┴─► bird   NN   nsubj
-  └─┬── sings  VBZ  root
-    └─► .      .    punct
+dependency tree
+  ┌─► A      DT   det
+  ├─► black  JJ   amod
+┌─┴─► bird   NN   nsubj
+├──── sings  VBZ  root
+└───► .      .    punct
+words, level by level from the leaves: 3 1 1
 """
 
 
-def test_arcs():
-    # 1 <- 2 -> 4 and 4 -> 3: the short arc lies inside the long one.
-    assert draw_arcs([2, 0, 4, 2]) == [
-        "  ┌─►",
-        "┌─┴──",
-        "│ ┌─►",
-        "└─┴─►",
-    ]
-    assert draw_arcs([0]) == [" "]
+def test_choices(tmp_path):
+    folder = tmp_path / "many.parsed"
+    folder.mkdir()
+    for shard in range(2):
+        rows = [Row(0, i, i + 1, chain([f"{'even' if i % 2 == 0 else 'odd'}", f"w{i}"])) for i in range(15)]
+        write_shard(folder, shard, rows, [])
+    write_manifest(folder, 2, new_job(parser={"name": "chain"}, tokeniser={"name": "none"}))
+    corpus = ParsedCorpus.open(folder)
+
+    def numbers(**choice):
+        choice = {"sentence": None, "grep": None, "random": None, "seed": 1, "tree": None} | choice
+        sentences, note = choose(corpus, **choice)
+        found = [int(chosen.name.removeprefix("sentence ")) for chosen in sentences]
+        assert [corpus.sentence(number) for number in found] == [chosen.sentence for chosen in sentences]
+        return found, note
+
+    even = [i for i in range(30) if i % 15 % 2 == 0]
+    assert numbers(grep="w3") == ([3, 18], "")
+    assert numbers(grep="even") == (even[:10], "the first 10 of 16; --random 10 draws some of them all")
+    assert numbers(grep="even", random=99) == (even, "")
+    drawn, _ = numbers(random=8)
+    assert len(set(drawn)) == 8
+    assert drawn == sorted(drawn) == numbers(random=8)[0] != numbers(random=8, seed=2)[0]
+    assert set(numbers(grep="odd", random=5)[0]) <= set(range(30)) - set(even)
 
 
-def test_crossing_arcs_are_both_drawn():
-    # 1 -> 3 and 4 -> 2.
-    assert draw_arcs([0, 4, 1, 1]) == [
-        "┌─┬────",
-        "│ │ ┌─►",
-        "│ └─┼─►",
-        "└───┴─►",
-    ]
+@pytest.fixture
+def inspect(tmp_path, monkeypatch, capsys):
+    """``structviews inspect`` in this process."""
+
+    def run(*arguments):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["structviews", "inspect", *arguments])
+        monkeypatch.setattr(cli, "console", Console(width=80))
+        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets its own
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        return caught.value.code, *capsys.readouterr()
+
+    return run
 
 
-def test_a_wide_tree_lies_on_its_side():
-    tree = Tree.fromstring("(S (NP (DT A) (NN bird)) (VP (VBZ sings)) (. .))")
-    assert "sings" in draw_constituents(tree, 80).splitlines()[-1]
-    assert draw_constituents(tree, 10).splitlines() == [
-        "S",
-        "├─ NP",
-        "│  ├─ DT A",
-        "│  └─ NN bird",
-        "├─ VP VBZ sings",
-        "└─ . .",
-    ]
+def test_a_sentence_that_is_given(inspect):
+    given = ["--text", "No dog-house", "--parser", "chain", "--tree", "dependency"]
+    code, output, errors = inspect(*given)
+    assert (code, errors) == (0, "")
+    assert output.splitlines()[0] == "No dog - house"
+    assert inspect(*given, "--tokenised")[1].splitlines()[0] == "No dog-house"
+    code, output, errors = inspect("--text", "stop it", "--parser", "chain")
+    assert (code, output, errors) == (2, "", "error: 'stop it': not parsed: says stop\n")
+    code, output, errors = inspect("--text", "A dog barks.")
+    assert (code, errors) == (0, "")
+    assert output.startswith("A dog barks .\n\nconstituency tree")
+
+
+def test_sentences_that_hold_a_text(corpus, inspect):
+    code, output, errors = inspect("x.parsed", "--grep", "BIRD sings", "--tree", "dependency")
+    assert (code, errors) == (0, "")
+    assert output == "\n".join([*EXPECTED.splitlines()[:3], *EXPECTED.splitlines()[17:]]) + "\n"
+
+
+def test_colours_are_for_terminals_that_want_them(corpus, tmp_path):
+    arguments = ("inspect", "x.parsed", "--sentence", "0")
+    _, coloured, _ = structviews(*arguments, folder=tmp_path, FORCE_COLOR="1", TERM="xterm-256color")
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == EXPECTED
+    _, plain, _ = structviews(*arguments, folder=tmp_path, FORCE_COLOR="1", TERM="xterm-256color", NO_COLOR="1")
+    assert plain == EXPECTED
+
+
+def test_svg(corpus, tmp_path, inspect):
+    assert inspect("x.parsed", "--random", "2", "--svg", "trees") == (
+        0,
+        "trees/sentence-0.svg\ntrees/sentence-1.svg\n",
+        "",
+    )
+    assert inspect("x.parsed", "--sentence", "0", "--svg", "a.svg") == (0, "a.svg\n", "")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "trees" / "sentence-0.svg").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -139,6 +186,41 @@ def test_bad_input_is_one_line_and_exit_code_2(corpus, tmp_path, arguments, mess
     assert errors.startswith(f"error: {message}")
     assert len(errors.splitlines()) == 1
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "nothing to look at: name a parsed corpus, or give a sentence with --text"),
+        (("x.parsed", "--text", "A"), "--text is drawn by itself"),
+        (("x.parsed", "--sentence", "-1"), "x.parsed has no sentence -1"),
+        (("x.parsed", "--sentence", "0", "--grep", "A"), "--sentence 0 is one sentence"),
+        (("x.parsed", "--grep", "cow"), "--grep 'cow': no sentence of x.parsed holds it"),
+        (("x.parsed", "--random", "0"), "--random 0: give at least 1"),
+        (("x.parsed", "--svg", "a.svg"), "no sentence to draw: choose with --sentence"),
+        (
+            ("words.parsed", "--sentence", "0", "--tree", "constituency"),
+            "--tree constituency: sentence 0 of",
+        ),
+        (("x.parsed", "--sentence", "0", "--svg", "no/a.svg"), "--svg no/a.svg cannot be written"),
+        ((".",), ". is not a parsed corpus (no manifest.json)"),
+        (("--text", " "), "' ': not parsed: a sentence needs at least one token"),
+        (("--text", "A", "--random", "1"), "--text is drawn by itself"),
+        (("--text", "A", "--parser", "nope"), "no parser 'nope': choose one of builtin"),
+        (("--text", "A", "--parser", "treebank"), "--parser treebank: a treebank is read from files"),
+    ],
+)
+def test_bad_choices_are_one_line(corpus, tmp_path, inspect, arguments, message):
+    words = tmp_path / "words.parsed"
+    words.mkdir()
+    write_shard(words, 0, [Row(0, 0, 1, replace(BIRD, left=(), right=(), labels=()))], [])
+    write_manifest(words, 1, new_job(parser={"name": "chain"}, tokeniser={"name": "none"}))
+    before = sorted(tmp_path.rglob("*"))
+    code, output, errors = inspect(*arguments)
+    assert (code, output) == (2, "")
+    assert errors.startswith(f"error: {message}")
+    assert len(errors.splitlines()) == 1
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize("command", ["parse", "inspect"])

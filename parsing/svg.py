@@ -1,0 +1,316 @@
+"""The trees of sentences as SVG: arcs between words, and constituency trees row by row of height.
+
+What is drawn stands by itself: no scripts, no fonts or styles from elsewhere, the reader's light or dark colours.
+Equal sentences give equal bytes.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from nltk.tree import Tree
+from rich.cells import cell_len
+
+from structviews.cache import write_whole
+from structviews.errors import InputError
+from structviews.selection import Chosen
+from structviews.sentence import ParsedSentence
+
+from .binarise import binary_tree, unbinarise
+from .drawing import UNLABELLED, printable, reads_right_to_left
+
+# Lengths are in pixels. No font is known here: a column of a terminal is taken for a good half of the font's size.
+COLUMN = 8.5
+MARGIN = 20
+GAP = 14
+ROW = 42
+BASELINE = 22
+WORDS = 20
+TITLE = 30
+LEVELS = 30
+# Of arcs: from one to the next higher one, from the middle of a head to where they leave it (half of this), a corner.
+STEP = 24
+BESIDE_WORD = 14
+BEND = 7
+# Two constituency trees that are wider together stand one below the other.
+BESIDE = 1600
+STYLE = """
+svg { color-scheme: light dark; color: #1f2328; font-family: sans-serif; font-size: 14px }
+.paper { fill: #ffffff }
+text { fill: currentColor }
+.middle { text-anchor: middle }
+.label { fill: #0550ae }
+.bare { font-size: 22px }
+.title, .level { fill: #59636e }
+.branch { stroke: #818b98; fill: none }
+.band { fill: #f3f5f7 }
+.arc { stroke: #59636e; fill: none }
+.arrow { fill: #59636e }
+.relation { font-size: 12px; paint-order: stroke; stroke: #ffffff; stroke-width: 5px }
+@media (prefers-color-scheme: dark) {
+  svg { color: #e6edf3 }
+  .paper { fill: #0d1117 }
+  .label { fill: #79c0ff }
+  .title, .level { fill: #9198a1 }
+  .branch { stroke: #7d8590 }
+  .band { fill: #1a2129 }
+  .arc { stroke: #9198a1 }
+  .arrow { fill: #9198a1 }
+  .relation { stroke: #0d1117 }
+}
+"""
+
+
+class Picture(NamedTuple):
+    """SVG elements, and how much room they take from (0, 0)."""
+
+    elements: str
+    width: float
+    height: float
+
+
+def write_svg(path: Path, sentences: Sequence[Chosen]) -> list[Path]:
+    """Draw sentences into one file ``.svg``, or each into a file of its own in a folder; returns the files.
+
+    Raises:
+        InputError: if they cannot be written.
+    """
+    if path.suffix == ".svg":
+        pages = {path: sentences}
+    elif path.suffix and not path.is_dir():
+        raise InputError(f"--svg {path}: give the name of a folder, or of a file that ends in .svg")
+    else:
+        pages = {path / f"{chosen.name.replace(' ', '-')}.svg": [chosen] for chosen in sentences}
+    try:
+        if path.suffix != ".svg":
+            path.mkdir(parents=True, exist_ok=True)
+        for file, page in pages.items():
+            write_whole(file, partial(write_text, svg(page)))
+    except OSError as error:
+        raise InputError(f"--svg {path} cannot be written ({error.strerror}): name another place") from None
+    return list(pages)
+
+
+def write_text(text: str, stream: BinaryIO) -> None:
+    """Write a text as UTF-8."""
+    stream.write(text.encode())
+
+
+def svg(sentences: Sequence[Chosen]) -> str:
+    """Sentences one below the other, each with its trees."""
+    parts = []
+    for chosen in sentences:
+        parts += [title(chosen.heading)] if chosen.heading else []
+        for kind in chosen.kinds:
+            if kind == "constituency":
+                parts += constituency_trees(chosen.sentence)
+            else:
+                parts += [title("dependency tree"), dependency_tree(chosen.sentence)]
+    page = stacked(parts)
+    width, height = page.width + 2 * MARGIN, page.height + 2 * MARGIN
+    words = " ".join(printable(word) for chosen in sentences for word in chosen.sentence.tokens)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
+        f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(words)}">\n<style>{STYLE}</style>\n'
+        f'<rect class="paper" width="100%" height="100%"/>\n{moved(page, MARGIN, MARGIN)}</svg>\n'
+    )
+
+
+def stacked(pictures: Sequence[Picture]) -> Picture:
+    """Pictures one below the other."""
+    elements, y = "", 0.0
+    for picture in pictures:
+        elements += moved(picture, 0, y)
+        y += picture.height
+    return Picture(elements, max(picture.width for picture in pictures), y)
+
+
+def beside(pictures: Sequence[Picture]) -> Picture:
+    """Pictures side by side, their lower edges in line."""
+    elements, x = "", 0.0
+    height = max(picture.height for picture in pictures)
+    for picture in pictures:
+        elements += moved(picture, x, height - picture.height)
+        x += picture.width + 2 * MARGIN
+    return Picture(elements, x - 2 * MARGIN, height)
+
+
+def moved(picture: Picture, x: float, y: float) -> str:
+    """A picture's elements at another place."""
+    return f'<g transform="translate({x:g} {y:g})">\n{picture.elements}</g>\n'
+
+
+def title(text: str) -> Picture:
+    """A line of text that is no part of a tree."""
+    return Picture(f'<text class="title" y="14">{escape(printable(text))}</text>\n', COLUMN * cell_len(text), TITLE)
+
+
+def text_at(kind: str, x: float, y: float, text: str) -> str:
+    """A text with its middle at ``x`` and its baseline at ``y``."""
+    return f'<text class="{kind} middle" x="{x:g}" y="{y:g}">{escape(text)}</text>\n'
+
+
+def wide(text: str) -> float:
+    """How wide a text is, with a gap."""
+    return COLUMN * cell_len(text) + GAP
+
+
+def dependency_tree(sentence: ParsedSentence) -> Picture:
+    """Words, and above them arcs from heads to dependents, each with its relation."""
+    words, tags = list(map(printable, sentence.tokens)), list(map(printable, sentence.tags))
+    arcs = [
+        Arc(min(word, head - 1), max(word, head - 1), word, printable(relation))
+        for word, (head, relation) in enumerate(zip(sentence.heads, sentence.relations, strict=True))
+        if head
+    ]
+    x, width = word_places([max(map(wide, texts)) for texts in zip(words, tags or words, strict=True)], arcs)
+    if reads_right_to_left(sentence.tokens):
+        x = [width - place for place in x]
+    levels = arc_levels(arcs)
+    base = STEP * max(levels, default=0) + BASELINE
+    elements = "".join(drawn_arc(arc, x, base, base - STEP * level) for arc, level in zip(arcs, levels, strict=True))
+    for row, (kind, texts) in enumerate((("word", words), ("label", tags))):
+        for place, text in zip(x, texts, strict=False):
+            elements += text_at(kind, place, base + (row + 1) * WORDS, text)
+    return Picture(elements, width, base + 3 * WORDS)
+
+
+class Arc(NamedTuple):
+    """An arc between the words ``low < high``, one of which is the dependent; words count from 0."""
+
+    low: int
+    high: int
+    dependent: int
+    relation: str
+
+
+def arc_levels(arcs: Sequence[Arc]) -> list[int]:
+    """How high each arc is, from 1: higher than the shorter ones over the same words."""
+    levels: dict[Arc, int] = {}
+    for arc in sorted(arcs, key=lambda arc: arc.high - arc.low):
+        met = (level for other, level in levels.items() if other.low < arc.high and arc.low < other.high)
+        levels[arc] = 1 + max(met, default=0)
+    return [levels[arc] for arc in arcs]
+
+
+def word_places(widths: Sequence[float], arcs: Sequence[Arc]) -> tuple[list[float], float]:
+    """Where each word's middle is, so that words and relations have room, and the width of them all."""
+    x = [widths[0] / 2]
+    for word in range(1, len(widths)):
+        nearest = x[-1] + (widths[word - 1] + widths[word]) / 2
+        needed = (x[arc.low] + wide(arc.relation) + 2 * BESIDE_WORD for arc in arcs if arc.high == word)
+        x.append(max(nearest, *needed, 0))
+    return x, x[-1] + widths[-1] / 2
+
+
+def drawn_arc(arc: Arc, x: Sequence[float], base: float, top: float) -> str:
+    """An arc with an arrowhead over the middle of its dependent; it leaves the head a little beside the middle."""
+    head, end = x[arc.low + arc.high - arc.dependent], x[arc.dependent]
+    to_the_right = 1 if end > head else -1
+    start, bend = head + to_the_right * BESIDE_WORD / 2, to_the_right * BEND
+    path = (
+        f"M{start:g},{base:g} V{top + BEND:g} Q{start:g},{top:g} {start + bend:g},{top:g} "
+        f"H{end - bend:g} Q{end:g},{top:g} {end:g},{top + BEND:g} V{base - 4:g}"
+    )
+    return f'<path class="arc" d="{path}"/>\n<path class="arrow" d="M{end:g},{base:g} l-4,-7 h8 z"/>\n' + text_at(
+        "relation", (start + end) / 2, top + 4, arc.relation
+    )
+
+
+def constituency_trees(sentence: ParsedSentence) -> list[Picture]:
+    """The n-ary tree and the binarised one, side by side unless that is very wide."""
+    mirrored = reads_right_to_left(sentence.tokens)
+    pictures = [
+        stacked([title("constituency tree"), bracket_tree(unbinarise(sentence), mirrored)]),
+        stacked([title("binarised, level by level"), bracket_tree(binary_tree(sentence), mirrored, levels=True)]),
+    ]
+    return [beside(pictures)] if sum(picture.width for picture in pictures) <= BESIDE else pictures
+
+
+def bracket_tree(tree: Tree, mirrored: bool, levels: bool = False) -> Picture:
+    """A tree with its root at the top; a row holds the nodes of one height, the words stand below the last one.
+
+    Args:
+        tree: with a preterminal over each word.
+        mirrored: whether the first word is at the right.
+        levels: whether rows are numbered, from 0 for the preterminals.
+    """
+    labels, children = post_order(tree)
+    labels = [printable(label) for label in labels]
+    x, width = places(labels, children)
+    left = LEVELS if levels else 0
+    x = [left + (width - place if mirrored else place) for place in x]
+    # The words have height -1, and stand nearer to what is above them.
+    heights: list[int] = []
+    for below in children:
+        heights.append(max((heights[child] for child in below), default=-2) + 1)
+    top = heights[-1]
+    y = [BASELINE + ROW * (top - height) - (ROW - WORDS if height < 0 else 0) for height in heights]
+    elements = "".join(band(height, ROW * (top - height), left + width) for height in range(top + 1)) if levels else ""
+    for node, below in enumerate(children):
+        if heights[node] > 0:
+            elements += branch(x[node], y[node] + 6, [(x[child], y[child] - 14) for child in below])
+        kind = "word" if not below else "label bare" if labels[node] == UNLABELLED else "label"
+        elements += text_at(kind, x[node], y[node], labels[node])
+    return Picture(elements, left + width, ROW * (top + 1) + WORDS)
+
+
+def post_order(tree: Tree) -> tuple[list[str], list[list[int]]]:
+    """Labels (of leaves, the words) and children of a tree's nodes, children first; the last one is the root."""
+    found: list[tuple[str, int]] = []
+    waiting: list[tuple[Tree | str, int]] = [(tree, -1)]
+    # Parents before children, and later children before earlier ones: this is the order reversed.
+    while waiting:
+        node, parent = waiting.pop()
+        if isinstance(node, Tree):
+            waiting += [(child, len(found)) for child in node]
+        found.append((node.label() if isinstance(node, Tree) else node, parent))
+    children: list[list[int]] = [[] for _ in found]
+    for node, (_, parent) in enumerate(reversed(found[1:])):
+        children[len(found) - 1 - parent].append(node)
+    return [label for label, _ in reversed(found)], children
+
+
+def places(labels: Sequence[str], children: Sequence[Sequence[int]]) -> tuple[list[float], float]:
+    """Where each node's middle is from left to right, and the width of the tree.
+
+    Args:
+        labels: of the nodes, children first.
+        children: of each node.
+    """
+    own = list(map(wide, labels))
+    needed: list[float] = []
+    for node, below in enumerate(children):
+        needed.append(max(own[node], sum(needed[child] for child in below)))
+    starts = [0.0] * len(labels)
+    x = [0.0] * len(labels)
+    for node in range(len(labels) - 1, -1, -1):
+        start = starts[node] + (needed[node] - sum(needed[child] for child in children[node])) / 2
+        for child in children[node]:
+            starts[child] = start
+            start += needed[child]
+    for node, below in enumerate(children):
+        middle = (x[below[0]] + x[below[-1]]) / 2 if below else starts[node] + needed[node] / 2
+        # A label that is wider than what is below it stays in its own room.
+        room = starts[node] + own[node] / 2, starts[node] + needed[node] - own[node] / 2
+        x[node] = min(max(middle, room[0]), room[1])
+    return x, needed[-1]
+
+
+def branch(x: float, y: float, ends: Sequence[tuple[float, float]]) -> str:
+    """Right-angled lines from below a node to above its children."""
+    bar = y + 6
+    path = f"M{x:g},{y:g} V{bar:g}" + "".join(f" M{x:g},{bar:g} H{to:g} V{end:g}" for to, end in ends)
+    return f'<path class="branch" d="{path}"/>\n'
+
+
+def band(height: int, y: float, width: float) -> str:
+    """The number of a row; every other one is shaded."""
+    shade = (
+        ""
+        if height % 2
+        else f'<rect class="band" y="{y:g}" width="{width:g}" height="{ROW if height else ROW + WORDS - 10:g}"/>\n'
+    )
+    return f'{shade}<text class="level" x="6" y="{y + BASELINE:g}">{height}</text>\n'

@@ -1,0 +1,64 @@
+"""Sentences to draw: random trees over words of every kind, and what reads a tree back and dissolves it."""
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+from nltk.tree import Tree
+from trees_for_tests import sentences
+
+from structviews.sentence import ParsedSentence
+
+BIRD = ParsedSentence(
+    tokens=("A", "black", "bird", "sings", "."),
+    tags=("DT", "JJ", "NN", "VBZ", "."),
+    heads=(3, 3, 4, 0, 4),
+    relations=("det", "amod", "nsubj", "root", "punct"),
+    left=(0, 5, 6, 7),
+    right=(1, 2, 3, 4),
+    labels=("", "", "", "VP", "", "", "NP", "", "S"),
+)
+WORDS = ("a", "bird", "红色", "東京都", "é", "e\u0301", "한국어", "x" * 14, "שלום", "مرحبا", "🐦", "&lt;b>", "¹")
+
+
+@st.composite
+def labelled(draw, max_words: int = 8):
+    """Words of many scripts, a dependency tree with crossing arcs, and labels on any node."""
+    sentence = draw(sentences(max_words))
+    n = len(sentence.tokens)
+    chains = st.sampled_from(["", "NP", "S+VP"])
+    return replace(
+        sentence,
+        tokens=tuple(draw(st.sampled_from(WORDS)) for _ in range(n)),
+        labels=(*(draw(chains) for _ in range(2 * n - 2)), "S"),
+    )
+
+
+@st.composite
+def projective(draw, max_words: int = 12):
+    """Heads whose arcs do not cross."""
+    heads = [0] * draw(st.integers(1, max_words))
+
+    def build(low: int, high: int, head: int) -> None:
+        if low <= high:
+            here = draw(st.integers(low, high))
+            heads[here - 1] = head
+            build(low, here - 1, here)
+            build(here + 1, high, here)
+
+    build(1, len(heads), 0)
+    return tuple(heads)
+
+
+def dissolved(tree: Tree) -> Tree:
+    """The n-ary tree of a binarised one as it is drawn, slowly."""
+    if isinstance(tree[0], str):
+        children = list(tree)
+    else:
+        children = []
+        for child in map(dissolved, tree):
+            children += list(child) if child.label() == "·" else [child]
+    *above, label = tree.label().split("+")
+    tree = Tree(label, children)
+    for name in reversed(above):
+        tree = Tree(name, [tree])
+    return tree
