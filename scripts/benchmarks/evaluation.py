@@ -68,7 +68,9 @@ def word_features(task: Task, dim: int, words: Path | None) -> dict[str, Vectors
         table = file.rows(file.find(vocabulary))
     places = {word: row for row, word in enumerate(vocabulary)}
     pooled_dim = 3 * table.shape[1]
-    projection = rng.standard_normal((pooled_dim, max(0, dim - pooled_dim)), dtype=np.float32) / np.sqrt(pooled_dim)
+    projection = rng.standard_normal((pooled_dim, max(0, dim - pooled_dim)), dtype=np.float32) / np.float32(
+        np.sqrt(pooled_dim)
+    )
 
     def encode(sentences: tuple[Tokens, ...]) -> np.ndarray:
         if not sentences:

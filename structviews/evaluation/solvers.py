@@ -528,10 +528,9 @@ def fit_relatedness(
     while misses < training.misses and epochs <= training.most:
         for _ in range(training.epochs):
             rows = order[shuffling.permutation(len(order))] if training.shuffled else order
-            chosen = torch.from_numpy(rows).to(device)
-            for x, y in zip(examples[chosen].split(training.batch), targets[chosen].split(training.batch), strict=True):
+            for chosen in torch.from_numpy(rows).to(device).split(training.batch):  # which fit into the cache
                 optimiser.zero_grad()
-                loss(layer(x).softmax(1), y).backward()
+                loss(layer(examples[chosen]).softmax(1), targets[chosen]).backward()
                 optimiser.step()
         epochs += training.epochs
         score = correlation("pearson", expected_class(logs("dev")), scores["dev"])
