@@ -143,7 +143,8 @@ def parse_text(
     parser: Annotated[
         str | None,
         typer.Option(
-            help="What gives the trees: builtin, trivial:SHAPE, treebank; DEP+CONST for two parsers.",
+            help="What gives the trees: builtin, stanza, benepar, spacy:PIPELINE, trivial:SHAPE, treebank; "
+            "DEP+CONST for two parsers.",
             show_default="builtin",
         ),
     ] = None,
@@ -1361,6 +1362,48 @@ def demonstrate(
     except (KeyboardInterrupt, Interrupted) as stop:
         errors.print("stopped; give the same command again to go on", markup=False, soft_wrap=True)
         raise typer.Exit(128 + stop.signal if isinstance(stop, Interrupted) else 130) from None
+
+
+parser_app = typer.Typer(no_args_is_help=True)
+app.add_typer(parser_app, name="parser", help="Models of other libraries' parsers.")
+
+
+@parser_app.callback()
+def parser_group() -> None:
+    """Models of other libraries' parsers."""
+
+
+@parser_app.command("download")
+def download_models(
+    library: Annotated[str, typer.Argument(help="stanza, benepar or spacy.", show_default=False)],
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A package of stanza's, a model of benepar's, a pipeline of spaCy's.",
+            show_default="the language's; spaCy has none",
+        ),
+    ] = "",
+    lang: Annotated[str, typer.Option(help="Language of the models.")] = "en",
+    models: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the models, as parse --models takes it.", show_default="the library's"),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Fetch the models of a library's parsers, by the library's own downloader.
+
+    Says what is fetched, from where, how large it is and under which licence, and asks once.
+
+    Example: structviews parser download stanza --lang en
+    """
+    from structviews.parsing import download
+    from structviews.parsing.backends import Options
+
+    offered = download.offer(library, model, Options(language=lang, models=models))
+    console.print(str(offered), markup=False, highlight=False, soft_wrap=True)
+    if yes or typer.confirm("Fetch this?"):
+        download.fetch(offered)
+        console.print("fetched", highlight=False)
 
 
 if __name__ == "__main__":

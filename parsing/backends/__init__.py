@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -34,6 +34,7 @@ class Options:
         language: ISO 639 code, with a script where stanza distinguishes them (``zh-hans``).
         models: folder with the libraries' models; where each library keeps its own if None.
         device: a PyTorch device; chosen by the backend if empty.
+        wanted: the kinds of trees that will be used; a backend may leave out another.
 
     Raises:
         InputError: if the language is no such code.
@@ -42,6 +43,7 @@ class Options:
     language: str = "en"
     models: Path | None = None
     device: str = ""
+    wanted: frozenset[str] = frozenset(KINDS)
 
     def __post_init__(self) -> None:
         if not LANGUAGE.fullmatch(self.language):
@@ -189,7 +191,8 @@ class Specification:
         check_device(options.device)
         if options.models and not options.models.is_dir():
             raise InputError(f"--models {options.models}: no such folder: name the one that holds the parsers' models")
-        parsers = [part.load(options) for part in self.parts]
+        wanted = [options.wanted] if len(self.parts) == 1 else [frozenset({kind}) for kind in KINDS]
+        parsers = [part.load(replace(options, wanted=kinds)) for part, kinds in zip(self.parts, wanted, strict=True)]
         return Combination(*parsers) if len(parsers) > 1 else parsers[0]
 
 
@@ -221,5 +224,8 @@ def refuse_argument(name: str, argument: str) -> None:
         raise InputError(f"--parser {name}:{argument}: {name} takes no argument: leave out :{argument}")
 
 
+register("benepar", "structviews.parsing.backends.benepar:BeneparParser")
 register("builtin", "structviews.parsing.backends.builtin:load")
+register("spacy", "structviews.parsing.backends.spacy:SpacyParser")
+register("stanza", "structviews.parsing.backends.stanza:StanzaParser")
 register("trivial", "structviews.parsing.backends.trivial:load")

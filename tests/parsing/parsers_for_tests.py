@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import tiny_parsers
+
 from structviews.parsing.backends import DEFAULTS, Options
 from structviews.parsing.backends.trivial import SHAPES
 
@@ -23,4 +25,18 @@ class Case:
     needs: str = "structviews"
 
 
-CASES = [Case("builtin"), *(Case(f"trivial:{shape}") for shape in SHAPES)]
+def tiny(kind: str, specification: str) -> Case:
+    """A parser of another library with a tiny model."""
+
+    def make(folder: Path) -> Options:
+        tiny_parsers.make(kind, folder)
+        return Options(models=folder, device="cpu")
+
+    return Case(specification, make, tiny_parsers.LIBRARIES[kind])
+
+
+CASES = [
+    Case("builtin"),
+    *(Case(f"trivial:{shape}") for shape in SHAPES),
+    *(tiny(kind, specification) for kind, specification in tiny_parsers.SPECIFICATIONS.items()),
+]

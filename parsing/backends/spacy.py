@@ -1,0 +1,163 @@
+"""Any pipeline of spaCy's: the tags and dependencies that it gives to given tokens.
+
+A pipeline is read from its folder, also where it is an installed package, whose own code is not
+run. Its components are those that the installed libraries register.
+"""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from structviews.errors import InputError
+from structviews.sentence import ParsedSentence
+
+from . import DEPENDENCY, Options, Parser, Unparsed
+from .guard import Fault
+from .libraries import (
+    as_token,
+    download_command,
+    errors_of,
+    files_of,
+    hash_files,
+    offline,
+    one_line,
+    sentence,
+    surface,
+)
+
+# What a component has to give to be run: the trees and tags, and the vectors that they are made of.
+NEEDED = frozenset({"token.head", "token.dep", "token.tag", "token.pos", "doc.tensor", "doc._.trf_data"})
+
+
+def locate(name: str, options: Options) -> Path:
+    """The folder with a pipeline's ``config.cfg``: a path, a folder or package among the user's, an installed package.
+
+    Raises:
+        InputError: if there is none.
+    """
+    found = [Path(name)]
+    if options.models:
+        found.append(options.models / name)
+    elif name.isidentifier() and (package := find_spec(name)):
+        found += [Path(folder) for folder in package.submodule_search_locations or ()]
+    for folder in found:
+        # A package holds the folder NAME-VERSION.
+        for path in (folder, *sorted(folder.glob(f"{folder.name}-*"), reverse=True)):
+            if (path / "config.cfg").is_file():
+                return path
+    raise InputError(
+        f"--parser spacy:{name}: there is no such pipeline {f'in {options.models}' if options.models else 'here'}: "
+        f"fetch it with: {download_command('spacy', name, options.models)}"
+    )
+
+
+class SpacyParser(Parser):
+    """A pipeline of spaCy's on given tokens.
+
+    Args:
+        argument: name or path of a pipeline.
+        options: language, folder of models and device.
+
+    Raises:
+        InputError: if the pipeline cannot be used, or gives no dependencies.
+    """
+
+    kinds = frozenset({DEPENDENCY})
+
+    def __init__(self, argument: str, options: Options):
+        import spacy  # noqa: PLC0415 - slow to import
+
+        if not argument:
+            raise InputError("--parser spacy: say which pipeline, for example spacy:en_core_web_sm")
+        self.path = locate(argument, options)
+        if options.device.startswith("cuda"):
+            _require_gpu(options.device)
+        try:
+            with offline():
+                config = spacy.util.load_config(self.path / "config.cfg")
+                self.nlp = spacy.util.load_model_from_path(self.path, exclude=_needless(config))
+        except Exception as error:
+            raise InputError(
+                f"{self.path}: not a pipeline that spaCy {spacy.__version__} can load ({one_line(error)}): "
+                f"fetch it again with: {download_command('spacy', self.path.name, options.models)}"
+            ) from None
+        # xx is spaCy's name for many languages.
+        if self.nlp.lang not in (options.language, "xx"):
+            raise InputError(
+                f"{self.path}: a pipeline for {self.nlp.lang!r}, and --lang says {options.language!r}: "
+                f"add --lang {self.nlp.lang}, or choose another pipeline"
+            )
+        if not any("token.head" in self.nlp.get_pipe_meta(name).assigns for name in self.nlp.pipe_names):
+            raise InputError(
+                f"{self.path}: this pipeline has no dependency parser (it has {', '.join(self.nlp.pipe_names)}): "
+                "choose another"
+            )
+
+    def describe(self) -> dict[str, Any]:
+        import spacy  # noqa: PLC0415
+
+        meta = self.nlp.meta
+        return {
+            "name": "spacy",
+            "version": spacy.__version__,
+            "settings": {"pipeline": f"{meta['lang']}_{meta['name']} {meta['version']}"},
+            "model": hash_files(self.path, files_of(self.path)),
+        }
+
+    def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
+        # Without a zone spaCy keeps every word that it has ever seen.
+        with self.nlp.memory_zone():
+            with errors_of("spaCy"):
+                documents = list(self.nlp.pipe([self._document(tokens) for tokens in sentences]))
+            return [self._sentence(*each) for each in zip(sentences, documents, strict=True)]
+
+    def _document(self, tokens: Sequence[str]) -> Any:
+        from spacy.tokens import Doc  # noqa: PLC0415
+
+        # The parser would begin sentences where it likes: these are one each.
+        starts: list[bool | int | None] = [i == 0 for i in range(len(tokens))]
+        return Doc(self.nlp.vocab, words=[surface(token) for token in tokens], sent_starts=starts)
+
+    def _sentence(self, tokens: Sequence[str], document: Any) -> ParsedSentence | Unparsed:
+        if len(document) != len(tokens):
+            return Fault(f"spaCy made {len(document)} words of {len(tokens)} tokens")
+        tags = tuple(word.tag_ for word in document)
+        if not all(tags):
+            tags = tuple(word.pos_ for word in document)
+        return sentence(
+            tokens,
+            tags=tags if all(tags) else (),
+            # spaCy's root is its own head.
+            heads=tuple(0 if word.head.i == word.i else word.head.i + 1 for word in document),
+            relations=tuple(word.dep_ for word in document),
+        )
+
+    def tokenise(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """The words of texts by the pipeline's own rules."""
+        with self.nlp.memory_zone():
+            return [tuple(as_token(w.text) for w in self.nlp.make_doc(text) if not w.is_space) for text in texts]
+
+
+def _needless(config: dict[str, Any]) -> list[str]:
+    """Components that give nothing of what is wanted, or that would change the tokens."""
+    from spacy.language import Language  # noqa: PLC0415
+
+    needless = []
+    for name, component in config["components"].items():
+        if not Language.has_factory(component.get("factory", "")):
+            continue
+        meta = Language.get_factory_meta(component["factory"])
+        if meta.retokenizes or (meta.assigns and NEEDED.isdisjoint(meta.assigns)):
+            needless.append(name)
+    return needless
+
+
+def _require_gpu(where: str) -> None:
+    import spacy  # noqa: PLC0415
+
+    number = where.partition(":")[2]
+    try:
+        spacy.require_gpu(int(number or 0))
+    except ValueError as error:
+        raise InputError(f"--device {where}: spaCy cannot use it ({one_line(error)}): leave --device out") from None

@@ -1,0 +1,247 @@
+"""stanza (Qi et al. 2020): tags, dependencies, and constituents where it has a model for the language.
+
+Its checkpoints are read by ``torch.load(weights_only=True)``, which runs no code.
+"""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nltk.tree import Tree
+
+from structviews.errors import InputError
+from structviews.sentence import ParsedSentence
+
+from . import CONSTITUENCY, DEPENDENCY, Options, Parser, Unparsed
+from .guard import Fault
+from .libraries import (
+    as_token,
+    device,
+    download_command,
+    errors_of,
+    hash_files,
+    library,
+    offline,
+    one_line,
+    sentence,
+    surface,
+)
+
+DEFAULT_PACKAGE = "default"
+TOKENISING = ("tokenize", "mwt")
+TAGGER, PARSER, CONSTITUENTS = "pos", "depparse", "constituency"
+PARSING = (TAGGER, "lemma", PARSER, CONSTITUENTS)
+
+
+class Catalogue:
+    """Which models stanza has, as its ``resources.json`` lists them.
+
+    Args:
+        folder: where that file is.
+
+    Raises:
+        OSError, ValueError: if it cannot be read.
+    """
+
+    def __init__(self, folder: Path):
+        from stanza.resources.common import load_resources_json  # noqa: PLC0415
+
+        self.path = folder / "resources.json"
+        self.resources: dict[str, Any] = load_resources_json(str(folder))
+
+    def language(self, code: str) -> str:
+        """stanza's own code of a language.
+
+        Raises:
+            InputError: if stanza has no models for it.
+        """
+        while isinstance(self.resources.get(code), dict) and "alias" in self.resources[code]:
+            code = self.resources[code]["alias"]
+        if not isinstance(self.resources.get(code), dict):
+            raise InputError(
+                f"--lang {code}: stanza has no models for it; those that it has are on "
+                "https://stanfordnlp.github.io/stanza/available_models.html"
+            )
+        return code
+
+    def processors(self, language: str, package: str) -> dict[str, str]:
+        """Which model does what: ``{"depparse": "combined_charlm", ...}``.
+
+        Raises:
+            InputError: if there is no such package, or it has no parser.
+        """
+        packages = self.resources[language]["packages"]
+        if package not in packages:
+            raise InputError(
+                f"--parser stanza:{package}: for {language!r} stanza has the packages {', '.join(sorted(packages))}"
+            )
+        found = {**packages[package].get("optional", {}), **packages[package]}
+        if PARSER not in found:
+            raise InputError(f"--parser stanza:{package}: this package has no parser: choose another")
+        return {processor: found[processor] for processor in (*TOKENISING, *PARSING) if processor in found}
+
+    def models(self, language: str, processors: dict[str, str]) -> list[tuple[str, str]]:
+        """Kind and name of each model: the processors', and the word vectors and language models below them."""
+        from stanza.pipeline.core import filter_variants  # noqa: PLC0415
+        from stanza.resources import common  # noqa: PLC0415
+
+        listed = common.maintain_processor_list(self.resources, language, None, processors, maybe_add_mwt=False)
+        listed = filter_variants(common.add_dependencies(self.resources, language, listed))
+        return sorted((kind, name) for kind, name in common.flatten_processor_list(listed))
+
+    def published(self, language: str, kind: str, name: str) -> set[str]:
+        """MD5 sums that a model's file may have; empty where the catalogue does not say."""
+        entry = self.resources[language].get(kind, {}).get(name, {})
+        return {entry[key] for key in ("md5", "alternate_md5") if entry.get(key)}
+
+
+class Models:
+    """The models of one language in a folder of stanza's.
+
+    Args:
+        package: one of those that stanza has for the language; empty for its default.
+        options: the language, the folder, and which trees are wanted.
+
+    Raises:
+        InputError: if stanza has no such language or package, or a file is missing.
+    """
+
+    def __init__(self, package: str, options: Options):
+        library("stanza")
+        from stanza.resources.common import DEFAULT_MODEL_DIR  # noqa: PLC0415
+
+        self.folder = Path(options.models or DEFAULT_MODEL_DIR)
+        command = download_command("stanza", f"--lang {options.language}", package, options.models)
+        self.remedy = f"fetch the models with: {command}"
+        try:
+            self.catalogue = Catalogue(self.folder)
+        except OSError:
+            raise InputError(
+                f"{self.folder}/resources.json, stanza's list of models, is missing: {self.remedy}"
+            ) from None
+        except ValueError as error:
+            raise InputError(f"{self.folder}/resources.json is damaged ({one_line(error)}): {self.remedy}") from None
+        self.language = self.catalogue.language(options.language)
+        self.processors = self.catalogue.processors(self.language, package or DEFAULT_PACKAGE)
+        for processor in unwanted(self.processors, options.wanted):
+            self.processors.pop(processor, None)
+        self.models = self.catalogue.models(self.language, self.processors)
+        self.files = [self.folder / self.language / kind / f"{name}.pt" for kind, name in self.models]
+        for file in self.files:
+            if not file.is_file():
+                raise InputError(f"{file}: this model of stanza's is missing: {self.remedy}")
+
+    def pipeline(self, processors: Sequence[str], options: Options, **settings: Any) -> Any:
+        """A ``stanza.Pipeline`` of some of the processors, made of what is on the disk."""
+        stanza = library("stanza")
+        # It reports each sentence that it gives up on, and here such a sentence is skipped and counted.
+        logging.getLogger("stanza").setLevel(logging.CRITICAL)
+        try:
+            with offline():
+                return stanza.Pipeline(
+                    self.language,
+                    dir=str(self.folder),
+                    package=None,
+                    processors={name: self.processors[name] for name in processors if name in self.processors},
+                    download_method=None,
+                    device=device(options),
+                    **settings,
+                )
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(self._fault(one_line(error))) from None
+
+    def _fault(self, reason: str) -> str:
+        """What to say of models that cannot be loaded: which is the first that is not the one that was published."""
+        from stanza import __version__  # noqa: PLC0415
+        from stanza.resources.common import get_md5  # noqa: PLC0415
+
+        for model, file in zip(self.models, self.files, strict=True):
+            published = self.catalogue.published(self.language, *model)
+            if published and get_md5(str(file)) not in published:
+                return f"{file} is damaged, or not the one in resources.json ({reason}): {self.remedy}"
+        return f"{self.folder / self.language}: stanza {__version__} cannot load its models ({reason}): {self.remedy}"
+
+
+def unwanted(processors: dict[str, str], wanted: frozenset[str]) -> tuple[str, ...]:
+    """The processors that only make trees that nobody wants."""
+    if CONSTITUENTS in processors and DEPENDENCY not in wanted:
+        return ("lemma", PARSER)
+    return () if CONSTITUENCY in wanted else (CONSTITUENTS,)
+
+
+class StanzaParser(Parser):
+    """A pipeline of stanza's on given tokens.
+
+    Args:
+        argument: a package of stanza's; empty for the default one of the language.
+        options: language, folder of models and device.
+
+    Raises:
+        InputError: if stanza is not installed, or its models cannot be used.
+    """
+
+    def __init__(self, argument: str, options: Options):
+        self.options = options
+        self.models = Models(argument, options)
+        kinds = {PARSER: DEPENDENCY, CONSTITUENTS: CONSTITUENCY}
+        self.kinds = frozenset(kind for processor, kind in kinds.items() if processor in self.models.processors)
+        # Given tokens are its words: without the processor mwt none is taken apart.
+        self.pipeline = self.models.pipeline(("tokenize", *PARSING), options, tokenize_pretokenized=True)
+        self._check_language()
+        self._tokeniser: Any = None
+
+    def _check_language(self) -> None:
+        for name in (TAGGER, PARSER, CONSTITUENTS):
+            if name not in self.pipeline.processors:
+                continue
+            processor = self.pipeline.processors[name]
+            trained = getattr(processor.trainer, "args", None) or processor.trainer.model.args
+            if trained.get("lang") not in (None, self.models.language):
+                raise InputError(
+                    f"{processor.config['model_path']} is a model for {trained['lang']!r}, and --lang says "
+                    f"{self.models.language!r}: {self.models.remedy}"
+                )
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "name": "stanza",
+            "version": library("stanza").__version__,
+            "settings": {"language": self.models.language, "models": self.models.processors},
+            "model": hash_files(self.models.folder, self.models.files),
+        }
+
+    def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
+        if not sentences:
+            return []
+        with errors_of("stanza"):
+            document = self.pipeline([[surface(token) for token in tokens] for tokens in sentences])
+            return [self._sentence(*each) for each in zip(sentences, document.sentences, strict=True)]
+
+    def _sentence(self, tokens: Sequence[str], found: Any) -> ParsedSentence | Unparsed:
+        words = found.words
+        if len(words) != len(tokens):
+            return Fault(f"stanza made {len(words)} words of {len(tokens)} tokens")
+        tags = tuple(word.xpos for word in words)
+        # Treebanks without tags of their own have the universal ones.
+        fields = {"tags": tags if all(tags) else tuple(word.upos for word in words)}
+        if DEPENDENCY in self.kinds:
+            fields |= {"heads": tuple(word.head for word in words), "relations": tuple(word.deprel for word in words)}
+        return sentence(tokens, _bracket_tree(found.constituency) if CONSTITUENCY in self.kinds else None, **fields)
+
+    def tokenise(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """The words of texts of one sentence each; what the language writes as one word of several is taken apart."""
+        if self._tokeniser is None:
+            cache = self.pipeline.foundation_cache
+            self._tokeniser = self.models.pipeline(TOKENISING, self.options, foundation_cache=cache)
+        documents = self._tokeniser.bulk_process(list(texts))
+        return [tuple(as_token(word.text) for part in each.sentences for word in part.words) for each in documents]
+
+
+def _bracket_tree(tree: Any) -> Tree:
+    """stanza's tree as nltk's."""
+    if tree.is_preterminal():
+        return Tree(tree.label, [tree.children[0].label])
+    return Tree(tree.label, [_bracket_tree(child) for child in tree.children])
