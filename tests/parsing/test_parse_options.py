@@ -64,7 +64,7 @@ def test_dep_and_const_are_another_way_to_say_it(text, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--parser", "nope"], "no parser 'nope': choose one of builtin, "),
+        (["--parser", "nope"], "no parser 'nope': choose one of "),
         (["--parser", "builtin:x"], "--parser builtin:x: builtin takes no argument: leave out :x"),
         (["--parser", "trivial:flat"], "no trees of shape 'flat': choose one of trivial:right-branching, "),
         (["--lang", "de"], "--lang de: builtin knows English (en) only: name another --parser"),
