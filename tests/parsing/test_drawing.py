@@ -52,6 +52,7 @@ def read_arcs(lines):
             here = word
             while out in REACHES[lines[here][at]]:
                 here += step
+                assert 0 <= here < len(lines)
                 assert back in REACHES[lines[here][at]]
                 joined.add(here)
         (head,) = (other for other in joined if own.get(other) == at and other != word)
