@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="structviews",
-    help="Syntax-aware, multi-view sentence embeddings.",
+    help="Syntax-aware, multi-view sentence embeddings: parse a text, train on it, eval the run; or see the demo.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -258,17 +258,18 @@ def inspect_corpus(
         int | None, typer.Option(help="Draw the trees of this sentence, counted from 0.", show_default=False)
     ] = None,
     grep: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Draw sentences that hold this.", show_default=False)
+        str | None,
+        typer.Option(metavar="TEXT", help="Draw sentences that hold this text, the first ten.", show_default=False),
     ] = None,
     random: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Draw so many sentences, or of those that --grep finds.", show_default=False),
+        typer.Option(metavar="N", help="Draw so many sentences at random; with --grep, of those.", show_default=False),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of --random.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of --random.")] = 1,
     text: Annotated[
         str | None, typer.Option(metavar="SENTENCE", help="Parse this and draw its trees.", show_default=False)
     ] = None,
-    parser: Annotated[str, typer.Option(help="What parses --text: as for structviews parse.")] = "builtin",
+    parser: Annotated[str, typer.Option(help="What parses --text, named as for parse.")] = "builtin",
     lang: Language = "en",
     models: Models = None,
     tokenised: Annotated[
@@ -349,12 +350,12 @@ def train_views(
         Path | None, typer.Option("-o", "--out", help="The run's folder.", show_default="runs/VIEWS")
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="Settings from a config.toml; flags go before them.", show_default=False)
+        Path | None, typer.Option(help="Settings from a config.toml; flags override them.", show_default=False)
     ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
-            help="Settings of a paper's model, see structviews recipes; flags go before them.", show_default=False
+            help="Settings of a paper's model, see structviews recipes; flags override them.", show_default=False
         ),
     ] = None,
     resume: Annotated[
@@ -452,7 +453,7 @@ def train_views(
     steps: Annotated[int | None, typer.Option(help="Stop after so many steps.", show_default=False)] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate of Adam.", show_default="0.0005")] = None,
     clip: Annotated[float | None, typer.Option(help="Largest norm of the gradient.", show_default="5.0")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything random.", show_default="1")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.", show_default="1")] = None,
     held_out: Annotated[
         float | None, typer.Option(help="Share of the documents for validation.", show_default="0.05")
     ] = None,
@@ -460,12 +461,12 @@ def train_views(
         str | None, typer.Option(help="auto, fp32 or bf16; auto is bf16 where that is faster.", show_default="auto")
     ] = None,
     tensorboard: Annotated[
-        bool | None, typer.Option("--tensorboard", help="Event files too (needs structviews\\[tensorboard]).")
+        bool | None, typer.Option("--tensorboard", help="Log for TensorBoard too (needs structviews\\[tensorboard]).")
     ] = None,
     eval_every: Annotated[
         int | None, typer.Option(help="Score a similarity task after so many steps.", show_default=False)
     ] = None,
-    eval_task: Annotated[str | None, typer.Option(help="Which one.", show_default="STS14")] = None,
+    eval_task: Annotated[str | None, typer.Option(help="Task that --eval-every scores.", show_default="STS14")] = None,
     eval_data: Annotated[
         Path | None, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.", show_default=False)
     ] = None,
@@ -722,7 +723,7 @@ def learn_word_vectors(
     min_count: Annotated[int, typer.Option(help="Rarer words get no vector.")] = 5,
     epochs: Annotated[int, typer.Option(help="Passes over the corpus.")] = 5,
     workers: Annotated[int, typer.Option(help="Threads; with one the same vectors come out again.")] = 1,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 1,
 ) -> None:
     """Learn word vectors on a parsed corpus, for the fixed channel and the baselines.
 
@@ -777,7 +778,7 @@ def expand_vocabulary(
 
 @app.command("encode")
 def encode_sentences(
-    run: Annotated[Path, typer.Argument(help="A run's folder, as made by train.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="A run's folder.", show_default=False)],
     source: Annotated[Path | None, typer.Argument(help="One sentence a line.", show_default="standard input")] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="File to write.", show_default="standard output")
@@ -878,9 +879,7 @@ def sentences_of_tasks(senteval: Path | None, probing: Path | None, tasks: str) 
 
 @app.command("eval")
 def evaluate_runs(
-    runs: Annotated[
-        list[Path] | None, typer.Argument(help="Run folders, as made by train.", show_default=False)
-    ] = None,
+    runs: Annotated[list[Path] | None, typer.Argument(help="Run folders of any kind.", show_default=False)] = None,
     senteval: Senteval = None,
     probing: Probing = None,
     tasks: Tasks = "",
@@ -1009,7 +1008,7 @@ class TableFormat(StrEnum):
 
 
 probe_app = typer.Typer(no_args_is_help=True)
-app.add_typer(probe_app, name="probe", help="Probing tasks: what vectors know of syntax.")
+app.add_typer(probe_app, name="probe", help="Make probing tasks: what vectors know of syntax.")
 
 
 @probe_app.command("make")
@@ -1020,7 +1019,7 @@ def make_probing_tasks(
         int, typer.Option(help="Training examples of a task at most; a tenth of it for dev and for test.")
     ] = 100_000,
     sentences: Annotated[int, typer.Option(help="Read so many sentences at most, shards at random.")] = 1_000_000,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 1,
 ) -> None:
     """Make SentEval's ten probing tasks, and four about trees, of a corpus' own sentences and trees.
 
@@ -1060,7 +1059,7 @@ def table_of_runs(
         Path | None, typer.Option(help="With --matrix: draw it, to a file .png, .svg or .pdf.", show_default=False)
     ] = None,
 ) -> None:
-    """Print the scores of runs, one row per view pair, or for one task as a matrix of views.
+    """Print the scores of runs, a row for each set of views, or for one task as a matrix of views.
 
     Example: structviews table runs/* --format latex --published > table.tex
 
@@ -1198,7 +1197,7 @@ def nearest_sentences(
         console.print("\n".join([text, *shown]), markup=False, highlight=False, soft_wrap=True)
 
 
-analogy = typer.Typer(help="Sentence analogies: A is to B as C is to D.", no_args_is_help=True)
+analogy = typer.Typer(help="Make and score sentence analogies: A is to B as C is to D.", no_args_is_help=True)
 app.add_typer(analogy, name="analogy")
 
 
@@ -1325,10 +1324,12 @@ def make_a_baseline(
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder to make.", show_default=False)],
     corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the only *.parsed here")] = None,
     vectors: Annotated[Path | None, typer.Option(help="File of word vectors.", show_default=False)] = None,
-    views: Annotated[str, typer.Option(help="Encoders of random, with commas between.", show_default=False)] = "",
-    hidden: Annotated[int | None, typer.Option(help="Length of a random view's vector.", show_default="600")] = None,
-    words_dim: Annotated[int | None, typer.Option(help="Length of a random word vector.", show_default="300")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of random.", show_default="1")] = None,
+    views: Annotated[str, typer.Option(help="random: its views, with commas between.", show_default=False)] = "",
+    hidden: Annotated[
+        int | None, typer.Option(help="random: length of each view's vector.", show_default="600")
+    ] = None,
+    words_dim: Annotated[int | None, typer.Option(help="random: length of a word vector.", show_default="300")] = None,
+    seed: Annotated[int | None, typer.Option(help="random: seed.", show_default="1")] = None,
 ) -> None:
     """Make a baseline: a run that nothing was trained for, which encode, eval and table take like any other.
 

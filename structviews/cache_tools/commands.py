@@ -42,7 +42,7 @@ def split_corpus(
     shares: Annotated[
         str | None, typer.Option(help="Parts with their shares: train=0.9,dev=0.1.", show_default=False)
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the dealing.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the dealing.")] = 1,
 ) -> None:
     """Deal a corpus' documents to several corpora at random.
 
