@@ -1059,7 +1059,7 @@ def table_of_runs(
         Path | None, typer.Option(help="With --matrix: draw it, to a file .png, .svg or .pdf.", show_default=False)
     ] = None,
 ) -> None:
-    """Print the scores of runs, a row for each set of views, or for one task as a matrix of views.
+    """Print the scores of runs, a row each, or for one task as a matrix of views.
 
     Example: structviews table runs/* --format latex --published > table.tex
 
