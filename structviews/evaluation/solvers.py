@@ -20,6 +20,7 @@ IDLE_STEPS = 10  # after so many without a gain that counts there is only roundi
 MEMORY = 40  # correction pairs of L-BFGS
 BLOCK_ELEMENTS = 1 << 26  # numbers that the problems solved together may take (256 MiB)
 CHUNK_ELEMENTS = 1 << 22  # numbers of the features that are copied at a time
+FACTOR_ELEMENTS = 1 << 29  # numbers that kept Cholesky factors may take (2 GiB)
 HESSIAN_EXAMPLES = 4  # examples per weight that estimate a Hessian which few problems share
 
 
@@ -125,10 +126,10 @@ def _factor(matrix: torch.Tensor, ridge: float) -> torch.Tensor:
     """Cholesky factor of ``matrix + ridge I``; float32 may need a larger ridge."""
     ridge += 1e-6 * float(matrix.diagonal().mean())
     while True:
-        shifted = matrix.clone()
-        shifted.diagonal().add_(ridge)
-        factor, failed = torch.linalg.cholesky_ex(shifted)
-        if not failed:
+        factor = matrix.clone()
+        factor.diagonal().add_(ridge)
+        failed = torch.linalg.cholesky_ex(factor, out=(factor, torch.empty(0, dtype=torch.int32, device=matrix.device)))
+        if not failed.info:
             return factor
         ridge *= 10
 
@@ -171,8 +172,11 @@ def fit_logistic(
     parts = torch.from_numpy(np.ascontiguousarray(training.T)).to(device).float()
     setting = _Setting(design, goals, columns > 1 and not one_vs_rest, not one_vs_rest)
     if len(training) == 1:
-        found = setting.solve(parts.expand(-1, len(strengths)), strengths, _Rough(design, parts[:, 0]), setting.zero)
-        return Fits(*(values[None] for values in found.as_arrays()))
+        inverse = _Rough(design, parts[:, 0])
+        blocks = [strengths[i : i + inverse.at_once] for i in range(0, len(strengths), inverse.at_once)]
+        found = (setting.solve(parts.expand(-1, len(some)), some, inverse, setting.zero) for some in blocks)
+        arrays = zip(*(each.as_arrays() for each in found), strict=True)
+        return Fits(*(np.concatenate(values)[None] for values in arrays))
     path = _path(setting, parts, strengths)
     return Fits(*(np.stack(values, axis=1) for values in zip(*(each.as_arrays() for each in path), strict=True)))
 
@@ -263,7 +267,10 @@ class _Point:
 class _Rough:
     """Inverse of ``s (X^T X + ridge / s)`` where ``s`` is a column's mean certainty; ``ridge / s`` is rounded.
 
-    So a handful of Cholesky factors serve all columns and strengths.
+    So a handful of Cholesky factors serve all columns and strengths. Of large ones few are kept.
+
+    Attributes:
+        at_once: strengths that may be solved together without making factors again and again.
     """
 
     def __init__(self, design: Design, training: torch.Tensor) -> None:
@@ -274,17 +281,27 @@ class _Rough:
         self.count = len(rows)
         self.gram = design.hessian(importance)
         self.factors: dict[float, torch.Tensor] = {}
+        self.most = max(2, FACTOR_ELEMENTS // len(self.gram) ** 2)
+        self.at_once = self.most // 2
 
     def __call__(self, q: torch.Tensor, certainty: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
         result = torch.empty_like(q)
         scales = (certainty / self.count).clamp_min(1e-6)
         levels = (ridge / scales).log2().div(2).round()
         for level in levels.unique().tolist():
-            if level not in self.factors:
-                self.factors[level] = _factor(self.gram, 4.0**level)
             here = levels == level
-            result[:, here] = torch.cholesky_solve(q[:, here], self.factors[level]) / scales[here]
+            result[:, here] = torch.cholesky_solve(q[:, here], self.factor(level)) / scales[here]
         return result
+
+    def factor(self, level: float) -> torch.Tensor:
+        """Cholesky factor with a ridge of ``4 ** level``; of too many that which was not used for longest goes."""
+        found = self.factors.pop(level, None)
+        if found is None:
+            while len(self.factors) >= self.most:
+                del self.factors[next(iter(self.factors))]
+            found = _factor(self.gram, 4.0**level)
+        self.factors[level] = found
+        return found
 
 
 class _Weighted:
