@@ -1,27 +1,25 @@
 """The parsing job: a source of sentences to a parsed corpus, resumable at any point.
 
-The work is cut into shards by the source alone, each shard is parsed by one process as one list,
-and appears whole or not at all. So the result depends neither on the number of workers nor on
-where an earlier attempt was killed: the same command keeps the shards that are there and makes
-the others. ``job.json``, written first and removed last, says what the shards are made from.
+The work is cut into shards by the source alone, each shard is parsed by one worker as one list,
+and appears whole or not at all. So the result depends neither on the engine and the number of its
+workers nor on where an earlier attempt was killed: the same command keeps the shards that are there
+and makes the others. ``job.json``, written first and removed last, says what the shards are made from.
 """
 
 import fcntl
 import json
 import os
-import signal
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from itertools import islice
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -32,28 +30,33 @@ from structviews.cache import (
     ParsedCorpus,
     Row,
     Skipped,
+    encode_shard,
     new_job,
     reasons,
     shard_name,
+    write_encoded,
     write_json,
     write_manifest,
-    write_shard,
 )
 from structviews.errors import InputError
 
 from .backends import Unparsed
-from .sources import Source, TakeTrees, Work
+from .engines import Engine, EngineName, open_engine
+from .sources import Source, Work
 
 # Small enough that a few workers end together on a corpus of 10,000 sentences, and that little is
 # lost when they are killed; large enough that the sentences of a batch can be alike in length.
 SENTENCES_PER_SHARD = 1000
+LOCK = ".lock"
 
 
 def parse_corpus(
     source: Source,
     out: Path,
     *,
-    workers: int = 1,
+    workers: int | None = None,
+    engine: EngineName = "local",
+    address: str | None = None,
     console: Console | None = None,
     sentences_per_shard: int = SENTENCES_PER_SHARD,
 ) -> tuple[ParsedCorpus, bool]:
@@ -62,7 +65,8 @@ def parse_corpus(
     Args:
         source: sentences and what parses them.
         out: the folder; made if need be.
-        workers: number of processes, each with one thread; the result does not depend on it.
+        workers, engine, address: who parses (see ``engines.open_engine``), each with one thread; the
+            result does not depend on it.
         console: where the progress bar is drawn; none if None.
         sentences_per_shard: sentences of the source in a shard.
 
@@ -70,12 +74,11 @@ def parse_corpus(
         The corpus, and whether it was there already.
 
     Raises:
-        InputError: if ``out`` holds something else, the disk is full, or no sentence was parsed.
+        InputError: if ``out`` holds something else, the disk is full, the source changes meanwhile,
+            or no sentence was parsed.
     """
-    if workers < 1:
-        raise InputError(f"--workers {workers}: give a number from 1")
-    with executor(source.work, workers) as pool:
-        job = describe_job(source, pool, sentences_per_shard)
+    with open_engine(engine, source.work, workers=workers, address=address) as workforce:
+        job = describe_job(source, workforce, sentences_per_shard)
         with disk_errors(out):
             out.mkdir(parents=True, exist_ok=True)
         with exclusive(out):
@@ -85,7 +88,7 @@ def parse_corpus(
             else:
                 begin(out, job)
                 n_shards = make_shards(
-                    source, out, pool, sentences_per_shard=sentences_per_shard, workers=workers, console=console
+                    source, out, workforce, job, sentences_per_shard=sentences_per_shard, console=console
                 )
                 with disk_errors(out):
                     write_manifest(out, n_shards, job)
@@ -97,11 +100,11 @@ def parse_corpus(
     return corpus, there
 
 
-def describe_job(source: Source, pool: Executor, sentences_per_shard: int) -> dict[str, Any]:
+def describe_job(source: Source, engine: Engine, sentences_per_shard: int) -> dict[str, Any]:
     """What the corpus is made from and how: the part of the manifest that is known beforehand."""
     description = source.describe()
     description["settings"]["sentences_per_shard"] = sentences_per_shard
-    return new_job(**description, **pool.submit(source.work.describe).result())
+    return new_job(**description, **engine.submit(described, source.work).result())
 
 
 def begin(out: Path, job: dict[str, Any]) -> None:
@@ -109,7 +112,7 @@ def begin(out: Path, job: dict[str, Any]) -> None:
     sweep(out)
     if (out / JOB).exists():
         check_same(out, json.loads((out / JOB).read_bytes()), job)
-    elif any(out.iterdir()):
+    elif any(path.name != LOCK for path in out.iterdir()):
         raise InputError(f"{out} holds other files: name another folder with --out")
     else:
         with disk_errors(out):
@@ -130,26 +133,46 @@ def check_same(out: Path, before: dict[str, Any], job: dict[str, Any]) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Part:
+    """What becomes one shard: its number, and how many sentences and lines of the source it covers."""
+
+    number: int
+    sentences: int
+    lines: int
+
+
 def make_shards(
-    source: Source, out: Path, pool: Executor, *, sentences_per_shard: int, workers: int, console: Console | None
+    source: Source,
+    out: Path,
+    engine: Engine,
+    job: dict[str, Any],
+    *,
+    sentences_per_shard: int,
+    console: Console | None,
 ) -> int:
     """Make the shards that are missing; returns how many there are in all."""
-    pending: set[Future[tuple[int, int]]] = set()
-    with ProgressBar(console, source.lines) as bar:
+    pending: dict[Future[pa.Buffer], Part] = {}
+    with ProgressBar(console, source.lines) as bar, unreadable(source, out):
+
+        def finish_some() -> None:
+            for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                keep_shard(source, out, pending[future], future.result())
+                bar.advance(pending.pop(future))
+
         number = last_line = 0
         for number, sentences in enumerate(cut(source.sentences(), sentences_per_shard), 1):
-            lines, last_line = sentences[-1].line - last_line, sentences[-1].line
-            if (out / shard_name(number - 1)).exists():
-                bar.skip(lines)
+            part = Part(number - 1, len(sentences), sentences[-1].line - last_line)
+            last_line = sentences[-1].line
+            if (out / shard_name(part.number)).exists():
+                bar.skip(part)
                 continue
-            pending.add(pool.submit(make_shard, source.work, out, number - 1, sentences, lines))
-            # Enough to keep all workers busy, and few enough to hold in memory.
-            if len(pending) >= 2 * workers:
-                done, pending = wait(pending, return_when=FIRST_COMPLETED)
-                bar.advance(done)
+            while len(pending) >= engine.room():
+                finish_some()
+            pending[engine.submit(parse_shard, source.work, job, sentences)] = part
         while pending:
-            done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            bar.advance(done)
+            finish_some()
+    check_unchanged(source, out)
     return number
 
 
@@ -159,8 +182,11 @@ def cut(sentences: Iterator[Any], size: int) -> Iterator[list[Any]]:
         yield part
 
 
-def make_shard(work: Work, out: Path, number: int, sentences: Sequence[Any], lines: int) -> tuple[int, int]:
-    """Parse the sentences of one shard and write it; returns how many sentences and lines are done."""
+def parse_shard(work: Work, job: dict[str, Any], sentences: Sequence[Any]) -> pa.Buffer:
+    """What a worker does: parse the sentences of one shard; returns the bytes of its file."""
+    for what, mine in described(work).items():
+        if mine != job[what]:
+            raise InputError(f"workers differ in their {what} ({mine} and {job[what]}): install the same everywhere")
     rows, skipped = [], []
     for sentence, tree in zip(sentences, work(sentences), strict=True):
         place = sentence.document, sentence.position, sentence.line
@@ -168,9 +194,39 @@ def make_shard(work: Work, out: Path, number: int, sentences: Sequence[Any], lin
             skipped.append(Skipped(*place, tree.reason))
         else:
             rows.append(Row(*place, tree))
+    return encode_shard(rows, skipped)
+
+
+@cache
+def described(work: Work) -> dict[str, Any]:
+    """What the manifest says about the work; asked for once in a worker, since it hashes models."""
+    return work.describe()
+
+
+def keep_shard(source: Source, out: Path, part: Part, content: pa.Buffer) -> None:
+    """Write a shard, unless it may be of another text than the job's."""
+    check_unchanged(source, out)
     with disk_errors(out):
-        write_shard(out, number, rows, skipped)
-    return len(sentences), lines
+        write_encoded(out, part.number, content)
+
+
+def check_unchanged(source: Source, out: Path) -> None:
+    """Raise InputError if the source is no longer what the job says it is made from."""
+    if changed := source.changed():
+        raise InputError(
+            f"{' and '.join(changed)} changed in the course of this run: put back what was there and give the same "
+            f"command again to go on, or delete {out} to start over"
+        )
+
+
+@contextmanager
+def unreadable(source: Source, out: Path) -> Iterator[None]:
+    """Explain that the source, which could be read before, cannot be read any more."""
+    try:
+        yield
+    except (OSError, UnicodeDecodeError):
+        check_unchanged(source, out)
+        raise
 
 
 def summary(corpus: ParsedCorpus) -> str:
@@ -182,74 +238,26 @@ def summary(corpus: ParsedCorpus) -> str:
 
 
 @contextmanager
-def executor(work: Work, workers: int) -> Iterator[Executor]:
-    """Something to submit the work to: processes, or this one for work that is only reading.
-
-    The processes end when the block is left, and when this process dies.
-    """
-    if isinstance(work, TakeTrees):
-        yield Here()
-        return
-    # The parent holds the only writing end: its end tells every worker to go.
-    alive, life = get_context("spawn").Pipe(duplex=False)
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), start_worker, (alive,))
-    try:
-        with interrupts_held():
-            # A process starts at each submission that finds none idle: these start them all.
-            for _ in range(workers):
-                pool.submit(os.getpid)
-        yield pool
-    except BrokenProcessPool:
-        raise InputError(
-            "a worker process died, perhaps for want of memory: give the same command with fewer --workers to go on"
-        ) from None
-    finally:
-        life.close()
-        pool.shutdown(cancel_futures=True)
-        alive.close()
-
-
-class Here(Executor):
-    """An executor that does the work at once, in this process."""
-
-    def submit(self, function: Any, /, *arguments: Any, **options: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result(function(*arguments, **options))
-        return future
-
-
-def start_worker(alive: Connection) -> None:
-    """Give a worker process no life beyond its parent's."""
-
-    def follow() -> None:
-        alive.poll(None)
-        os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
-
-
-@contextmanager
-def interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back; processes started meanwhile never see it, since the parent ends them."""
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
-
-
-@contextmanager
 def exclusive(out: Path) -> Iterator[None]:
-    """Keep other processes from working on the same folder."""
-    descriptor = os.open(out, os.O_RDONLY)
-    try:
+    """Keep other processes from working on the same folder, also on other machines that share it."""
+    with disk_errors(out):
+        lock = (out / LOCK).open("w")  # network file systems lock only what is open for writing
+    with lock:
+        if not locked(lock, out / LOCK):
+            raise InputError(f"{out} is being written by another process: wait for it, or name another --out")
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{out} is being written by another process: wait for it, or name another --out") from None
-        yield
-    finally:
-        os.close(descriptor)
+            yield
+        finally:
+            (out / LOCK).unlink(missing_ok=True)
+
+
+def locked(lock: IO[str], path: Path) -> bool:
+    """Lock an open file that is still at ``path``: who had it before removes it."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(lock.fileno()), path.stat())
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
 @contextmanager
@@ -277,7 +285,7 @@ def clean(out: Path) -> None:
 
 def remove(corpus: ParsedCorpus) -> None:
     """Remove a corpus, the manifest first, so that what is left at any moment is not taken for one."""
-    for name in (MANIFEST, *(shard["name"] for shard in corpus.manifest["shards"])):
+    for name in (MANIFEST, *(shard["name"] for shard in corpus.manifest["shards"]), LOCK):
         (corpus.path / name).unlink()
     corpus.path.rmdir()
 
@@ -311,15 +319,13 @@ class ProgressBar:
             self.progress.update(self.task, completed=self.lines)
         self.progress.stop()
 
-    def skip(self, lines: int) -> None:
-        """Leave lines out that were done before."""
-        self.lines -= lines
+    def skip(self, part: Part) -> None:
+        """Leave a part out that was done before."""
+        self.lines -= part.lines
         self.progress.update(self.task, total=self.lines)
 
-    def advance(self, done: set[Future[tuple[int, int]]]) -> None:
-        """Count shards that are done."""
-        for future in done:
-            sentences, lines = future.result()
-            self.sentences += sentences
-            rate = self.sentences / (time.monotonic() - self.started)
-            self.progress.update(self.task, advance=lines, rate=rate)
+    def advance(self, part: Part) -> None:
+        """Count a part that is done."""
+        self.sentences += part.sentences
+        rate = self.sentences / (time.monotonic() - self.started)
+        self.progress.update(self.task, advance=part.lines, rate=rate)

@@ -34,6 +34,13 @@ MOST_TOKENS = 2**14
 class Work(Protocol):
     """Gives the sentences of a shard their trees; it is sent to worker processes."""
 
+    def __hash__(self) -> int: ...
+
+    @property
+    def gpus(self) -> int:
+        """Number of GPUs that a worker needs."""
+        ...
+
     def __call__(self, sentences: Sequence[Any]) -> list[ParsedSentence | Unparsed]:
         """Trees for sentences of the source, in their order."""
         ...
@@ -64,6 +71,10 @@ class Source(Protocol):
         """The sentences from the first, each with ``document``, ``position`` and ``line``."""
         ...
 
+    def changed(self) -> list[str]:
+        """Files whose content is not what ``describe`` says, by name."""
+        ...
+
 
 @dataclass(frozen=True)
 class ParseText:
@@ -92,6 +103,10 @@ class ParseText:
         if self.strict:
             refuse_faults(sentences, parsed)
         return parsed
+
+    @property
+    def gpus(self) -> int:
+        return int(self.options.device.startswith("cuda"))
 
     def _loaded(self) -> Parser:
         return loaded(self.parser, self.options)
@@ -132,6 +147,7 @@ class TakeTrees:
     """Take the trees that the sentences come with."""
 
     max_tokens: int
+    gpus: int = 0
 
     def __call__(self, sentences: Sequence["TreebankSentence"]) -> list[ParsedSentence | Unparsed]:
         return [self._checked(sentence.sentence) for sentence in sentences]
@@ -264,9 +280,9 @@ class TextSource:
         # Spooled, since it is read more than once; the file goes when this object does.
         self._spool = spooled_stdin() if source == STDIN else None
         self.path = Path(self._spool.name if self._spool else source)
-        self.survey = text.survey(self.path, "standard input" if source == STDIN else source)
-        self.lines = self.survey.lines
-        self.layout = layout or self.survey.guess
+        self.file = SurveyedFile(self.path, "standard input" if source == STDIN else source)
+        self.lines = self.file.survey.lines
+        self.layout = layout or self.file.survey.guess
         self.note = "" if layout else LAYOUT_NOTES[self.layout]
         self.tokenised = tokenised
         self.max_tokens = max_tokens
@@ -277,7 +293,7 @@ class TextSource:
     def describe(self) -> dict[str, Any]:
         models = self.options.models
         return {
-            "sources": [{"sha256": self.survey.sha256, "bytes": self.survey.bytes}],
+            "sources": [self.file.describe()],
             "settings": {"format": self.layout, "tokenised": self.tokenised, "max_tokens": self.max_tokens},
             # Where a run will look for its parser; the parser's description tells whether it is the same.
             **({MODELS: str(models.resolve())} if models else {}),
@@ -285,6 +301,9 @@ class TextSource:
 
     def sentences(self) -> Iterator[text.RawSentence]:
         return text.read_sentences(self.path, self.layout, tokenised=self.tokenised, language=self.options.language)
+
+    def changed(self) -> list[str]:
+        return [self.file.name] if self.file.changed() else []
 
 
 class TreebankSource:
@@ -304,12 +323,12 @@ class TreebankSource:
         self.work: Work = TakeTrees(checked(max_tokens))
         self.max_tokens = max_tokens
         self.note = ""
-        self.surveys = [text.survey(path, str(path)) for path in self.paths]
-        self.lines = self.surveys[0].lines
+        self.files = [SurveyedFile(path, str(path)) for path in self.paths]
+        self.lines = self.files[0].survey.lines
 
     def describe(self) -> dict[str, Any]:
         return {
-            "sources": [{"sha256": survey.sha256, "bytes": survey.bytes} for survey in self.surveys],
+            "sources": [file.describe() for file in self.files],
             "settings": {"max_tokens": self.max_tokens},
         }
 
@@ -317,6 +336,35 @@ class TreebankSource:
         from .backends.treebank import read_treebank  # noqa: PLC0415 - nltk is slow to import
 
         return read_treebank(self.paths)
+
+    def changed(self) -> list[str]:
+        return [file.name for file in self.files if file.changed()]
+
+
+class SurveyedFile:
+    """A file and what it held when it was first read (see ``text.survey``)."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path = path
+        self.name = name
+        self.survey = text.survey(path, name)
+
+    def describe(self) -> dict[str, Any]:
+        """What the manifest says of it."""
+        return {"sha256": self.survey.sha256, "bytes": self.survey.bytes}
+
+    def changed(self) -> bool:
+        """Whether it holds anything else now, or nothing; read again only if something happened to it."""
+        if text.file_state(self.path) == self.survey.state:
+            return False
+        try:
+            again = text.survey(self.path, self.name)
+        except InputError:
+            return True
+        if again.sha256 != self.survey.sha256:
+            return True
+        self.survey = again
+        return False
 
 
 def checked(max_tokens: int) -> int:

@@ -72,12 +72,14 @@ class Survey:
         bytes: number of those bytes.
         lines: number of its lines.
         guess: the layout that its head looks like.
+        state: the file's ``file_state`` before it was read.
     """
 
     sha256: str
     bytes: int
     lines: int
     guess: Layout
+    state: tuple[int, ...]
 
 
 def survey(path: Path, name: str) -> Survey:
@@ -90,6 +92,7 @@ def survey(path: Path, name: str) -> Survey:
     Raises:
         InputError: if it cannot be read, is not UTF-8, is empty or holds only blank lines.
     """
+    state = file_state(path)
     digest = hashlib.sha256()
     decoder = codecs.getincrementaldecoder("utf-8")()
     size = lines = 0
@@ -105,7 +108,15 @@ def survey(path: Path, name: str) -> Survey:
     decode(decoder, b"", name, size - len(decoder.getstate()[0]), lines + 1, final=True)
     if blank:
         raise InputError(f"{name} {'holds only blank lines' if size else 'is empty'}: give a text with sentences")
-    return Survey(digest.hexdigest(), size, lines + (not ends_line), guess_layout(path))
+    return Survey(digest.hexdigest(), size, lines + (not ends_line), guess_layout(path), state)
+
+
+def file_state(path: Path) -> tuple[int, ...]:
+    """What does not stay the same when a file is written to, or when another takes its name."""
+    if not path.exists():
+        return ()
+    stat = path.stat()
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
 def chunks(path: Path, name: str) -> Iterator[bytes]:

@@ -94,23 +94,31 @@ def shard_name(number: int) -> str:
 
 
 def write_shard(folder: Path, number: int, rows: Sequence[Row], skipped: Sequence[Skipped]) -> None:
-    """Write one shard, whole or not at all; equal arguments give equal bytes.
+    """Write one shard, whole or not at all; see ``encode_shard``."""
+    write_encoded(folder, number, encode_shard(rows, skipped))
+
+
+def write_encoded(folder: Path, number: int, content: pa.Buffer) -> None:
+    """Write one shard that ``encode_shard`` made, whole or not at all."""
+    write_whole(folder / shard_name(number), lambda file: file.write(content))
+
+
+def encode_shard(rows: Sequence[Row], skipped: Sequence[Skipped]) -> pa.Buffer:
+    """The bytes of a shard's file; equal arguments give equal bytes.
 
     The skipped sentences travel in the shard's schema metadata, so that the two cannot come apart.
     """
-    write_batch(folder, number, pa.RecordBatch.from_arrays(columns(rows), schema=SCHEMA), skipped)
+    return encode_batch(pa.RecordBatch.from_arrays(columns(rows), schema=SCHEMA), skipped)
 
 
-def write_batch(folder: Path, number: int, batch: pa.RecordBatch, skipped: Sequence[Skipped]) -> None:
-    """Write one shard whose rows are a batch of ``SCHEMA``; see ``write_shard``."""
+def encode_batch(batch: pa.RecordBatch, skipped: Sequence[Skipped]) -> pa.Buffer:
+    """The bytes of a shard whose rows are a batch of ``SCHEMA``; see ``encode_shard``."""
     notes = json.dumps([asdict(skip) for skip in skipped])
     batch = batch.replace_schema_metadata({SKIPPED_KEY: notes})
-
-    def write(file: BinaryIO) -> None:
-        with pa.ipc.new_file(file, batch.schema) as writer:
-            writer.write_batch(batch)
-
-    write_whole(folder / shard_name(number), write)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
 
 
 def columns(rows: Sequence[Row]) -> list[pa.Array]:
@@ -291,7 +299,7 @@ class ShardWriter:
     def _write(self, rows: pa.Table) -> None:
         columns = [encoded(rows[name].combine_chunks(), SCHEMA.field(name).type) for name in SCHEMA.names]
         batch = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-        write_batch(self._folder, self._n_shards, batch, self._skipped)
+        write_encoded(self._folder, self._n_shards, encode_batch(batch, self._skipped))
         self._skipped = []
         self._n_shards += 1
 

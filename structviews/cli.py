@@ -124,6 +124,13 @@ class TextFormat(StrEnum):
     prose = "prose"
 
 
+class ParseEngine(StrEnum):
+    """What runs the processes that parse."""
+
+    local = "local"
+    ray = "ray"
+
+
 @app.command("parse")
 def parse_text(
     source: Annotated[
@@ -168,7 +175,22 @@ def parse_text(
         typer.Option(help="One sentence a line, or running text.", show_default="guessed, and said"),
     ] = None,
     tokenised: Annotated[bool, typer.Option("--tokenised", help="Words stand between white space.")] = False,
-    workers: Annotated[int, typer.Option(help="Processes; the result is the same for any number.")] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Processes; the result is the same for any number.", show_default="1; on a cluster all it has room for"
+        ),
+    ] = None,
+    engine: Annotated[
+        ParseEngine, typer.Option(help="What runs them: local, or ray (needs structviews\\[ray]).")
+    ] = ParseEngine.local,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Ray cluster: HOST:6379, or auto on a machine that belongs to one.",
+            show_default="Ray is started on this machine",
+        ),
+    ] = None,
     max_tokens: Annotated[
         int | None, typer.Option(help="Skip longer sentences.", show_default="120; of tasks none")
     ] = None,
@@ -179,6 +201,7 @@ def parse_text(
     Stopped at any point, the same command goes on where it was.
 
     Example: structviews parse corpus.txt --workers 4
+    Example: structviews parse corpus.txt --engine ray --address head:6379
     """
     from tempfile import TemporaryDirectory
 
@@ -192,6 +215,8 @@ def parse_text(
         "options": Options(lang, models, device),
         "strict": strict,
         "workers": workers,
+        "engine": engine,
+        "address": address,
     }
     if folder is None:
         if not source:
@@ -224,7 +249,9 @@ def parser_of(parser: str | None, dep: str | None, const: str | None) -> str:
     return f"{dep}+{const}"
 
 
-def parse_into(out: Path, source: list[str], *, workers: int, **settings: Any) -> None:
+def parse_into(
+    out: Path, source: list[str], *, workers: int | None, engine: ParseEngine, address: str | None, **settings: Any
+) -> None:
     """Parse a text with the settings of ``open_source``, and say what came of it."""
     from structviews.parsing.pipeline import parse_corpus, summary
     from structviews.parsing.sources import open_source
@@ -233,7 +260,7 @@ def parse_into(out: Path, source: list[str], *, workers: int, **settings: Any) -
         job = open_source(source, **settings)
         if job.note:
             errors.print(job.note, markup=False, soft_wrap=True)
-        corpus, already = parse_corpus(job, out, workers=workers, console=errors)
+        corpus, already = parse_corpus(job, out, workers=workers, engine=engine.value, address=address, console=errors)
     except KeyboardInterrupt:
         errors.print(f"stopped; give the same command again to finish {out}", markup=False, soft_wrap=True)
         raise typer.Exit(130) from None

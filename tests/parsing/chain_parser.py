@@ -38,6 +38,8 @@ class ChainParser(backends.Parser):
 class SlowChainParser(ChainParser):
     """Slow enough to be killed between shards; leaves its process id in the folder ``$PIDS``."""
 
+    batch_tokens = 10**6  # a shard is one batch, and slow once
+
     def parse(self, sentences):
         if "PIDS" in os.environ:
             (Path(os.environ["PIDS"]) / str(os.getpid())).touch()

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 import tiny_parsers
+from jobs import SLOWLY, run
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +25,20 @@ def tiny_models(tmp_path_factory):
         return tiny_parsers.SPECIFICATIONS[kind], folder
 
     return models
+
+
+@pytest.fixture(scope="session")
+def long_text(tmp_path_factory):
+    """Six shards and a bit, with documents and sentences that are skipped."""
+    folder = tmp_path_factory.mktemp("text")
+    sentences = (f"{'on and ' * (i % 40)}on, {i} times" + "\n" * (1 + (i % 50 == 0)) for i in range(6100))
+    (folder / "long.txt").write_text("".join(sentences))
+    return folder / "long.txt"
+
+
+@pytest.fixture(scope="session")
+def undisturbed(long_text):
+    """The corpus that one worker makes of it."""
+    code, output = run(long_text, *SLOWLY, "-o", "whole.parsed", folder=long_text.parent)
+    assert code == 0, output
+    return long_text.parent / "whole.parsed"

@@ -6,19 +6,17 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import chain_parser
 import pytest
+from jobs import DRIVER, SLOWLY, command, contents, run, wait_until
 
 from structviews.cache import ParsedCorpus, Skipped
 from structviews.errors import InputError
-from structviews.parsing import backends, pipeline
+from structviews.parsing import backends, engines, pipeline
 from structviews.parsing.sources import TextSource, TreebankSource, open_source, output_name
 
-SLOWLY = ("--parser", "slowchain", "--max-tokens", "40", "--tokenised", "--format", "lines")
-DRIVER = Path(chain_parser.__file__)
 SHARD_WITH_SKIPS = "Short one.\nstop here\nThis one is much too long.\nbell\x07\nLast one.\n\nOther document.\n"
 
 
@@ -34,54 +32,11 @@ def treebank_source(folder, sentences=25, **options):
         lines += [f"# sent_id = doc{i // 10}-{i}", "\t".join(f"1 word{i} _ _ UH _ 0 root _ _".split()), ""]
     path = folder / "t.conllu"
     path.write_text("\n".join(lines) + "\n")
+    return treebank_source_at(path, **options)
+
+
+def treebank_source_at(path, **options):
     return TreebankSource([path], **{"max_tokens": 10} | options)
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def command(*arguments, folder, **environment):
-    """The command line with the chain parsers, in a process group of its own."""
-    return subprocess.Popen(
-        [sys.executable, DRIVER, "parse", *map(str, arguments)],
-        cwd=folder,
-        env=os.environ | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def run(*arguments, folder, **environment):
-    process = command(*arguments, folder=folder, **environment)
-    output, _ = process.communicate(timeout=120)
-    return process.returncode, output
-
-
-def wait_until(condition, process=None):
-    until = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < until, "waited too long"
-        assert process is None or process.poll() is None, process.stdout.read()
-        time.sleep(0.005)
-
-
-@pytest.fixture(scope="module")
-def long_text(tmp_path_factory):
-    """Six shards and a bit, with documents and sentences that are skipped."""
-    folder = tmp_path_factory.mktemp("text")
-    sentences = (f"{'on and ' * (i % 40)}on, {i} times" + "\n" * (1 + (i % 50 == 0)) for i in range(6100))
-    (folder / "long.txt").write_text("".join(sentences))
-    return folder / "long.txt"
-
-
-@pytest.fixture(scope="module")
-def undisturbed(long_text):
-    code, output = run(long_text, *SLOWLY, "-o", "whole.parsed", folder=long_text.parent)
-    assert code == 0, output
-    return long_text.parent / "whole.parsed"
 
 
 def test_the_corpus_keeps_places_and_counts_skips(tmp_path):
@@ -223,15 +178,24 @@ def test_a_job_killed_before_it_wrote_anything_starts_over(tmp_path):
 def test_two_jobs_do_not_share_a_folder(tmp_path):
     out = tmp_path / "t.parsed"
     out.mkdir()
-    descriptor = os.open(out, os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    with pytest.raises(InputError, match="being written by another process"):
-        pipeline.parse_corpus(treebank_source(tmp_path), out)
-    os.close(descriptor)
+    with (out / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="being written by another process"):
+            pipeline.parse_corpus(treebank_source(tmp_path), out)
     pipeline.parse_corpus(treebank_source(tmp_path), out)
 
 
-@pytest.mark.parametrize("name", ["write_shard", "write_json", "write_manifest"])
+def test_a_lock_that_its_holder_removes_meanwhile_is_none(tmp_path):
+    path = tmp_path / ".lock"
+    with path.open("w") as mine, path.open("w") as gone:
+        assert pipeline.locked(mine, path)
+        assert not pipeline.locked(gone, path)
+        path.unlink()
+        mine.close()
+        assert not pipeline.locked(gone, path)
+
+
+@pytest.mark.parametrize("name", ["write_encoded", "write_json", "write_manifest"])
 def test_a_full_disk_is_one_line(tmp_path, monkeypatch, name):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -315,7 +279,61 @@ def test_standard_input_gives_the_same(tmp_path):
 def test_a_parser_in_a_worker_has_one_thread(tmp_path):
     (tmp_path / "a.txt").write_text("A sentence.\n")
     torch = pytest.importorskip("torch")
-    with pipeline.executor(text_source(tmp_path / "a.txt").work, 1) as pool:
-        pool.submit(torch.set_num_threads, 2).result()
-        pool.submit(text_source(tmp_path / "a.txt").work.describe).result()
-        assert pool.submit(torch.get_num_threads).result() == 1
+    with engines.in_processes(1) as engine:
+        engine.submit(torch.set_num_threads, 2).result()
+        engine.submit(text_source(tmp_path / "a.txt").work.describe).result()
+        assert engine.submit(torch.get_num_threads).result() == 1
+
+
+def test_a_text_that_changes_meanwhile_is_refused(tmp_path, monkeypatch):
+    source, out = treebank_source(tmp_path), tmp_path / "t.parsed"
+    whole = contents(pipeline.parse_corpus(source, tmp_path / "whole.parsed", sentences_per_shard=10)[0].path)
+    path, write = source.paths[0], pipeline.write_encoded
+    before = path.read_text()
+
+    def write_and_change(*arguments):
+        write(*arguments)
+        path.write_text(before.replace("word19", "word91"))
+
+    monkeypatch.setattr(pipeline, "write_encoded", write_and_change)
+    with pytest.raises(
+        InputError, match=r"t\.conllu changed in the course of this run: .*delete .*t\.parsed to start over"
+    ):
+        pipeline.parse_corpus(source, out, sentences_per_shard=10)
+    monkeypatch.undo()
+    assert sorted(path.name for path in out.iterdir()) == ["job.json", "shard-00000.arrow"]
+    with pytest.raises(InputError, match=r"begun with other sources: .*delete it to start over"):
+        pipeline.parse_corpus(treebank_source_at(path), out, sentences_per_shard=10)
+    path.write_text(before)
+    pipeline.parse_corpus(treebank_source_at(path), out, sentences_per_shard=10)
+    assert contents(out) == whole
+
+
+def test_a_text_that_is_only_touched_is_not(tmp_path, monkeypatch):
+    source = treebank_source(tmp_path)
+    write = pipeline.write_encoded
+
+    def write_and_touch(*arguments):
+        write(*arguments)
+        source.paths[0].write_text(source.paths[0].read_text())
+
+    monkeypatch.setattr(pipeline, "write_encoded", write_and_touch)
+    assert len(pipeline.parse_corpus(source, tmp_path / "t.parsed", sentences_per_shard=10)[0]) == 25
+
+
+def test_a_text_that_cannot_be_read_any_more_has_changed(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("A sentence.\n")
+    source = text_source(path)
+    path.write_bytes(b"\xff")
+    with pytest.raises(InputError, match=r"a\.txt changed in the course of this run"):
+        pipeline.parse_corpus(source, tmp_path / "a.parsed")
+
+
+def test_a_text_that_is_gone_has_changed(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("A sentence.\n")
+    source = text_source(path)
+    path.unlink()
+    with pytest.raises(InputError, match=r"a\.txt changed in the course of this run"):
+        pipeline.parse_corpus(source, tmp_path / "a.parsed")

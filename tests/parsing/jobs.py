@@ -1,0 +1,43 @@
+"""Parsing jobs as processes that a test can kill, and what they leave."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import chain_parser
+
+SLOWLY = ("--parser", "slowchain", "--max-tokens", "40", "--tokenised", "--format", "lines")
+DRIVER = Path(chain_parser.__file__)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def command(*arguments, folder, **environment):
+    """The command line with the chain parsers, in a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, DRIVER, "parse", *map(str, arguments)],
+        cwd=folder,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def run(*arguments, folder, **environment):
+    process = command(*arguments, folder=folder, **environment)
+    output, _ = process.communicate(timeout=120)
+    return process.returncode, output
+
+
+def wait_until(condition, process=None):
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until, "waited too long"
+        assert process is None or process.poll() is None, process.stdout.read()
+        time.sleep(0.005)
