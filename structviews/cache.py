@@ -98,6 +98,11 @@ def write_shard(folder: Path, number: int, rows: Sequence[Row], skipped: Sequenc
     write_encoded(folder, number, encode_shard(rows, skipped))
 
 
+def write_batch(folder: Path, number: int, batch: pa.RecordBatch, skipped: Sequence[Skipped]) -> None:
+    """Write one shard whose rows are a batch of ``SCHEMA``, whole or not at all; see ``encode_shard``."""
+    write_encoded(folder, number, encode_batch(batch, skipped))
+
+
 def write_encoded(folder: Path, number: int, content: pa.Buffer) -> None:
     """Write one shard that ``encode_shard`` made, whole or not at all."""
     write_whole(folder / shard_name(number), lambda file: file.write(content))
@@ -299,7 +304,7 @@ class ShardWriter:
     def _write(self, rows: pa.Table) -> None:
         columns = [encoded(rows[name].combine_chunks(), SCHEMA.field(name).type) for name in SCHEMA.names]
         batch = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-        write_encoded(self._folder, self._n_shards, encode_batch(batch, self._skipped))
+        write_batch(self._folder, self._n_shards, batch, self._skipped)
         self._skipped = []
         self._n_shards += 1
 
