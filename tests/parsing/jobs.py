@@ -31,12 +31,12 @@ def command(*arguments, folder, **environment):
 
 def run(*arguments, folder, **environment):
     process = command(*arguments, folder=folder, **environment)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=300)
     return process.returncode, output
 
 
 def wait_until(condition, process=None):
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < until, "waited too long"
         assert process is None or process.poll() is None, process.stdout.read()
