@@ -9,7 +9,7 @@ from structviews.errors import InputError
 from structviews.sentence import ParsedSentence
 
 if TYPE_CHECKING:
-    from structviews.parsing.backends import Parser
+    from structviews.parsing.backends import Parser, Unparsed
 
 Sentence = str | Sequence[str] | ParsedSentence
 TREEBANK = "treebank"
@@ -39,8 +39,10 @@ class Preparer:
         needs = frozenset(needs)
         ready: list[ParsedSentence] = []
         to_parse = []
+        found_words = iter(self._tokenise([sentence for sentence in sentences if isinstance(sentence, str)]))
         for i, sentence in enumerate(sentences):
-            parsed = sentence if isinstance(sentence, ParsedSentence) else self._without_trees(i, sentence)
+            words = next(found_words) if isinstance(sentence, str) else sentence
+            parsed = words if isinstance(words, ParsedSentence) else _without_trees(i, words)
             if not _has_trees(parsed, needs):
                 to_parse.append(i)
             ready.append(parsed)
@@ -54,27 +56,19 @@ class Preparer:
                 ready[i] = parse
         return ready
 
-    def _without_trees(self, index: int, sentence: str | Sequence[str]) -> ParsedSentence:
-        words = self._tokenise(index, sentence) if isinstance(sentence, str) else sentence
-        try:
-            return ParsedSentence(tuple(words))
-        except ValueError as error:
-            raise InputError(f"sentence {index + 1}: {error}") from None
+    def _tokenise(self, texts: Sequence[str]) -> "Sequence[tuple[str, ...] | Unparsed]":
+        """The words of texts as those of the training corpus were found; if they were given, by spaCy's rules."""
+        if not texts:
+            return []
+        from structviews.parsing.backends import Tokeniser  # noqa: PLC0415 - the offline stage loads when it is used
+        from structviews.parsing.text import tokenise_all  # noqa: PLC0415
 
-    def _tokenise(self, index: int, text: str) -> Sequence[str]:
-        """The words of a text as those of the training corpus were found; if they were given, by spaCy's rules."""
-        from structviews.parsing.backends import Tokeniser, Unparsed  # noqa: PLC0415 - loads when it is used
-        from structviews.parsing.text import tokenise  # noqa: PLC0415
-
-        tokeniser = self.parsed.tokeniser.get("name")
-        if tokeniser != TREEBANK and tokeniser == self.parsed.parser.get("name", "").partition("+")[0]:
+        name = self.parsed.tokeniser.get("name")
+        if name != TREEBANK and name == self.parsed.parser.get("name", "").partition("+")[0]:
             parser = self._resolve_parser()
             if isinstance(parser, Tokeniser):
-                (words,) = parser.tokenise([text])
-                if isinstance(words, Unparsed):
-                    raise InputError(f"sentence {index + 1}, {text[:60]!r}: {words.reason}")
-                return words
-        return tokenise(text, self.language)
+                return parser.tokenise(texts)
+        return tokenise_all(texts, self.language)
 
     @property
     def language(self) -> str:
@@ -109,6 +103,15 @@ def warn_if_another(parser: dict[str, Any], trained_with: dict[str, Any]) -> Non
             f"trained on trees of {trained_with.get('name')} {trained_with.get('version', '')}",
             stacklevel=4,
         )
+
+
+def _without_trees(index: int, words: "Sequence[str] | Unparsed") -> ParsedSentence:
+    if not isinstance(words, Iterable):
+        raise InputError(f"sentence {index + 1}: {words.reason}")
+    try:
+        return ParsedSentence(tuple(words))
+    except ValueError as error:
+        raise InputError(f"sentence {index + 1}: {error}") from None
 
 
 def _has_trees(sentence: ParsedSentence, needs: frozenset[str]) -> bool:

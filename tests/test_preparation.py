@@ -91,7 +91,7 @@ def test_the_parsers_own_tokeniser_is_used_again(tmp_path, specification):
     parsed = Parsed("", described["parser"], described["tokeniser"])
     (words,) = Preparer(parsed).prepare(["six-seven"], ())
     assert words.tokens == ("six", "seven")
-    with pytest.raises(InputError, match="sentence 2, 'six--seven': token 2 is ''"):
+    with pytest.raises(InputError, match="sentence 2: token 2 is ''"):
         Preparer(parsed).prepare(["one", "six--seven"], ())
     # Of a text that was tokenised before, the rules of the language.
     described = open_source([str(tmp_path / "a.txt")], **settings, tokenised=True).work.describe()
