@@ -125,6 +125,16 @@ def test_texts_of_a_row_do_not_overlap(sentence):
             assert all(a[1] < b[0] for a, b in pairwise(extents))
 
 
+def test_arcs_are_wider_than_their_names():
+    sentence = replace(BIRD, relations=("det:predet", "amod", "nsubj:pass:outer", "root", "punct:of:the:end"))
+    root = ElementTree.fromstring(svg([chosen(sentence, ["dependency"])]))
+    names = texts(root, "relation")
+    arcs = [e.get("d") for e in root.iter() if e.get("class") == "arc"]
+    for name, arc in zip(names, arcs, strict=True):
+        start, end = map(float, re.match(r"M(\S+),.* Q(\S+),\S+ \S+ V\S+$", arc).groups())
+        assert abs(end - start) > COLUMN * len(name)
+
+
 def test_rows_of_the_binarised_tree_are_numbered_by_height():
     root = ElementTree.fromstring(svg([chosen(BIRD, ["constituency"])]))
     group = next(g for g in root.iter(f"{SVG}g") if g.find(f"{SVG}text[@class='level']") is not None)
