@@ -38,8 +38,9 @@ def random_task(name: str, dim: int) -> tuple[Task, dict[str, Vectors]]:
     direction = rng.standard_normal((dim, max(classes, 1))).astype(np.float32)
     examples, vectors = {}, {}
     for split, n in sizes.items():
-        first = rng.standard_normal((n, dim), dtype=np.float32) * scale
-        second = rng.standard_normal((n if pairs else 0, dim), dtype=np.float32) * scale
+        first, second = (rng.standard_normal((m, dim), dtype=np.float32) for m in (n, n if pairs else 0))
+        first *= scale  # in place: the largest take 4 GB
+        second *= scale
         signal = (first * second if pairs else first) @ direction
         signal /= signal.std()
         noisy = signal + rng.standard_normal(signal.shape)

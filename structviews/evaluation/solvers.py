@@ -20,7 +20,7 @@ IDLE_STEPS = 10  # after so many without a gain that counts there is only roundi
 MEMORY = 40  # correction pairs of L-BFGS
 BLOCK_ELEMENTS = 1 << 26  # numbers that the problems solved together may take (256 MiB)
 CHUNK_ELEMENTS = 1 << 22  # numbers of the features that are copied at a time
-FACTOR_ELEMENTS = 1 << 29  # numbers that kept Cholesky factors may take (2 GiB)
+FACTOR_ELEMENTS = 3 * 10**8  # numbers that kept Cholesky factors may take (1.2 GB), unless one alone takes more
 HESSIAN_EXAMPLES = 4  # examples per weight that estimate a Hessian which few problems share
 
 
@@ -281,8 +281,8 @@ class _Rough:
         self.count = len(rows)
         self.gram = design.hessian(importance)
         self.factors: dict[float, torch.Tensor] = {}
-        self.most = max(2, FACTOR_ELEMENTS // len(self.gram) ** 2)
-        self.at_once = self.most // 2
+        self.most = max(1, FACTOR_ELEMENTS // len(self.gram) ** 2)
+        self.at_once = max(1, self.most // 2)
 
     def __call__(self, q: torch.Tensor, certainty: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
         result = torch.empty_like(q)

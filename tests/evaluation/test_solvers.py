@@ -239,6 +239,28 @@ def test_correlation_of_one_score_is_undefined():
         correlation("pearson", np.array([1.0]), np.array([2.0]))
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_large_factors_are_made_one_at_a_time(classes, monkeypatch):
+    features, labels = problem(300, 40, classes)
+    training = np.random.default_rng(1).random((1, 300)) < 0.8
+    design, strengths = Design([features], training[0]), [0.01, 0.25, 8.0, 512.0]
+    expected = fit_logistic(design, labels, training, strengths)
+    kept = []
+    factor = solvers._Rough.factor
+
+    def counted(self, level):
+        found = factor(self, level)
+        kept.append(len(self.factors))
+        return found
+
+    monkeypatch.setattr(solvers._Rough, "factor", counted)
+    monkeypatch.setattr(solvers, "FACTOR_ELEMENTS", 1)
+    found = fit_logistic(design, labels, training, strengths)
+    assert max(kept) == 1
+    np.testing.assert_allclose(found.objectives, expected.objectives, rtol=1e-6)
+    np.testing.assert_array_equal(found.predictions, expected.predictions)
+
+
 @pytest.mark.parametrize("parts", [1, 3])
 def test_a_tolerance_out_of_reach_ends_where_steps_gain_nothing(parts, monkeypatch):
     monkeypatch.setattr(solvers, "TOLERANCE", 1e-14)
