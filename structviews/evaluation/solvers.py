@@ -62,7 +62,9 @@ class Design:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.parts = [torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(device) for x in features]
         n, d = sum(map(len, self.parts)), self.parts[0].shape[1]
-        total = torch.stack([part.sum(0, dtype=torch.float64) for part in self.parts]).sum(0)
+        # Some rows at a time: a sum in float64 begins with a copy in float64.
+        rows = (some for part in self.parts for some in part.split(max(1, CHUNK_ELEMENTS // d)))
+        total = torch.stack([some.sum(0, dtype=torch.float64) for some in rows]).sum(0)
         self.mean = (total / n).float() if centred else torch.zeros(d, device=device)
         chosen = torch.from_numpy(training).to(device)
         m = int(chosen.sum())
