@@ -38,6 +38,9 @@ def cluster(pids):
         patch.setenv("PIDS", str(pids))
         patch.setenv("PYTHONPATH", os.pathsep.join([str(DRIVER.parent), os.environ.get("PYTHONPATH", "")]))
         with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+            # Where Ray notes the address of a cluster; it does not make that folder.
+            patch.setenv("RAY_TMPDIR", folder)
+            (Path(folder) / "ray").mkdir()
             settings = {"include_dashboard": False, "temp_dir": folder, "_system_config": HEALTH}
             cluster = Cluster(True, head_node_args=NODE | settings)
             yield cluster
