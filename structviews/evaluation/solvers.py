@@ -96,9 +96,14 @@ class Design:
         """Sum of ``importance`` (n,) times ``x x^T`` over the examples: (r, r), lower triangle."""
         _, r = self.shape
         total = torch.zeros(r, r, device=self.mean.device)
+        # One buffer for all chunks: with arrays of their own they leave holes in the heap, gigabytes in all.
+        buffer = self.mean.new_empty(max(1, CHUNK_ELEMENTS // r), r)
         for part, weights in zip(self.parts, importance.split([len(part) for part in self.parts]), strict=True):
-            for some in weights.nonzero()[:, 0].split(max(1, CHUNK_ELEMENTS // r)):
-                rows = torch.cat([part[some] - self.mean, self.mean.new_ones(len(some), 1)], dim=1)
+            for some in weights.nonzero()[:, 0].split(len(buffer)):
+                rows = buffer[: len(some)]
+                torch.index_select(part, 0, some, out=rows[:, :-1])
+                rows[:, :-1] -= self.mean
+                rows[:, -1] = 1
                 total = _add_gram(total, rows.mul_(weights[some, None].sqrt()))
         return total
 
@@ -125,15 +130,22 @@ def _add_gram(total: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
 
 
 def _factor(matrix: torch.Tensor, ridge: float) -> torch.Tensor:
-    """Cholesky factor of ``matrix + ridge I``; float32 may need a larger ridge."""
+    """Cholesky factor (r, r) ``L`` of ``matrix + ridge I``, lower triangle; float32 may need a larger ridge."""
     ridge += 1e-6 * float(matrix.diagonal().mean())
     while True:
-        factor = matrix.clone()
+        # LAPACK counts columns first: to it this is the upper triangle, which it factors in place.
+        factor = matrix.clone().T
         factor.diagonal().add_(ridge)
-        failed = torch.linalg.cholesky_ex(factor, out=(factor, torch.empty(0, dtype=torch.int32, device=matrix.device)))
-        if not failed.info:
-            return factor
+        info = torch.empty(0, dtype=torch.int32, device=matrix.device)
+        if not torch.linalg.cholesky_ex(factor, upper=True, out=(factor, info)).info:
+            return factor.T
         ridge *= 10
+
+
+def _solve(factor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """``(L L^T)^-1`` of values (r, k), for a factor ``L``, which ``torch.cholesky_solve`` would copy."""
+    half = torch.linalg.solve_triangular(factor, values, upper=False)
+    return torch.linalg.solve_triangular(factor.T, half, upper=True)
 
 
 def fit_logistic(
@@ -292,7 +304,7 @@ class _Rough:
         levels = (ridge / scales).log2().div(2).round()
         for level in levels.unique().tolist():
             here = levels == level
-            result[:, here] = torch.cholesky_solve(q[:, here], self.factor(level)) / scales[here]
+            result[:, here] = _solve(self.factor(level), q[:, here]) / scales[here]
         return result
 
     def factor(self, level: float) -> torch.Tensor:
@@ -315,7 +327,7 @@ class _Weighted:
         self.factors = [_factor(setting.design.hessian(column), ridge) for column in importance.T.contiguous()]
 
     def __call__(self, q: torch.Tensor, certainty: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
-        return torch.stack([torch.cholesky_solve(q[:, k], factor) for k, factor in enumerate(self.factors)], dim=1)
+        return torch.stack([_solve(factor, q[:, k]) for k, factor in enumerate(self.factors)], dim=1)
 
 
 class _Problems:
