@@ -1,9 +1,11 @@
 """Trees from scores: CKY for constituents, maximum spanning trees for dependencies.
 
-Both decode a padded batch and are well-formed by construction.
+Both decode a padded batch at once and are well-formed by construction.
 
 Shapes: B sentences, n words of the longest (n_b of one), L = n + 1 positions (0 is the root).
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,99 +26,168 @@ def spanning_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     Returns:
         ``(B, n + 1)`` heads; column 0 and padding hold 0.
     """
-    scores = np.array(scores, dtype=np.float64)
-    size = scores.shape[1]
-    positions = np.arange(size)
-    scores[:, positions, positions] = FORBIDDEN
-    scores = np.where(positions[None, None, :] > lengths[:, None, None], FORBIDDEN, scores)
-    heads = scores.argmax(axis=2)
+    positions = np.arange(scores.shape[1])
+    forbidden = (positions > lengths[:, None, None]) | np.eye(len(positions), dtype=bool)
+    scores = np.where(forbidden, FORBIDDEN, scores)
     words = (positions >= 1) & (positions <= lengths[:, None])
-    heads[~words] = 0
+    heads = np.where(words, scores.argmax(axis=2), 0)
     one_root = ((heads == 0) & words).sum(axis=1) == 1
-    for b in np.flatnonzero(~(one_root & _acyclic(heads))):
-        length = int(lengths[b])
-        heads[b, : length + 1] = single_root_tree(scores[b, : length + 1, : length + 1])
+    hard = np.flatnonzero(~(one_root & ~_ends(heads).any(axis=1)))
+    if len(hard):
+        heads[hard] = single_root_trees(scores[hard], lengths[hard])
     return heads
 
 
-def _acyclic(heads: np.ndarray) -> np.ndarray:
-    """Whether following heads ``(B, L)`` from everywhere ends at 0, by doubling the steps."""
-    reach = heads
+def _ends(heads: np.ndarray) -> np.ndarray:
+    """Where following heads ``(B, L)`` ends after L steps or more: at 0, or on a cycle."""
+    ends = heads
     steps = 1
     while steps < heads.shape[1]:
-        reach = np.take_along_axis(reach, reach, axis=1)
+        ends = np.take_along_axis(ends, ends, axis=1)
         steps *= 2
-    return (reach == 0).all(axis=1)
+    return ends
 
 
-def single_root_tree(scores: np.ndarray) -> np.ndarray:
-    """Heads ``(n + 1,)`` of the best tree with exactly one child of the root.
+def single_root_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Heads ``(B, L)`` of the best trees with exactly one child of the root.
 
     Lowering every root edge by more than all other scores differ leaves the ranking of trees with
-    equally many root edges as it was and puts those with one first (Stanojevic and Cohen 2021).
+    one root edge as it was and puts all others below them.
+
+    Args:
+        scores: ``(B, L, L)``; as in ``spanning_trees``.
+        lengths: ``(B,)`` number of words.
     """
-    scores = scores.copy()
-    np.fill_diagonal(scores, FORBIDDEN)
-    allowed = scores[1:][np.isfinite(scores[1:])]
-    scores[1:, 0] -= 1 + len(scores) * np.ptp(allowed)
-    return chu_liu_edmonds(scores)
+    scores = np.array(scores, dtype=np.float64)
+    positions = np.arange(scores.shape[1])
+    padding = positions > lengths[:, None]
+    allowed = np.isfinite(scores) & ((positions > 0) & ~padding)[:, :, None] & ~padding[:, None, :]
+    highest = np.where(allowed, scores, -np.inf).max(axis=(1, 2))
+    lowest = np.where(allowed, scores, np.inf).min(axis=(1, 2))
+    scores[:, 1:, 0] -= (1 + (lengths + 1) * (highest - lowest))[:, None]
+    # Padding hangs on the root and is no word's head.
+    scores[padding] = FORBIDDEN
+    scores[padding, 0] = 0
+    np.moveaxis(scores, 2, 1)[padding] = FORBIDDEN
+    return np.where(padding, 0, chu_liu_edmonds(scores))
+
+
+@dataclass(frozen=True)
+class _Contraction:
+    """What undoes that a cycle became one node, in each of R sentences.
+
+    Attributes:
+        rows: ``(R,)`` the sentences.
+        node: ``(R,)`` the member that stands for the cycle.
+        inside: ``(R, L)`` the cycle's members.
+        heads: ``(R, L)`` every node's best head at that time: for members, the cycle's edges.
+        enter: ``(R, L)`` member at which an edge from each outside node enters the cycle best.
+        leave: ``(R, L)`` member that is each outside node's best head.
+    """
+
+    rows: np.ndarray
+    node: np.ndarray
+    inside: np.ndarray
+    heads: np.ndarray
+    enter: np.ndarray
+    leave: np.ndarray
+
+    def undo(self, heads: np.ndarray) -> None:
+        """Turn heads ``(B, L)`` in the contracted graphs into heads in the graphs before."""
+        each = np.arange(len(self.rows))
+        now = heads[self.rows]
+        entered = now[each, self.node]
+        now = np.where(now == self.node[:, None], self.leave, now)
+        now = np.where(self.inside, self.heads, now)
+        now[each, self.enter[each, entered]] = entered
+        heads[self.rows] = now
 
 
 def chu_liu_edmonds(scores: np.ndarray) -> np.ndarray:
-    """Heads of the maximum spanning arborescence rooted at 0.
+    """Heads of the maximum spanning arborescences rooted at 0.
+
+    While some node's best heads lead into a cycle, one cycle of each such sentence is contracted,
+    all sentences at a time; then the contractions are undone, the last one first.
 
     Args:
-        scores: ``(L, L)``; ``scores[d, h]`` for head ``h`` of ``d``; row 0 is ignored.
+        scores: ``(B, L, L)``; ``scores[b, d, h]`` for head ``h`` of ``d``; row 0 is ignored.
 
     Returns:
-        ``(L,)`` heads, 0 for the root itself.
+        ``(B, L)`` heads, 0 for the root itself.
     """
     scores = scores.copy()
-    np.fill_diagonal(scores, FORBIDDEN)
-    heads = scores.argmax(axis=1)
-    heads[0] = 0
-    cycle = _find_cycle(heads)
-    if cycle is None:
-        return heads
-    inside = np.zeros(len(heads), dtype=bool)
-    inside[cycle] = True
-    outside = np.flatnonzero(~inside)
-    gain = scores[cycle] - scores[cycle, heads[cycle]][:, None]
-    # The cycle becomes one node, last in the contracted graph: the best way in breaks one of its
-    # edges, and each outside node takes the best of its members as head.
-    enter = gain[:, outside].argmax(axis=0)
-    leave = scores[np.ix_(outside, cycle)].argmax(axis=1)
-    small = np.full((len(outside) + 1,) * 2, FORBIDDEN)
-    small[:-1, :-1] = scores[np.ix_(outside, outside)]
-    small[-1, :-1] = gain[enter, outside]
-    small[:-1, -1] = scores[outside, cycle[leave]]
-    contracted = chu_liu_edmonds(small)
-    for i, node in enumerate(outside):
-        head = contracted[i]
-        heads[node] = cycle[leave[i]] if head == len(outside) else outside[head]
-    entered = contracted[-1]
-    heads[cycle[enter[entered]]] = outside[entered]
-    heads[0] = 0
+    scores[:, np.arange(scores.shape[1]), np.arange(scores.shape[1])] = FORBIDDEN
+    contractions: list[_Contraction] = []
+    heads = _best_heads(scores)
+    rows = np.arange(len(scores))
+    while True:
+        ends = _ends(heads[rows]).max(axis=1, initial=0)
+        rows, node = rows[ends > 0], ends[ends > 0]
+        if not len(rows):
+            break
+        scores[rows], contraction = _contract(scores[rows], rows, heads[rows], node)
+        contractions.append(contraction)
+        heads[rows] = _best_heads(scores[rows])
+    for contraction in reversed(contractions):
+        contraction.undo(heads)
     return heads
 
 
-def _find_cycle(heads: np.ndarray) -> np.ndarray | None:
-    state = np.zeros(len(heads), dtype=np.int64)  # 0 = not seen, otherwise the walk that saw it
-    state[0] = -1
-    for start in range(1, len(heads)):
-        node = start
-        while state[node] == 0:
-            state[node] = start
-            node = heads[node]
-        if state[node] == start:
-            cycle = [node]
-            while heads[cycle[-1]] != node:
-                cycle.append(heads[cycle[-1]])
-            return np.array(cycle)
-    return None
+def _best_heads(scores: np.ndarray) -> np.ndarray:
+    heads = scores.argmax(axis=2)
+    heads[:, 0] = 0
+    return heads
 
 
-def cky(scores: np.ndarray, lengths: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+def _contract(
+    scores: np.ndarray, rows: np.ndarray, heads: np.ndarray, node: np.ndarray
+) -> tuple[np.ndarray, _Contraction]:
+    """Make the cycle through ``node`` one node, in each of R sentences.
+
+    The best way in breaks one of the cycle's edges, and each outside node takes the best of the
+    cycle's members as head. The other members stay behind without edges, and so with head 0.
+    """
+    each = np.arange(len(rows))
+    inside = np.zeros(heads.shape, dtype=bool)
+    member = node
+    while not inside[each, member].all():
+        inside[each, member] = True
+        member = heads[each, member]
+    kept = np.where(inside, np.take_along_axis(scores, heads[:, :, None], axis=2)[..., 0], 0)
+    into = np.where(inside[:, :, None], scores - kept[:, :, None], FORBIDDEN)
+    out_of = np.where(inside[:, None, :], scores, FORBIDDEN)
+    contraction = _Contraction(rows, node, inside, heads, into.argmax(axis=1), out_of.argmax(axis=2))
+    scores = np.where(inside[:, :, None] | inside[:, None, :], FORBIDDEN, scores)
+    scores[each, node] = np.where(inside, FORBIDDEN, into.max(axis=1))
+    scores[each, :, node] = np.where(inside, FORBIDDEN, out_of.max(axis=2))
+    return scores, contraction
+
+
+@dataclass(frozen=True)
+class BinaryTrees:
+    """Binary trees over sentences: their internal nodes, sentence after sentence, in post-order.
+
+    Attributes:
+        sentence: ``(N,)`` the sentence of each node.
+        start: ``(N,)`` its first word.
+        split: ``(N,)`` the first word of its right child.
+        end: ``(N,)`` the word after its last one.
+        left: ``(N,)`` its left child: words are nodes ``0 .. n_b - 1`` of their sentence, internal
+            nodes ``n_b .. 2 n_b - 2``.
+        right: ``(N,)`` its right child.
+        whole: ``(N,)`` whether it is a right child or the root, and so a constituent.
+    """
+
+    sentence: np.ndarray
+    start: np.ndarray
+    split: np.ndarray
+    end: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    whole: np.ndarray
+
+
+def cky(scores: np.ndarray, lengths: np.ndarray) -> BinaryTrees:
     """Best n-ary tree for each sentence, as the left-factored binary tree that stands for it.
 
     A span with no constituent may only be a left child, which is how left factoring binarises
@@ -124,46 +195,62 @@ def cky(scores: np.ndarray, lengths: np.ndarray) -> list[tuple[np.ndarray, np.nd
     derivation is the best n-ary tree. A tree scores the sum of its labelled spans.
 
     Args:
-        scores: ``(B, n, n + 1)``; ``scores[b, i, w]`` is the best label's score for the words
-            ``i .. i + w - 1``, relative to no constituent there; columns 0 and 1 are not read.
+        scores: ``(n + 1, n, B)``, float32; ``scores[w, i, b]`` is the best label's score for the
+            words ``i .. i + w - 1``, relative to no constituent there; rows 0 and 1 are not read.
         lengths: ``(B,)`` number of words.
-
-    Returns:
-        For each sentence its internal nodes in post-order: ``spans`` of shape ``(n_b - 1, 2)``
-        as ``(start, end)``, end exclusive, and ``splits`` of shape ``(n_b - 1,)``.
     """
-    batch, n, _ = scores.shape
+    _, n, batch = scores.shape
     # By start and by end, so that the two parts of every split of a span lie side by side.
-    left = np.zeros((batch, n + 1, n + 1), dtype=np.float32)
-    right = np.zeros((batch, n + 1, n + 1), dtype=np.float32)
-    split = np.zeros((batch, n + 1, n + 1), dtype=np.int16)
+    left = np.zeros((n + 1, n + 1, batch), dtype=np.float32)
+    right = np.zeros((n + 1, n + 1, batch), dtype=np.float32)
     for width in range(2, n + 1):
-        starts = n - width + 1
-        total = left[:, :starts, 1:width] + right[:, width : n + 1, width - 1 : 0 : -1]
-        best = total.argmax(axis=2)
-        inside = np.take_along_axis(total, best[..., None], axis=2)[..., 0]
-        label = scores[:, :starts, width]
-        split[:, :starts, width] = best + 1
-        left[:, :starts, width] = inside + np.maximum(label, 0)
-        right[:, width : n + 1, width] = inside + label
-    return _trace_back(split, lengths)
+        label = scores[width, : n - width + 1]
+        best = (left[1:width, : n - width + 1] + right[width - 1 : 0 : -1, width:]).max(axis=0)
+        left[width, : n - width + 1] = best + np.maximum(label, 0)
+        right[width, width:] = best + label
+    return _number(*_trace_back(left, right, lengths), lengths)
 
 
-def _trace_back(split: np.ndarray, lengths: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Follow the splits of all sentences at once, widest spans first."""
-    batch, size, _ = split.shape
-    chosen = np.zeros(split.shape, dtype=bool)
-    chosen[np.arange(batch), 0, lengths] = True
-    for width in range(size - 1, 1, -1):
-        sentence, start = np.nonzero(chosen[:, :, width])
-        first = split[sentence, start, width]
-        chosen[sentence, start, first] = True
-        chosen[sentence, start + first, width - first] = True
-    sentence, start, widths = np.nonzero(chosen[:, :, 2:])
-    widths = widths + 2
-    end = start + widths
-    order = np.lexsort((widths, end, sentence))
-    spans = np.stack([start, end], axis=1)[order]
-    splits = (start + split[sentence, start, widths])[order]
-    bounds = np.cumsum(lengths - 1)[:-1]
-    return list(zip(np.split(spans, bounds), np.split(splits, bounds), strict=True))
+def _trace_back(
+    left: np.ndarray, right: np.ndarray, lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Sentence, start, split and end of every internal node, widest spans first.
+
+    The best split of a span is found again here, since few spans are in a tree.
+    """
+    batch, n = len(lengths), len(left) - 1
+    chosen = np.zeros((n + 1, n + 1, batch), dtype=bool)
+    chosen[lengths, 0, np.arange(batch)] = True
+    nodes = []
+    for width in range(n, 1, -1):
+        start, sentence = np.nonzero(chosen[width])
+        total = left[1:width, start, sentence] + right[width - 1 : 0 : -1, start + width, sentence]
+        first = total.argmax(axis=0) + 1
+        chosen[first, start, sentence] = True
+        chosen[width - first, start + first, sentence] = True
+        nodes.append((sentence, start, start + first, start + width))
+    if not nodes:
+        return (np.zeros(0, dtype=np.int64),) * 4
+    sentence, start, split, end = (np.concatenate(each) for each in zip(*nodes, strict=True))
+    return sentence, start, split, end
+
+
+def _number(
+    sentence: np.ndarray, start: np.ndarray, split: np.ndarray, end: np.ndarray, lengths: np.ndarray
+) -> BinaryTrees:
+    """Put the nodes in post-order and number them."""
+    size = int(lengths.max()) + 1
+    # In post-order ends ascend, and of the nodes that end together the narrower come first.
+    order = np.argsort(((sentence * size) + end) * size - start)
+    sentence, start, split, end = (each[order] for each in (sentence, start, split, end))
+    internal = lengths - 1
+    first = np.cumsum(internal) - internal
+    node = np.zeros((len(lengths), size, size), dtype=np.int64)
+    words = np.arange(size - 1)
+    node[:, words, words + 1] = words
+    offset = (first - lengths)[sentence]
+    node[sentence, start, end] = np.arange(len(sentence)) - offset
+    left, right = node[sentence, start, split], node[sentence, split, end]
+    whole = end - start == lengths[sentence]
+    whole[(right + offset)[split + 1 < end]] = True
+    return BinaryTrees(sentence, start, split, end, left, right, whole)

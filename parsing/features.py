@@ -16,6 +16,8 @@ PLAIN = {
 APOSTROPHES = str.maketrans("\u2018\u2019", "''")
 PREFIXES = (1, 3)
 SUFFIXES = (2, 3, 4)
+# Words whose rows are kept: tens of megabytes.
+REMEMBERED_WORDS = 1 << 17
 
 
 def normalise(word: str) -> str:
@@ -34,7 +36,7 @@ def shape(word: str) -> str:
 
 
 class Featuriser:
-    """Integer features of words, remembered for each distinct word.
+    """Integer features of words, remembered for the distinct words of late.
 
     A row is ``[form, prefix 1, prefix 3, suffix 2, suffix 3, suffix 4, shape]``; ``form`` indexes
     the learnt words, each other column its own hash table of ``buckets`` rows.
@@ -56,6 +58,8 @@ class Featuriser:
         """Features of one word, length ``1 + n_hashed``."""
         row = self._rows.get(word)
         if row is None:
+            if len(self._rows) >= REMEMBERED_WORDS:
+                self._rows.clear()
             row = self._rows[word] = self._compute(word)
         return row
 

@@ -161,6 +161,20 @@ class SpanScorer(nn.Module):
         end_post = flat.index_select(0, sentence * n_posts + end) + self.bias.to(flat.dtype)
         return self.last(F.relu(end_post - start_post))
 
+    def gains(self, posts: Tensor) -> Tensor:
+        """How much the best label of each span scores above no label: ``(B, n + 1, span_dim)`` -> ``(n + 1, n, B)``.
+
+        By width, first word and sentence, as CKY reads them; places that are no span hold 0.
+        """
+        posts = posts.transpose(0, 1).contiguous()
+        n_posts, batch, _ = posts.shape
+        ends = posts + self.bias
+        gains = torch.zeros(n_posts, n_posts - 1, batch)
+        for width in range(1, n_posts):
+            scores = self.last((ends[width:] - posts[:-width]).relu_()).float()
+            gains[width, : n_posts - width] = scores[..., 1:].amax(dim=-1) - scores[..., 0]
+        return gains
+
 
 class ParserNetwork(nn.Module):
     """Words to scores for tags, arcs, relations and spans; decoding is elsewhere."""
@@ -180,7 +194,11 @@ class ParserNetwork(nn.Module):
 
     def encode(self, features: Tensor, mask: Tensor) -> Tensor:
         """``(B, n, F)`` features and ``(B, n)`` mask -> ``(B, n, D)`` states."""
-        x = self.dropout(self.words(features))
+        return self.contextualise(self.words(features), mask)
+
+    def contextualise(self, words: Tensor, mask: Tensor) -> Tensor:
+        """``(B, n, D)`` embedded words and ``(B, n)`` mask -> ``(B, n, D)`` states."""
+        x = self.dropout(words)
         for block in self.blocks:
             x = block(x, mask)
         return self.dropout(self.norm(x))

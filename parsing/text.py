@@ -9,10 +9,11 @@ import hashlib
 import io
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -33,6 +34,8 @@ MAX_CHARACTERS = 10_000
 # How much of a paragraph is split into sentences at a time.
 PIECE_CHARACTERS = 50_000
 CHUNK_BYTES = 1 << 20
+# Pieces of text between white space whose words are kept: tens of megabytes.
+REMEMBERED_PIECES = 1 << 17
 # Lines that the layout is guessed from, and the share of them with a sentence end inside that
 # makes it prose: below 0.03 in text split by machine, above 0.5 in text wrapped at 72 columns.
 HEAD_LINES = 1000
@@ -383,11 +386,41 @@ def tokenise(text: str, language: str = "en") -> tuple[str, ...]:
 
 
 def tokenise_all(texts: Iterable[str], language: str) -> list[tuple[str, ...]]:
-    """The words of many sentences; see :func:`tokenise`."""
+    """The words of many sentences; see :func:`tokenise`.
+
+    Rules take apart what stands between white space, each piece by itself; other tokenisers see whole sentences.
+    """
+    from spacy.tokenizer import Tokenizer  # noqa: PLC0415
+
+    if not isinstance(rules(language).tokenizer, Tokenizer):
+        return words_of(texts, language)
+    pieces = [text.split() for text in texts]
+    words = words_of_pieces(set(chain.from_iterable(pieces)), language)
+    return [tuple(chain.from_iterable(map(words.__getitem__, each))) for each in pieces]
+
+
+def words_of(texts: Iterable[str], language: str) -> list[tuple[str, ...]]:
+    """The words of texts as the language's tokeniser gives them."""
     nlp = rules(language)
-    # Without a zone spaCy keeps every word it has ever seen.
+    # Without a zone spaCy keeps every word it has ever seen; in one it remembers no text that it took apart.
     with nlp.memory_zone():
         return [tuple(token.text for token in nlp.make_doc(text) if not token.is_space) for text in texts]
+
+
+def words_of_pieces(pieces: Set[str], language: str) -> Mapping[str, tuple[str, ...]]:
+    """The words of pieces of text without white space, and of others that were met before."""
+    known = remembered_pieces(language)
+    if len(known) > REMEMBERED_PIECES:
+        known.clear()
+    new = list(pieces - known.keys())
+    known.update(zip(new, words_of(new, language), strict=True))
+    return known
+
+
+@cache
+def remembered_pieces(language: str) -> dict[str, tuple[str, ...]]:
+    """The words of the pieces met so far."""
+    return {}
 
 
 def between_spaces(texts: Iterable[str]) -> list[tuple[str, ...]]:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Self
 
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.ipc
 
 from structviews.errors import InputError
-from structviews.sentence import ParsedSentence
+from structviews.sentence import ParsedSentence, heights_below
 
 FORMAT = "structviews parsed corpus"
 FORMAT_VERSION = 1
@@ -129,38 +129,68 @@ def encode_batch(batch: pa.RecordBatch, skipped: Sequence[Skipped]) -> pa.Buffer
 def columns(rows: Sequence[Row]) -> list[pa.Array]:
     """The rows as one Arrow array per field of ``SCHEMA``."""
     sentences = [row.sentence for row in rows]
+    tokens, tags, heads, relations, left, right, labels = (
+        [getattr(sentence, name) for sentence in sentences] for name in SENTENCE_FIELDS
+    )
     return [
         pa.array([row.document for row in rows], pa.int32()),
         pa.array([row.position for row in rows], pa.int32()),
         pa.array([row.line for row in rows], pa.int64()),
-        strings([sentence.tokens for sentence in sentences]),
-        strings([sentence.tags for sentence in sentences]),
-        numbers([sentence.heads for sentence in sentences]),
-        strings([sentence.relations for sentence in sentences]),
-        numbers([sentence.left for sentence in sentences]),
-        numbers([sentence.right for sentence in sentences]),
-        strings([sentence.labels for sentence in sentences]),
-        numbers([s.dependency_heights if s.has_dependencies else () for s in sentences]),
-        numbers([s.constituency_heights if s.has_constituents else () for s in sentences]),
+        strings(tokens),
+        strings(tags),
+        numbers(heads),
+        strings(relations),
+        numbers(left),
+        numbers(right),
+        strings(labels),
+        pa.ListArray.from_arrays(offsets(heads), heights_below(dependency_parents(heads))),
+        pa.ListArray.from_arrays(offsets(labels), heights_below(constituency_parents(left, right, labels))),
     ]
+
+
+def flat(lists: Sequence[Sequence[int]]) -> np.ndarray:
+    """Small integers of all lists, one list after the other."""
+    return np.fromiter(chain.from_iterable(lists), np.int16)
 
 
 def numbers(lists: Sequence[Sequence[int]]) -> pa.Array:
     """Lists of small integers as one Arrow array."""
-    return pa.ListArray.from_arrays(offsets(lists), pa.array([n for each in lists for n in each], pa.int16()))
+    return pa.ListArray.from_arrays(offsets(lists), flat(lists))
 
 
 def strings(lists: Sequence[Sequence[str]]) -> pa.Array:
     """Lists of strings as one Arrow array over a dictionary in order of first appearance."""
-    ids: dict[str, int] = {}
-    indices = [ids.setdefault(text, len(ids)) for each in lists for text in each]
-    values = pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(list(ids), pa.string()))
+    ids = {text: i for i, text in enumerate(dict.fromkeys(chain.from_iterable(lists)))}
+    indices = np.fromiter(map(ids.__getitem__, chain.from_iterable(lists)), np.int32)
+    values = pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(list(ids), pa.string()))
     return pa.ListArray.from_arrays(offsets(lists), values)
 
 
 def offsets(lists: Sequence[Sequence[Any]]) -> pa.Array:
     """Where each list starts in the concatenation of all, and the end of the last."""
     return pa.array(np.cumsum([0, *map(len, lists)]), pa.int32())
+
+
+def dependency_parents(heads: Sequence[Sequence[int]]) -> np.ndarray:
+    """The parent of every word, words of all sentences numbered in turn; -1 for a root."""
+    counts = np.array([len(each) for each in heads], dtype=np.int64)
+    words = flat(heads).astype(np.int64)
+    return np.where(words > 0, words - 1 + np.repeat(np.cumsum(counts) - counts, counts), -1)
+
+
+def constituency_parents(
+    left: Sequence[Sequence[int]], right: Sequence[Sequence[int]], labels: Sequence[Sequence[str]]
+) -> np.ndarray:
+    """The parent of every node of binary trees, nodes of all sentences numbered in turn; -1 for a root."""
+    counts = np.array([len(each) for each in labels], dtype=np.int64)
+    inner = counts // 2
+    ends = np.cumsum(counts)
+    # Internal nodes are the last ones of their sentence.
+    nodes = np.arange(inner.sum()) + np.repeat(ends - np.cumsum(inner), inner)
+    parents = np.full(counts.sum(), -1)
+    for children in (left, right):
+        parents[flat(children) + np.repeat(ends - counts, inner)] = nodes
+    return parents
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:

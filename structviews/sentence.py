@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 
 class InvalidSentence(ValueError):  # noqa: N818 - says what it is
     """A sentence whose annotation is not a tree over its tokens; the message says why."""
@@ -48,6 +50,14 @@ class ParsedSentence:
         if self.has_constituents:
             check_constituents(len(self.tokens), self.left, self.right, self.labels)
 
+    @classmethod
+    def unchecked(cls, *fields: tuple) -> "ParsedSentence":
+        """A sentence of all its fields in their order, known to be right (see ``are_trees``)."""
+        sentence = cls.__new__(cls)
+        for name, value in zip(cls.__slots__, fields, strict=True):
+            object.__setattr__(sentence, name, value)
+        return sentence
+
     @property
     def has_dependencies(self) -> bool:
         return bool(self.heads or self.relations)
@@ -84,8 +94,11 @@ def check_tokens(tokens: Sequence[str]) -> None:
     """Raise InvalidSentence unless there are tokens and none is empty or holds white space."""
     if not tokens:
         raise InvalidSentence("a sentence needs at least one token")
+    # Joined and split, tokens come back if none is empty or has white space.
+    if " ".join(tokens).split() == list(tokens):
+        return
     for i, token in enumerate(tokens, 1):
-        if not token or any(c.isspace() for c in token):
+        if token.split() != [token]:
             raise InvalidSentence(f"token {i} is {token!r}: a token is not empty and has no white space")
 
 
@@ -140,6 +153,67 @@ def check_constituents(n: int, left: Sequence[int], right: Sequence[int], labels
         raise InvalidSentence("a constituency node has two parents or none")
 
 
+def are_trees(lengths: np.ndarray, heads: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Which of many sentences have the trees that ``check_dependencies`` and ``check_constituents`` ask for.
+
+    Args:
+        lengths: ``(B,)`` number of words of each.
+        heads: ``(S,)`` heads of all words, one sentence after the other.
+        left: ``(S - B,)`` left children of all internal nodes.
+        right: ``(S - B,)`` right children.
+
+    Returns:
+        ``(B,)``.
+    """
+    return _are_dependencies(lengths, heads) & _are_constituents(lengths, left, right)
+
+
+def _are_dependencies(lengths: np.ndarray, heads: np.ndarray) -> np.ndarray:
+    sentence = np.repeat(np.arange(len(lengths)), lengths)
+    starts = np.cumsum(lengths) - lengths
+    inside = (heads >= 0) & (heads <= lengths[sentence])
+    one_root = np.bincount(sentence[heads == 0], minlength=len(lengths)) == 1
+    # Following heads from each word ends at a root; roots are their own heads.
+    above = np.where(inside & (heads > 0), starts[sentence] + heads - 1, np.arange(len(heads)))
+    return one_root & _all(inside & (heads[_follow(above, lengths)] == 0), sentence, len(lengths))
+
+
+def _are_constituents(lengths: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    batch = len(lengths)
+    sentence = np.repeat(np.arange(batch), lengths - 1)
+    inner = lengths - 1
+    starts = np.cumsum(lengths + inner) - lengths - inner
+    # Nodes of all sentences, numbered from the first one's first word.
+    node = np.arange(len(left)) + np.repeat(starts + lengths - np.cumsum(inner) + inner, inner)
+    first = starts[sentence]
+    inside = (np.minimum(left, right) >= 0) & (np.maximum(left, right) < node - first)
+    left, right = (np.where(inside, child, 0) + first for child in (left, right))
+    parents = np.bincount(np.concatenate([left, right]), minlength=int((lengths + inner).sum()))
+    parents[starts + 2 * inner] += 1  # as if the root had one
+    one_parent = np.minimum.reduceat(parents == 1, starts) if batch else np.zeros(0, dtype=bool)
+    # The first and the last word of each node.
+    begin, end = (np.arange(len(parents)) for _ in range(2))
+    begin[node], end[node] = left, right
+    begin, end = _follow(begin, lengths), _follow(end, lengths)
+    adjacent = end[left] + 1 == begin[right]
+    # In post-order ends ascend, and of the nodes that end together the narrower come first.
+    place = end[node] * len(parents) - begin[node]
+    in_order = np.diff(place, prepend=-1 - len(parents) ** 2) > 0
+    return one_parent & _all(inside & adjacent & in_order, sentence, batch)
+
+
+def _follow(pointers: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Where at least as many steps as the longest sentence has words end, by doubling them."""
+    for _ in range(int(lengths.max(initial=0)).bit_length()):
+        pointers = pointers[pointers]
+    return pointers
+
+
+def _all(right: np.ndarray, sentence: np.ndarray, batch: int) -> np.ndarray:
+    """Whether all of each sentence's items are right."""
+    return np.bincount(sentence[~right], minlength=batch) == 0
+
+
 def dependency_heights(heads: Sequence[int]) -> list[int]:
     """Height of each word (leaf 0) from 1-based heads; any tree, one pass per level."""
     n = len(heads)
@@ -164,4 +238,26 @@ def constituency_heights(n: int, left: Sequence[int], right: Sequence[int]) -> l
     heights = [0] * n
     for l_child, r_child in zip(left, right, strict=True):
         heights.append(1 + max(heights[l_child], heights[r_child]))
+    return heights
+
+
+def heights_below(parents: np.ndarray) -> np.ndarray:
+    """Height of every node of a forest, a leaf having height 0, level by level.
+
+    Args:
+        parents: ``(N,)`` the parent of each node, -1 for a root.
+
+    Returns:
+        ``(N,)``, int16.
+    """
+    heights = np.zeros(len(parents), dtype=np.int16)
+    nodes = np.flatnonzero(parents >= 0)
+    level = 0
+    while len(nodes):
+        level += 1
+        is_above = np.zeros(len(parents), dtype=bool)
+        is_above[parents[nodes]] = True
+        above = np.flatnonzero(is_above)
+        heights[above] = level
+        nodes = above[parents[above] >= 0]
     return heights

@@ -4,12 +4,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trees_for_tests import sentences
 
 from structviews.cache import (
     SCHEMA,
     ParsedCorpus,
     Row,
     Skipped,
+    columns,
     find_corpus,
     new_job,
     reasons,
@@ -174,3 +176,16 @@ def test_any_strings_survive(lists):
 
 def test_reasons_are_counted():
     assert reasons([Skipped(0, i, i, reason) for i, reason in enumerate("abb")]) == {"b": 2, "a": 1}
+
+
+@given(
+    st.lists(
+        st.one_of(sentences(max_words=20), st.just(DEPENDENCIES_ONLY), st.just(ParsedSentence(("a", "b")))), max_size=6
+    )
+)
+def test_heights_in_a_shard_are_those_of_each_sentence(some):
+    table = dict(
+        zip(SCHEMA.names, columns([Row(0, i, i + 1, sentence) for i, sentence in enumerate(some)]), strict=True)
+    )
+    assert table["dep_height"].to_pylist() == [s.dependency_heights for s in some]
+    assert table["const_height"].to_pylist() == [s.constituency_heights if s.has_constituents else [] for s in some]

@@ -1,9 +1,17 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from trees_for_tests import WORD, gum, sentences
 
-from structviews.sentence import InvalidSentence, ParsedSentence
+from structviews.sentence import (
+    InvalidSentence,
+    ParsedSentence,
+    are_trees,
+    check_constituents,
+    check_dependencies,
+    check_tokens,
+)
 
 BIRD = {
     "tokens": ("A", "black", "bird", "sings"),
@@ -157,3 +165,36 @@ def test_a_single_word_is_leaf_and_root():
     assert WORD.dependency_heights == [0]
     assert WORD.constituency_heights == [0]
     assert WORD.spans() == [(0, 1, "S")]
+
+
+def passes(check, *fields):
+    try:
+        check(*fields)
+    except InvalidSentence:
+        return False
+    return True
+
+
+@given(st.lists(sentences(max_words=7), min_size=1, max_size=5), st.data())
+def test_many_sentences_at_once_are_checked_as_one_by_one(batch, data):
+    trees = [[list(each) for each in (s.heads, s.left, s.right)] for s in batch]
+    for _ in range(data.draw(st.integers(0, 3))):
+        changed = data.draw(st.sampled_from([each for tree in trees for each in tree if each]))
+        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(-1, 2 * len(changed) + 2))
+    lengths = [len(heads) for heads, _, _ in trees]
+    flat = [np.array([n for tree in trees for n in tree[field]], dtype=np.int64) for field in range(3)]
+    expected = [
+        passes(check_dependencies, n, heads, ["dep"] * n)
+        and passes(check_constituents, n, left, right, [""] * (2 * n - 1))
+        for n, (heads, left, right) in zip(lengths, trees, strict=True)
+    ]
+    assert are_trees(np.array(lengths), *flat).tolist() == expected
+
+
+def test_an_unchecked_sentence_is_the_same():
+    assert ParsedSentence.unchecked(*BIRD.values()) == ParsedSentence(**BIRD)
+
+
+@given(st.lists(st.text(max_size=3), max_size=4))
+def test_tokens_are_not_empty_and_without_white_space(tokens):
+    assert passes(check_tokens, tokens) == (tokens != [] and all(t and not any(map(str.isspace, t)) for t in tokens))

@@ -2,8 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +13,7 @@ import torch
 from structviews.cache import write_whole
 from structviews.device import multiplies_half
 from structviews.errors import InputError
-from structviews.sentence import InvalidSentence, ParsedSentence, check_tokens
+from structviews.sentence import InvalidSentence, ParsedSentence, are_trees, check_tokens
 
 from ..decoding import cky, spanning_trees
 from ..features import Featuriser
@@ -110,8 +112,10 @@ class BuiltinParser:
         faults = [_fault(s) for s in sentences]
         parsed: list[ParsedSentence | Unparsed] = [Unparsed(fault) for fault in faults]
         lengths = np.array([0 if fault else len(s) for s, fault in zip(sentences, faults, strict=True)], dtype=np.int64)
+        words = self._embed([sentences[i] for i in np.flatnonzero(lengths)])
         for indices in self._batches(lengths):
-            for i, sentence in zip(indices, self._parse_batch([sentences[i] for i in indices]), strict=True):
+            batch = [sentences[i] for i in indices]
+            for i, sentence in zip(indices, self._parse_batch(batch, words), strict=True):
                 parsed[i] = sentence
         return parsed
 
@@ -126,33 +130,34 @@ class BuiltinParser:
             yield order[start : start + count]
             start += count
 
-    def _parse_batch(self, sentences: Sequence[Sequence[str]]) -> Iterator[ParsedSentence]:
+    def _embed(self, sentences: Iterable[Sequence[str]]) -> "Words":
+        """The different words of sentences, each embedded once."""
+        distinct = list(dict.fromkeys(chain.from_iterable(sentences)))
+        features = torch.from_numpy(self.featuriser(distinct))
+        vectors = torch.cat([self.network.words(part) for part in features.split(self.batch_words)])
+        return Words({word: i for i, word in enumerate(distinct)}, vectors)
+
+    def _parse_batch(self, sentences: Sequence[Sequence[str]], words: "Words") -> Iterator[ParsedSentence]:
         lengths = np.array([len(s) for s in sentences], dtype=np.int64)
-        flat = self.featuriser(word for sentence in sentences for word in sentence)
-        states, mask = self._encode(flat, lengths)
+        mask = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None])
+        states = self.network.contextualise(words.padded(sentences, mask.numpy()), mask)
         tags = self.network.tags(states[mask]).argmax(dim=-1).numpy()
         heads, relations = self._dependencies(states, lengths)
-        constituents = self._constituents(states, mask, lengths)
-        start = 0
-        for sentence, length, tree in zip(sentences, lengths.tolist(), constituents, strict=True):
-            words = slice(start, start + length)
-            start += length
-            left, right, labels = tree
-            yield ParsedSentence(
-                tokens=tuple(sentence),
-                tags=tuple(self.tags[i] for i in tags[words].tolist()),
-                heads=tuple(heads[words].tolist()),
-                relations=tuple(self.relations[i] for i in relations[words].tolist()),
-                left=tuple(left.tolist()),
-                right=tuple(right.tolist()),
-                labels=tuple(self.labels[i] for i in labels.tolist()),
+        left, right, word_labels, node_labels = self._constituents(states, mask, lengths)
+        names = [named(self.tags, tags), heads.tolist(), named(self.relations, relations)]
+        nodes = [left.tolist(), right.tolist()]
+        labels = named(self.labels, word_labels), named(self.labels, node_labels)
+        make = ParsedSentence.unchecked if are_trees(lengths, heads, left, right).all() else ParsedSentence
+        word = node = 0
+        for sentence, length in zip(sentences, lengths.tolist(), strict=True):
+            own, inner = slice(word, word + length), slice(node, node + length - 1)
+            word, node = own.stop, inner.stop
+            yield make(
+                tuple(sentence),
+                *(tuple(each[own]) for each in names),
+                *(tuple(each[inner]) for each in nodes),
+                (*labels[0][own], *labels[1][inner]),
             )
-
-    def _encode(self, flat: np.ndarray, lengths: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-        mask = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None])
-        features = torch.zeros(*mask.shape, flat.shape[1], dtype=torch.int32)
-        features[mask] = torch.from_numpy(flat)
-        return self.network.encode(features, mask), mask
 
     def _dependencies(self, states: torch.Tensor, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Heads and relation ids of all words, flat."""
@@ -175,24 +180,45 @@ class BuiltinParser:
 
     def _constituents(
         self, states: torch.Tensor, mask: torch.Tensor, lengths: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """``left``, ``right`` and label ids of each sentence's tree, as ParsedSentence has them."""
-        n = int(lengths.max())
-        start, width = np.nonzero(np.arange(n)[:, None] + np.arange(n + 1) <= n)
-        start, width = start[width > 0], width[width > 0]
-        fits = start + width <= lengths[:, None]
-        sentence, span = np.nonzero(fits)
-        start, width = start[span], width[span]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Children of the internal nodes, label ids of the words and of the internal nodes, flat."""
         posts = self.network.spans.fenceposts(states, mask)
-        index = [torch.from_numpy(a) for a in (sentence, start, start + width)]
-        scores = self.network.spans(posts, *index).float()
-        best, label = scores[:, 1:].max(dim=-1)
-        gain = np.zeros((len(lengths), n, n + 1), dtype=np.float32)
-        gain[sentence, start, width] = (best - scores[:, 0]).numpy()
-        labels = np.zeros((len(lengths), n, n + 1), dtype=np.int16)
-        labels[sentence, start, width] = (label + 1).numpy()
-        for b, (spans, splits) in enumerate(cky(gain, lengths)):
-            yield _binary_tree(int(lengths[b]), spans, splits, gain[b], labels[b])
+        gains = self.network.spans.gains(posts).numpy()
+        trees = cky(gains, lengths)
+        sentence, word = np.nonzero(mask.numpy())
+        sentence = np.concatenate([sentence, trees.sentence])
+        start = np.concatenate([word, trees.start])
+        end = np.concatenate([word + 1, trees.end])
+        # A node that need not be a constituent is one if that gains anything.
+        labelled = gains[end - start, start, sentence] > 0
+        labelled[len(word) :] |= trees.whole
+        spans = (torch.from_numpy(each[labelled]) for each in (sentence, start, end))
+        labels = np.zeros(len(labelled), dtype=np.int64)
+        labels[labelled] = self.network.spans(posts, *spans)[:, 1:].argmax(dim=-1).numpy() + 1
+        return trees.left, trees.right, labels[: len(word)], labels[len(word) :]
+
+
+class Words(NamedTuple):
+    """Different words with their embeddings.
+
+    Attributes:
+        ids: the row of each word.
+        vectors: ``(V, D)``.
+    """
+
+    ids: dict[str, int]
+    vectors: torch.Tensor
+
+    def padded(self, sentences: Sequence[Sequence[str]], mask: np.ndarray) -> torch.Tensor:
+        """The embeddings ``(B, n, D)`` of sentences' words, anything where ``mask (B, n)`` is false."""
+        rows = np.zeros(mask.shape, dtype=np.int64)
+        rows[mask] = np.fromiter(map(self.ids.__getitem__, chain.from_iterable(sentences)), np.int64)
+        return torch.nn.functional.embedding(torch.from_numpy(rows), self.vectors)
+
+
+def named(names: Sequence[str], ids: np.ndarray) -> list[str]:
+    """What ids stand for."""
+    return np.array(names, dtype=object)[ids].tolist()
 
 
 def _fault(tokens: Sequence[str]) -> str:
@@ -202,26 +228,3 @@ def _fault(tokens: Sequence[str]) -> str:
     except InvalidSentence as error:
         return str(error)
     return ""
-
-
-def _binary_tree(
-    n: int, spans: np.ndarray, splits: np.ndarray, gain: np.ndarray, labels: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Number the nodes of one sentence; spans come in post-order."""
-    node_of = np.zeros((n + 1, n + 1), dtype=np.int64)
-    node_of[np.arange(n), np.arange(1, n + 1)] = np.arange(n)
-    start, end = spans[:, 0], spans[:, 1]
-    node_of[start, end] = np.arange(n, 2 * n - 1)
-    left, right = node_of[start, splits], node_of[splits, end]
-    kept = np.empty(2 * n - 1, dtype=np.int64)
-    words = np.arange(n)
-    kept[:n] = np.where(gain[words, 1] > 0, labels[words, 1], 0)
-    # A right child and the root are constituents by CKY's rule, whatever their score; a left child
-    # is one if that gains anything. One word alone is its own root.
-    needed = np.zeros(2 * n - 1, dtype=bool)
-    needed[right] = True
-    needed[-1] = True
-    width = end - start
-    internal = (gain[start, width] > 0) | needed[n:]
-    kept[n:] = np.where(internal, labels[start, width], 0)
-    return left, right, kept

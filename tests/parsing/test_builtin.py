@@ -2,7 +2,6 @@ import hashlib
 import json
 from collections import Counter
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -10,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from structviews.errors import InputError
 from structviews.parsing import backends
 from structviews.parsing.backends import Unparsed
-from structviews.parsing.backends.builtin import MODEL_FOLDER, BuiltinParser, _binary_tree
+from structviews.parsing.backends.builtin import MODEL_FOLDER, BuiltinParser
 from structviews.parsing.backends.treebank import read_treebank
 from structviews.parsing.neural import ParserConfig, ParserNetwork
 from structviews.sentence import ParsedSentence
@@ -81,16 +80,6 @@ def test_unlabelled_nodes_are_left_children(parser):
     for result in parser.parse(SENTENCES):
         n = len(result.tokens)
         assert all(result.labels[node] for node in (*result.right, 2 * n - 2) if node >= n)
-
-
-def test_the_root_and_right_children_are_constituents_whatever_they_gain():
-    # ((w0 w1) (w2 w3)): nothing gains, so of the three internal nodes the left child alone dissolves.
-    spans, splits = np.array([[0, 2], [2, 4], [0, 4]]), np.array([1, 3, 2])
-    gain, labels = np.full((4, 5), -1.0), np.full((4, 5), 7)
-    left, right, kept = _binary_tree(4, spans, splits, gain, labels)
-    assert left.tolist() == [0, 2, 4]
-    assert right.tolist() == [1, 3, 5]
-    assert kept.tolist() == [0, 0, 0, 0, 0, 7, 7]
 
 
 def test_same_list_same_trees(parser):

@@ -5,10 +5,11 @@ from itertools import product
 
 import numpy as np
 import pytest
+from decoding_oracle import arborescence, best_constituents, children, constituents, spanning_tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structviews.parsing.decoding import chu_liu_edmonds, cky, single_root_tree, spanning_trees
+from structviews.parsing.decoding import chu_liu_edmonds, cky, single_root_trees, spanning_trees
 
 SIZES = st.integers(1, 5)
 # Few distinct values make ties; the last range makes differences that only float64 holds.
@@ -64,10 +65,10 @@ def test_brute_force_sees_all_trees():
 def test_best_of_all_trees(n, values, seed):
     scores = make((n + 1, n + 1), values, np.random.default_rng(seed))
     given_scores = scores.copy()
-    heads = chu_liu_edmonds(scores)
+    (heads,) = chu_liu_edmonds(scores[None])
     assert is_tree(heads)
     assert close(total(scores, heads), total(scores, all_trees(n, False)).max(), scores)
-    heads = single_root_tree(scores)
+    (heads,) = single_root_trees(scores[None], np.array([n]))
     assert is_tree(heads)
     assert roots(heads) == 1
     assert close(total(scores, heads), total(scores, all_trees(n, True)).max(), scores)
@@ -101,7 +102,7 @@ def test_always_a_tree_with_one_root(lengths, values, seed):
 @pytest.mark.parametrize("score", [-5.0, 0.0, 1e12, -1e12])
 def test_one_word_hangs_on_the_root(score):
     scores = np.array([[9.0, 9.0], [score, 99.0]])
-    assert single_root_tree(scores).tolist() == [0, 0]
+    assert single_root_trees(scores[None], np.array([1])).tolist() == [[0, 0]]
     assert spanning_trees(scores[None], np.array([1])).tolist() == [[0, 0]]
 
 
@@ -109,14 +110,29 @@ def test_one_root_however_good_two_are():
     scores = np.full((3, 3), -1e5)
     scores[1:, 0] = 1e5
     scores[1, 0] += 1
-    assert chu_liu_edmonds(scores).tolist() == [0, 0, 0]
-    assert single_root_tree(scores).tolist() == [0, 0, 1]
+    assert chu_liu_edmonds(scores[None]).tolist() == [[0, 0, 0]]
+    assert single_root_trees(scores[None], np.array([2])).tolist() == [[0, 0, 1]]
 
 
 def test_cycle_is_broken_where_it_costs_least():
     # Words 1 and 2 want each other; entering at 2 loses 9, entering at 1 loses 5.
     scores = np.array([[0, 0, 0], [5, 0, 10], [1, 10, 0]], dtype=float)
-    assert chu_liu_edmonds(scores).tolist() == [0, 0, 1]
+    assert chu_liu_edmonds(scores[None]).tolist() == [[0, 0, 1]]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.sampled_from([0, 1, 9]), st.integers(0, 2**32 - 1))
+def test_all_sentences_at_once_are_one_by_one(lengths, locality, seed):
+    # The larger the bonus for words that stand together, the more cycles and cycles of cycles.
+    size = max(lengths) + 1
+    rng = np.random.default_rng(seed)
+    distance = np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
+    scores = rng.normal(size=(len(lengths), size, size)) * 3 - locality * distance
+    together = spanning_trees(scores, np.array(lengths))
+    free = chu_liu_edmonds(scores)
+    for b, n in enumerate(lengths):
+        np.testing.assert_array_equal(together[b, : n + 1], spanning_tree(scores[b, : n + 1, : n + 1]))
+        np.testing.assert_array_equal(free[b], arborescence(scores[b]))
 
 
 @lru_cache
@@ -138,32 +154,36 @@ def several(start, end):
     return [a | b for cut in cuts for a in constituencies(start, cut) for b in forests(cut, end)]
 
 
-def left_factored(n, constituents):
+def left_factored(n, spans):
     """Spans with splits of the binary tree that stands for an n-ary one, in post-order."""
-    known = set(constituents) | {(i, i + 1) for i in range(n)}
+    known = set(spans) | {(i, i + 1) for i in range(n)}
     nodes = []
-    for start, end in constituents:
-        here, children = start, []
+    for start, end in spans:
+        here, parts = start, []
         while here < end:
             here_end = max(b for a, b in known if a == here and b <= end and (a, b) != (start, end))
-            children.append((here, here_end))
+            parts.append((here, here_end))
             here = here_end
-        nodes += [(start, child[1], child[0]) for child in children[1:]]
-    return sorted(nodes, key=lambda node: (node[1], node[1] - node[0]))
+        nodes += [((start, after), split) for split, after in parts[1:]]
+    return sorted(nodes, key=lambda node: (node[0][1], node[0][1] - node[0][0]))
 
 
-def worth(scores, constituents):
-    return sum(scores[start, end - start] for start, end in constituents)
+def worth(scores, spans):
+    return sum(scores[end - start, start] for start, end in spans)
 
 
-def constituents_of(scores, n, spans, splits):
+def constituents_of(scores, n, spans):
     """The n-ary tree that CKY means: root and right children, and left children that gain."""
-    right = {(int(k), int(end)) for (_, end), k in zip(spans, splits, strict=True)}
-    return {
-        (start, end)
-        for start, end in map(tuple, spans.tolist())
-        if (start, end) in right or (start, end) == (0, n) or scores[start, end - start] > 0
-    }
+    return {(a, b) for (a, _, b), is_one in zip(spans, constituents(n, spans, scores), strict=True) if is_one}
+
+
+def trees_of(trees, lengths):
+    """``(start, split, end)`` of each sentence's nodes."""
+    nodes = zip(trees.start.tolist(), trees.split.tolist(), trees.end.tolist(), strict=True)
+    found = [[] for _ in lengths]
+    for b, node in zip(trees.sentence.tolist(), nodes, strict=True):
+        found[b].append(node)
+    return found
 
 
 def test_brute_force_sees_all_constituencies():
@@ -175,34 +195,47 @@ def test_brute_force_sees_all_constituencies():
 @given(st.lists(SIZES, min_size=1, max_size=5), VALUES, st.integers(0, 2**32 - 1))
 def test_cky_finds_the_best_n_ary_tree(lengths, values, seed):
     rng = np.random.default_rng(seed)
-    scores = make((len(lengths), max(lengths), max(lengths) + 1), values, rng).astype(np.float32)
-    trees = cky(scores, np.array(lengths))
-    assert len(trees) == len(lengths)
-    for b, (n, (spans, splits)) in enumerate(zip(lengths, trees, strict=True)):
-        assert spans.shape == (n - 1, 2)
-        assert splits.shape == (n - 1,)
-        alone = cky(scores[b : b + 1, :n, : n + 1], np.array([n]))[0]
-        np.testing.assert_array_equal(spans, alone[0])
-        np.testing.assert_array_equal(splits, alone[1])
+    scores = make((max(lengths) + 1, max(lengths), len(lengths)), values, rng).astype(np.float32)
+    trees = trees_of(cky(scores, np.array(lengths)), lengths)
+    for b, (n, nodes) in enumerate(zip(lengths, trees, strict=True)):
+        assert nodes == best_constituents(scores[..., b], n)
         if n == 1:
+            assert nodes == []
             continue
-        chosen = constituents_of(scores[b], n, spans, splits)
-        exact = scores[b].astype(float)
+        chosen = constituents_of(scores[..., b], n, nodes)
+        exact = scores[..., b].astype(float)
         best = max(worth(exact, tree) for tree in constituencies(0, n))
         assert abs(worth(exact, chosen) - best) <= 1e-5 * np.abs(scores).max()
-        assert left_factored(n, chosen) == [(*span, k) for span, k in zip(spans.tolist(), splits.tolist(), strict=True)]
+        assert left_factored(n, chosen) == [((a, end), split) for a, split, end in nodes]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(1, 25), min_size=1, max_size=6), VALUES, st.integers(0, 2**32 - 1))
+def test_cky_of_a_batch_is_cell_by_cell(lengths, values, seed):
+    size = max(lengths)
+    scores = make((size + 1, size, len(lengths)), values, np.random.default_rng(seed)).astype(np.float32)
+    trees = cky(scores, np.array(lengths))
+    found = trees_of(trees, lengths)
+    for b, n in enumerate(lengths):
+        alone = scores[..., b]
+        assert found[b] == best_constituents(alone, n)
+        own = trees.sentence == b
+        assert [trees.left[own].tolist(), trees.right[own].tolist()] == list(children(n, found[b]))
+        spans = np.stack([trees.end - trees.start, trees.start], axis=1)[own]
+        whole = trees.whole[own] | (alone[spans[:, 0], spans[:, 1]] > 0)
+        assert whole.tolist() == constituents(n, found[b], alone)
 
 
 def test_without_gain_a_tree_is_flat():
-    scores = np.full((1, 4, 5), -1.0, dtype=np.float32)
-    spans, splits = cky(scores, np.array([4]))[0]
-    assert spans.tolist() == [[0, 2], [0, 3], [0, 4]]
-    assert splits.tolist() == [1, 2, 3]
+    scores = np.full((5, 4, 1), -1.0, dtype=np.float32)
+    trees = cky(scores, np.array([4]))
+    assert trees_of(trees, [4]) == [[(0, 1, 2), (0, 2, 3), (0, 3, 4)]]
+    assert trees.whole.tolist() == [False, False, True]
 
 
 def test_a_right_child_that_gains():
-    scores = np.full((1, 3, 4), -1.0, dtype=np.float32)
-    scores[0, 1, 2] = 1
-    spans, splits = cky(scores, np.array([3]))[0]
-    assert spans.tolist() == [[1, 3], [0, 3]]
-    assert splits.tolist() == [2, 1]
+    scores = np.full((4, 3, 1), -1.0, dtype=np.float32)
+    scores[2, 1] = 1
+    trees = cky(scores, np.array([3]))
+    assert trees_of(trees, [3]) == [[(1, 2, 3), (0, 1, 3)]]
+    assert trees.whole.tolist() == [True, True]

@@ -223,3 +223,28 @@ def test_a_language_without_rules_is_one_line(monkeypatch, language):
     with pytest.raises(InputError, match=f"--lang {language}: spaCy has no rules for it here") as error:
         text.rules(language)
     assert "\n" not in str(error.value)
+
+
+def by_spacy(line):
+    """The words of a whole text by spaCy's rules."""
+    return tuple(token.text for token in text.rules("en").make_doc(line) if not token.is_space)
+
+
+@given(st.lists(st.text(alphabet="aBs.',!-/\"()12 \u00a0é", max_size=30), max_size=4))
+def test_words_are_spacys_whatever_was_read_before(lines):
+    assert text.tokenise_all(lines, "en") == [by_spacy(line) for line in lines]
+
+
+def test_words_of_real_text_are_spacys():
+    if not CORPUS.exists():
+        pytest.skip("needs ../shared/data")
+    lines = [sentence.text for sentence in text.read_sentences(CORPUS, "lines", tokenised=False, language="en")][:1500]
+    assert text.tokenise_all(lines, "en") == [by_spacy(line) for line in lines]
+
+
+def test_words_that_were_forgotten_come_back(monkeypatch):
+    lines = ["Mr. Smith can't", "go -- he's late."]
+    before = text.tokenise_all(lines, "en")
+    monkeypatch.setattr(text, "REMEMBERED_PIECES", 3)
+    assert [text.tokenise(line) for line in lines * 2] == before * 2
+    assert len(text.remembered_pieces("en")) <= 3 + 4
