@@ -4,6 +4,7 @@ Shapes: B sentences, n words of the longest one, D width of the encoder, S = wor
 sentences, F features a word, T tags, R relations, C constituent labels.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import torch
@@ -90,19 +91,27 @@ class Block(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Encode ``x (B, n, D)`` where ``mask (B, n)`` is true at words."""
         gated = F.glu(self.gate(self.norms[0](x)), dim=-1) * mask[..., None]
-        local = self.convolution(gated.transpose(1, 2)).transpose(1, 2)
-        x = x + self.dropout(self.mix(F.silu(local)))
+        x = x + self.dropout(self.mix(F.silu(self._local(gated))))
         x = x + self.dropout(self.attend(self._attention(self.norms[1](x), mask)))
         return x + self.dropout(self.feed(self.norms[2](x)))
 
+    def _local(self, x: Tensor) -> Tensor:
+        # As a picture of height 1, which a CPU convolves without moving the channels first.
+        convolution = self.convolution
+        picture = x.transpose(1, 2)[:, :, None]
+        padding = (0, *convolution.padding)
+        weight, bias = convolution.weight[:, :, None], convolution.bias
+        return F.conv2d(picture, weight, bias, padding=padding, groups=convolution.groups)[:, :, 0].transpose(1, 2)
+
     def _attention(self, x: Tensor, mask: Tensor) -> Tensor:
         batch, n, dim = x.shape
-        q, k, v = self.qkv(x).view(batch, n, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)
-        # Plain products: sentences are short, and PyTorch's fused CPU kernel is slower backward.
-        scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
-        scores = scores.masked_fill(~mask[:, None, None, :], -1e4)
+        size = dim // self.n_heads
+        q, k, v = self.qkv(x).view(batch, n, 3, self.n_heads, size).permute(2, 0, 3, 1, 4).flatten(1, 2)
+        hidden = torch.zeros(mask.shape, dtype=x.dtype).masked_fill(~mask, -1e4)[:, None]
+        # Plain products: sentences are short, and PyTorch's fused CPU kernel is slower.
+        scores = torch.baddbmm(hidden.repeat_interleave(self.n_heads, 0), q, k.transpose(1, 2), alpha=size**-0.5)
         seen = scores.softmax(dim=-1).to(v.dtype) @ v
-        return seen.transpose(1, 2).reshape(batch, n, dim)
+        return seen.view(batch, self.n_heads, n, size).transpose(1, 2).reshape(batch, n, dim)
 
 
 class Biaffine(nn.Module):
@@ -157,23 +166,36 @@ class SpanScorer(nn.Module):
         """Label scores of spans given by index: three ``(M,)`` -> ``(M, C)``; label 0 is none."""
         n_posts = posts.shape[1]
         flat = posts.flatten(0, 1)
-        start_post = flat.index_select(0, sentence * n_posts + start)
-        end_post = flat.index_select(0, sentence * n_posts + end) + self.bias.to(flat.dtype)
-        return self.last(F.relu(end_post - start_post))
+        starts = flat.index_select(0, sentence * n_posts + start)
+        ends = flat.index_select(0, sentence * n_posts + end) + self.bias.to(flat.dtype)
+        return self._scores(starts, ends)
 
     def gains(self, posts: Tensor) -> Tensor:
-        """How much the best label of each span scores above no label: ``(B, n + 1, span_dim)`` -> ``(n + 1, n, B)``.
-
-        By width, first word and sentence, as CKY reads them; places that are no span hold 0.
-        """
+        """``(B, n + 1, span_dim)`` -> ``(n + 1, n, B)``; see the function."""
         posts = posts.transpose(0, 1).contiguous()
-        n_posts, batch, _ = posts.shape
-        ends = posts + self.bias
-        gains = torch.zeros(n_posts, n_posts - 1, batch)
-        for width in range(1, n_posts):
-            scores = self.last((ends[width:] - posts[:-width]).relu_()).float()
-            gains[width, : n_posts - width] = scores[..., 1:].amax(dim=-1) - scores[..., 0]
-        return gains
+        return gains(posts, posts + self.bias, self._scores)
+
+    def _scores(self, starts: Tensor, ends: Tensor) -> Tensor:
+        return self.last((ends - starts).relu_())
+
+
+def gains(starts: Tensor, ends: Tensor, scores: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """How much the best label of each span scores above no label, by width, first word and sentence.
+
+    Args:
+        starts: ``(n + 1, B, H)`` fenceposts as starts of spans.
+        ends: ``(n + 1, B, H)`` fenceposts as ends.
+        scores: maps starts and ends ``(..., H)`` to the scores ``(..., C)`` of labels; label 0 is none.
+
+    Returns:
+        ``(n + 1, n, B)``, float32; 0 where there is no span.
+    """
+    n_posts, batch, _ = starts.shape
+    best = torch.zeros(n_posts, n_posts - 1, batch)
+    for width in range(1, n_posts):
+        labels = scores(starts[:-width], ends[width:]).float()
+        best[width, : n_posts - width] = labels[..., 1:].amax(dim=-1) - labels[..., 0]
+    return best
 
 
 class ParserNetwork(nn.Module):

@@ -29,6 +29,8 @@ from structviews.parsing.neural import ParserConfig, ParserNetwork, drop_words
 from structviews.sentence import ParsedSentence
 
 VERSION = "1"
+# Every so manieth sentence shows what ranges the layers' inputs have.
+CALIBRATION = 30
 
 
 @dataclass
@@ -273,6 +275,7 @@ def train(args: argparse.Namespace) -> None:
         print(f"epoch {epoch + 1}/{args.epochs}: loss {loss:.3f}, {rate:.0f} sentences/s", flush=True)
         show("  GUM dev", score(parser, dev, lowered=False))
         job.save(state_file, epoch + 1)
+    parser.calibrate([sentence.tokens for sentence in gum[::CALIBRATION]])
     parser.save(args.out)
     state_file.unlink(missing_ok=True)
     report(args)

@@ -46,6 +46,11 @@ def multiplies_half(device: torch.device) -> bool:
     return any(getattr(torch.cpu, name, bool)() for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
 
 
+def multiplies_bytes() -> bool:
+    """Whether the CPU multiplies 8-bit integers in hardware, about twice as fast as bf16."""
+    return getattr(torch.cpu, "_is_vnni_supported", bool)()
+
+
 def half_precision(precision: str, device: torch.device) -> bool:
     """Whether to train in bf16.
 

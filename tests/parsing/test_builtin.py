@@ -8,10 +8,11 @@ from safetensors.torch import load_file, save_file
 
 from structviews.errors import InputError
 from structviews.parsing import backends
-from structviews.parsing.backends import Unparsed
+from structviews.parsing.backends import Unparsed, builtin
 from structviews.parsing.backends.builtin import MODEL_FOLDER, BuiltinParser
 from structviews.parsing.backends.treebank import read_treebank
 from structviews.parsing.neural import ParserConfig, ParserNetwork
+from structviews.parsing.quantised import QuantisedLinear
 from structviews.sentence import ParsedSentence
 
 SETTINGS = {
@@ -277,3 +278,15 @@ def test_accuracy_on_real_sentences(shipped, treebanks):
     assert tags / words >= 0.94
     assert attached / words >= 0.80
     assert 2 * common / (guessed + true) >= 0.80
+
+
+def test_ranges_travel_with_the_weights(tmp_path, monkeypatch):
+    before = random_parser()
+    before.calibrate(SENTENCES)
+    before.save(tmp_path)
+    for has_bytes, kind in ((True, QuantisedLinear), (False, torch.nn.Linear)):
+        monkeypatch.setattr(builtin, "multiplies_bytes", lambda has_bytes=has_bytes: has_bytes)
+        after = BuiltinParser(tmp_path)
+        assert type(after.network.tags) is kind
+        assert after.settings == before.settings
+        assert all(isinstance(result, ParsedSentence) for result in after.parse(SENTENCES))
