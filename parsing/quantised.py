@@ -195,10 +195,11 @@ def measured(network: ParserNetwork) -> Iterator[Ranges]:
 
 def quantise(network: ParserNetwork, ranges: Ranges) -> None:
     """Put 8-bit layers in the place of a network's own, which cannot be trained or saved any more."""
-    for name, linear in _linear_layers(network).items():
-        network.set_submodule(name, QuantisedLinear.of(linear, *ranges[name]))
-    for block in network.blocks:
-        block.feed = QuantisedFeedForward(block.feed[0], block.feed[2])
+    layers = {name: QuantisedLinear.of(linear, *ranges[name]) for name, linear in _linear_layers(network).items()}
+    for name, layer in layers.items():
+        network.set_submodule(name, layer)
+    for feed in (f"blocks.{i}.feed" for i in range(len(network.blocks))):
+        network.set_submodule(feed, QuantisedFeedForward(layers[f"{feed}.0"], layers[f"{feed}.2"]))
     network.set_submodule("arcs", QuantisedBiaffine(network.arcs, Grid(*ranges["arcs.form"])))
     network.set_submodule("relations", QuantisedBiaffine(network.relations, Grid(*ranges["relations.form"])))
     network.set_submodule("spans", QuantisedSpanScorer(network.spans, *ranges["spans.posts"]))
