@@ -27,6 +27,7 @@ from structviews.cache import (
     JOB,
     MANIFEST,
     MODELS,
+    Form,
     ParsedCorpus,
     Row,
     Skipped,
@@ -59,6 +60,7 @@ def parse_corpus(
     address: str | None = None,
     console: Console | None = None,
     sentences_per_shard: int = SENTENCES_PER_SHARD,
+    compression: str | None = None,
 ) -> tuple[ParsedCorpus, bool]:
     """Parse a source into the corpus folder ``out``, going on where an earlier attempt ended.
 
@@ -69,6 +71,7 @@ def parse_corpus(
             result does not depend on it.
         console: where the progress bar is drawn; none if None.
         sentences_per_shard: sentences of the source in a shard.
+        compression: of the shards; see ``structviews.cache.Form``.
 
     Returns:
         The corpus, and whether it was there already.
@@ -78,7 +81,7 @@ def parse_corpus(
             or no sentence was parsed.
     """
     with open_engine(engine, source.work, workers=workers, address=address) as workforce:
-        job = describe_job(source, workforce, sentences_per_shard)
+        job = describe_job(source, workforce, sentences_per_shard, compression)
         with disk_errors(out):
             out.mkdir(parents=True, exist_ok=True)
         with exclusive(out):
@@ -100,10 +103,10 @@ def parse_corpus(
     return corpus, there
 
 
-def describe_job(source: Source, engine: Engine, sentences_per_shard: int) -> dict[str, Any]:
+def describe_job(source: Source, engine: Engine, sentences_per_shard: int, compression: str | None) -> dict[str, Any]:
     """What the corpus is made from and how: the part of the manifest that is known beforehand."""
     description = source.describe()
-    description["settings"]["sentences_per_shard"] = sentences_per_shard
+    description["settings"] |= {"sentences_per_shard": sentences_per_shard, "compression": compression}
     return new_job(**description, **engine.submit(described, source.work).result())
 
 
@@ -194,7 +197,7 @@ def parse_shard(work: Work, job: dict[str, Any], sentences: Sequence[Any]) -> pa
             skipped.append(Skipped(*place, tree.reason))
         else:
             rows.append(Row(*place, tree))
-    return encode_shard(rows, skipped)
+    return encode_shard(rows, skipped, Form.of(job))
 
 
 @cache

@@ -1,6 +1,7 @@
 """Speed and memory of the loader, over an epoch of a large corpus.
 
     python scripts/bench_loader.py --rows 10000000
+    python scripts/bench_loader.py --compress zstd
     python scripts/bench_loader.py --corpus my.parsed --json
 
 Without --corpus, a synthetic one: documents of 20 sentences with 20 words on average, random trees
@@ -25,6 +26,7 @@ import numpy as np
 from structviews.batching import CorpusReader, epoch_batches, held_out, n_batches, prefetch
 from structviews.cache import (
     MANIFEST,
+    Form,
     ParsedCorpus,
     Row,
     checksum,
@@ -46,12 +48,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000, help="sentences of the synthetic corpus")
     parser.add_argument("--corpus", type=Path, help="a parsed corpus to measure instead")
+    parser.add_argument("--compress", choices=["zstd"], help="files of the synthetic corpus are compressed")
     parser.add_argument("--batch-size", type=int, default=400)
     parser.add_argument("--vocabulary", type=int, default=50_000)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        path = args.corpus or synthetic_corpus(Path(folder) / "synthetic.parsed", args.rows)
+        path = args.corpus or synthetic_corpus(Path(folder) / "synthetic.parsed", args.rows, args.compress)
         results = measure(ParsedCorpus.open(path), args.batch_size, args.vocabulary)
     print(json.dumps(results, indent=1) if args.json else describe(results))
 
@@ -99,7 +102,7 @@ def anonymous_megabytes() -> float:
     return int(line.split()[1]) / 1024
 
 
-def synthetic_corpus(folder: Path, rows: int, seed: int = 0) -> Path:
+def synthetic_corpus(folder: Path, rows: int, compression: str | None = None, seed: int = 0) -> Path:
     """A parsed corpus of at least ``rows`` sentences, whose manifest lists the same few shards over and over."""
     folder.mkdir(parents=True)
     rng = random.Random(seed)
@@ -110,7 +113,7 @@ def synthetic_corpus(folder: Path, rows: int, seed: int = 0) -> Path:
             Row((first + i) // DOCUMENT, (first + i) % DOCUMENT, first + i + 1, random_sentence(rng, frequencies))
             for i in range(SHARD_ROWS)
         ]
-        write_shard(folder, number, shard, [])
+        write_shard(folder, number, shard, [], Form(compression=compression))
     job = new_job(
         parser={"name": "random", "version": "1", "settings": {}, "model": ""},
         tokeniser={"name": "random"},

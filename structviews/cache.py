@@ -25,31 +25,23 @@ from structviews.errors import InputError
 from structviews.sentence import ParsedSentence, heights_below
 
 FORMAT = "structviews parsed corpus"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 JOB = "job.json"
 # The manifest's only path: the folder of the parser's models, where the user named one.
 MODELS = "models"
 
-STRINGS = pa.list_(pa.dictionary(pa.int32(), pa.string()))
-NUMBERS = pa.list_(pa.int16())
-SCHEMA = pa.schema(
-    [
-        ("document", pa.int32()),
-        ("position", pa.int32()),
-        ("line", pa.int64()),
-        ("tokens", STRINGS),
-        ("tags", STRINGS),
-        ("heads", NUMBERS),
-        ("relations", STRINGS),
-        ("left", NUMBERS),
-        ("right", NUMBERS),
-        ("labels", STRINGS),
-        ("dep_height", NUMBERS),
-        ("const_height", NUMBERS),
-    ]
+# The columns: places, and lists of names and of small numbers. Names are kept once in a shard, and what refers to
+# them, as all numbers, takes no more bytes than it needs.
+PLACES = {"document": pa.int32(), "position": pa.int32(), "line": pa.int64()}
+NAMES = ("tokens", "tags", "relations", "labels")
+NUMBERS = ("heads", "left", "right", "dep_height", "const_height")
+COLUMNS = (*PLACES, "tokens", "tags", "heads", "relations", "left", "right", "labels", "dep_height", "const_height")
+PLAIN = pa.schema(
+    [(name, PLACES.get(name, pa.list_(pa.string() if name in NAMES else pa.uint16()))) for name in COLUMNS]
 )
-PLAIN = pa.schema([(field.name, pa.list_(pa.string()) if field.type == STRINGS else field.type) for field in SCHEMA])
+# So many words have node numbers that fit in a byte.
+BYTE_WORDS = 128
 # What a manifest says of its shards; the rest says what made them.
 COUNTED = {"documents", "sentences", "tokens", "has_dependencies", "has_constituents", "shards", "skipped", "checksum"}
 SKIPPED_KEY = b"structviews.skipped"
@@ -93,14 +85,43 @@ def shard_name(number: int) -> str:
     return f"shard-{number:05d}.arrow"
 
 
-def write_shard(folder: Path, number: int, rows: Sequence[Row], skipped: Sequence[Skipped]) -> None:
+@dataclass(frozen=True)
+class Form:
+    """How the shards of a corpus are written.
+
+    Attributes:
+        longest: the most words that a sentence may have, so that numbers have one width in all shards; None: each
+            shard has the width that it needs.
+        compression: ``zstd``, or None: then files are read where they lie.
+    """
+
+    longest: int | None = None
+    compression: str | None = None
+
+    @classmethod
+    def of(cls, job: dict[str, Any]) -> Self:
+        """The form of the corpus that a manifest describes, or a job that makes one."""
+        settings = job.get("settings", {})
+        return cls(settings.get("max_tokens"), settings.get("compression"))
+
+    def numbers(self, longest: int) -> pa.DataType:
+        """The type of the numbers of words and nodes in a shard whose longest sentence has so many words."""
+        return pa.uint8() if (self.longest or longest) <= BYTE_WORDS else pa.uint16()
+
+
+BY_ROWS = Form()
+
+
+def write_shard(
+    folder: Path, number: int, rows: Sequence[Row], skipped: Sequence[Skipped], form: Form = BY_ROWS
+) -> None:
     """Write one shard, whole or not at all; see ``encode_shard``."""
-    write_encoded(folder, number, encode_shard(rows, skipped))
+    write_encoded(folder, number, encode_shard(rows, skipped, form))
 
 
-def write_batch(folder: Path, number: int, batch: pa.RecordBatch, skipped: Sequence[Skipped]) -> None:
-    """Write one shard whose rows are a batch of ``SCHEMA``, whole or not at all; see ``encode_shard``."""
-    write_encoded(folder, number, encode_batch(batch, skipped))
+def write_batch(folder: Path, number: int, batch: pa.RecordBatch, skipped: Sequence[Skipped], form: Form) -> None:
+    """Write one shard with the columns that ``batch_of`` makes, whole or not at all; see ``encode_shard``."""
+    write_encoded(folder, number, encode_batch(batch, skipped, form))
 
 
 def write_encoded(folder: Path, number: int, content: pa.Buffer) -> None:
@@ -108,54 +129,47 @@ def write_encoded(folder: Path, number: int, content: pa.Buffer) -> None:
     write_whole(folder / shard_name(number), lambda file: file.write(content))
 
 
-def encode_shard(rows: Sequence[Row], skipped: Sequence[Skipped]) -> pa.Buffer:
+def encode_shard(rows: Sequence[Row], skipped: Sequence[Skipped], form: Form = BY_ROWS) -> pa.Buffer:
     """The bytes of a shard's file; equal arguments give equal bytes.
 
     The skipped sentences travel in the shard's schema metadata, so that the two cannot come apart.
     """
-    return encode_batch(pa.RecordBatch.from_arrays(columns(rows), schema=SCHEMA), skipped)
+    return encode_batch(batch_of(rows, form), skipped, form)
 
 
-def encode_batch(batch: pa.RecordBatch, skipped: Sequence[Skipped]) -> pa.Buffer:
-    """The bytes of a shard whose rows are a batch of ``SCHEMA``; see ``encode_shard``."""
+def encode_batch(batch: pa.RecordBatch, skipped: Sequence[Skipped], form: Form) -> pa.Buffer:
+    """The bytes of a shard with the columns that ``batch_of`` makes; see ``encode_shard``."""
     notes = json.dumps([asdict(skip) for skip in skipped])
     batch = batch.replace_schema_metadata({SKIPPED_KEY: notes})
+    options = pa.ipc.IpcWriteOptions(compression=form.compression)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema) as writer:
+    with pa.ipc.new_file(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
     return sink.getvalue()
 
 
-def columns(rows: Sequence[Row]) -> list[pa.Array]:
-    """The rows as one Arrow array per field of ``SCHEMA``."""
+def batch_of(rows: Sequence[Row], form: Form = BY_ROWS) -> pa.RecordBatch:
+    """The rows in columns."""
     sentences = [row.sentence for row in rows]
-    tokens, tags, heads, relations, left, right, labels = (
-        [getattr(sentence, name) for sentence in sentences] for name in SENTENCE_FIELDS
-    )
-    return [
-        pa.array([row.document for row in rows], pa.int32()),
-        pa.array([row.position for row in rows], pa.int32()),
-        pa.array([row.line for row in rows], pa.int64()),
-        strings(tokens),
-        strings(tags),
-        numbers(heads),
-        strings(relations),
-        numbers(left),
-        numbers(right),
-        strings(labels),
-        pa.ListArray.from_arrays(offsets(heads), heights_below(dependency_parents(heads))),
-        pa.ListArray.from_arrays(offsets(labels), heights_below(constituency_parents(left, right, labels))),
-    ]
+    kind = form.numbers(max((len(sentence.tokens) for sentence in sentences), default=0))
+    lists = {name: [getattr(sentence, name) for sentence in sentences] for name in SENTENCE_FIELDS}
+    heads, left, right, labels = (lists[name] for name in ("heads", "left", "right", "labels"))
+    columns = {name: pa.array([getattr(row, name) for row in rows], place) for name, place in PLACES.items()}
+    columns |= {name: strings(lists[name]) for name in NAMES}
+    columns |= {name: numbers(lists[name], flat(lists[name]), kind) for name in ("heads", "left", "right")}
+    columns["dep_height"] = numbers(heads, heights_below(dependency_parents(heads)), kind)
+    columns["const_height"] = numbers(labels, heights_below(constituency_parents(left, right, labels)), kind)
+    return pa.RecordBatch.from_arrays([columns[name] for name in COLUMNS], names=list(COLUMNS))
 
 
 def flat(lists: Sequence[Sequence[int]]) -> np.ndarray:
-    """Small integers of all lists, one list after the other."""
-    return np.fromiter(chain.from_iterable(lists), np.int16)
+    """The numbers of all lists, one list after the other."""
+    return np.fromiter(chain.from_iterable(lists), np.int64)
 
 
-def numbers(lists: Sequence[Sequence[int]]) -> pa.Array:
-    """Lists of small integers as one Arrow array."""
-    return pa.ListArray.from_arrays(offsets(lists), flat(lists))
+def numbers(lists: Sequence[Sequence[Any]], values: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """Small numbers, those of all lists in turn, as one Arrow array of lists that are as long as ``lists``."""
+    return pa.ListArray.from_arrays(offsets(lists), pa.array(values).cast(kind))
 
 
 def strings(lists: Sequence[Sequence[str]]) -> pa.Array:
@@ -163,7 +177,13 @@ def strings(lists: Sequence[Sequence[str]]) -> pa.Array:
     ids = {text: i for i, text in enumerate(dict.fromkeys(chain.from_iterable(lists)))}
     indices = np.fromiter(map(ids.__getitem__, chain.from_iterable(lists)), np.int32)
     values = pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(list(ids), pa.string()))
-    return pa.ListArray.from_arrays(offsets(lists), values)
+    return pa.ListArray.from_arrays(offsets(lists), narrow(values))
+
+
+def narrow(values: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same strings, with indices no wider than the dictionary needs."""
+    kind = next(k for k in (pa.int8(), pa.int16(), pa.int32()) if len(values.dictionary) <= 2 ** (k.bit_width - 1))
+    return pa.DictionaryArray.from_arrays(values.indices.cast(kind), values.dictionary)
 
 
 def offsets(lists: Sequence[Sequence[Any]]) -> pa.Array:
@@ -174,7 +194,7 @@ def offsets(lists: Sequence[Sequence[Any]]) -> pa.Array:
 def dependency_parents(heads: Sequence[Sequence[int]]) -> np.ndarray:
     """The parent of every word, words of all sentences numbered in turn; -1 for a root."""
     counts = np.array([len(each) for each in heads], dtype=np.int64)
-    words = flat(heads).astype(np.int64)
+    words = flat(heads)
     return np.where(words > 0, words - 1 + np.repeat(np.cumsum(counts) - counts, counts), -1)
 
 
@@ -293,21 +313,23 @@ def write_subset(corpus: "ParsedCorpus", rows: np.ndarray, folder: Path) -> None
     folder.mkdir()
     starts = np.cumsum([0, *corpus.shard_rows])
     shards = np.searchsorted(starts, rows, side="right") - 1
-    writer = ShardWriter(folder)
+    writer = ShardWriter(folder, Form.of(corpus.manifest))
     for source in np.unique(shards):
         writer.add(corpus.shard(int(source)).take(rows[shards == source] - starts[source]))
     writer.finish(what_made(corpus))
 
 
 class ShardWriter:
-    """Rows of other corpora as shards of a new one, all full but the last.
+    """Rows of a corpus as shards of a new one, all full but the last.
 
     Args:
         folder: is there.
+        form: of the shards, as the corpus has it.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, form: Form) -> None:
         self._folder = folder
+        self._form = form
         self._waiting = [PLAIN.empty_table()]
         self._skipped: list[Skipped] = []
         self._n_shards = 0
@@ -332,20 +354,22 @@ class ShardWriter:
         write_manifest(self._folder, self._n_shards, job)
 
     def _write(self, rows: pa.Table) -> None:
-        columns = [encoded(rows[name].combine_chunks(), SCHEMA.field(name).type) for name in SCHEMA.names]
-        batch = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-        write_batch(self._folder, self._n_shards, batch, self._skipped)
+        columns = {name: rows[name].combine_chunks() for name in COLUMNS}
+        columns |= {name: renamed(columns[name]) for name in NAMES}
+        kind = self._form.numbers(pc.max(pc.list_value_length(rows["tokens"])).as_py() or 0)
+        columns |= {name: columns[name].cast(pa.list_(kind)) for name in NUMBERS}
+        batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        write_batch(self._folder, self._n_shards, batch, self._skipped, self._form)
         self._skipped = []
         self._n_shards += 1
 
 
-def encoded(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column of ``PLAIN`` as ``SCHEMA`` has it, with its strings in order of first appearance."""
-    if kind != STRINGS:
-        return array
-    lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
-    starts = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
-    return pa.ListArray.from_arrays(starts, array.flatten().dictionary_encode())
+def renamed(lists: pa.ListArray) -> pa.ListArray:
+    """Lists of strings with a dictionary of their own; see ``strings``."""
+    ends = np.cumsum(pc.list_value_length(lists).to_numpy())
+    return pa.ListArray.from_arrays(
+        pa.array(np.concatenate([[0], ends]), pa.int32()), narrow(lists.flatten().dictionary_encode())
+    )
 
 
 def has_values(lists: pa.ChunkedArray) -> bool:

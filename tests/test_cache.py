@@ -4,17 +4,21 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trees_for_tests import sentences
+from trees_for_tests import chain, sentences
 
 from structviews.cache import (
-    SCHEMA,
+    COLUMNS,
+    NUMBERS,
+    Form,
     ParsedCorpus,
     Row,
     Skipped,
-    columns,
+    batch_of,
     find_corpus,
     new_job,
+    read_shard,
     reasons,
+    rows_of,
     shard_name,
     strings,
     write_manifest,
@@ -73,7 +77,9 @@ def test_what_is_read_is_what_was_written(corpus):
 def test_columns_are_those_of_the_design(corpus):
     with pa.OSFile(str(corpus / shard_name(0))) as file:
         table = pa.ipc.open_file(file).read_all()
-    assert table.schema.equals(SCHEMA)
+    assert table.column_names == list(COLUMNS)
+    assert table.schema.field("tokens").type == pa.list_(pa.dictionary(pa.int8(), pa.string()))
+    assert table.schema.field("heads").type == pa.list_(pa.uint8())
     row = table.to_pylist()[0]
     assert row["tokens"] == ["A", "bird", "sings", "."]
     assert row["dep_height"] == [0, 1, 2, 0]
@@ -120,7 +126,7 @@ def test_a_cut_or_missing_shard_is_found_at_once(corpus):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text.replace('"format_version": 1', '"format_version": 2'), "has format version 2, .* reads 1"),
+        (lambda text: text.replace('"format_version": 2', '"format_version": 1'), "has format version 1, .* reads 2"),
         (lambda text: text.replace('"tokens": 9', '"tokens": 8'), "damaged: its checksum"),
         (lambda text: text[:-20], "damaged: not JSON"),
         (lambda text: "[]", "is not the manifest of a parsed corpus"),
@@ -184,8 +190,47 @@ def test_reasons_are_counted():
     )
 )
 def test_heights_in_a_shard_are_those_of_each_sentence(some):
-    table = dict(
-        zip(SCHEMA.names, columns([Row(0, i, i + 1, sentence) for i, sentence in enumerate(some)]), strict=True)
-    )
+    table = batch_of([Row(0, i, i + 1, sentence) for i, sentence in enumerate(some)])
     assert table["dep_height"].to_pylist() == [s.dependency_heights for s in some]
     assert table["const_height"].to_pylist() == [s.constituency_heights if s.has_constituents else [] for s in some]
+
+
+@pytest.mark.parametrize(
+    ("longest", "words", "kind"),
+    [
+        (None, 128, pa.uint8()),
+        (None, 129, pa.uint16()),
+        (120, 2, pa.uint8()),
+        (128, 2, pa.uint8()),
+        (129, 2, pa.uint16()),
+    ],
+)
+def test_numbers_are_as_wide_as_the_longest_sentence_needs(tmp_path, longest, words, kind):
+    row = Row(0, 0, 1, chain(words))
+    write_shard(tmp_path, 0, [row], [], Form(longest))
+    table = read_shard(tmp_path / shard_name(0))
+    assert {table.schema.field(name).type.value_type for name in NUMBERS} == {kind}
+    assert list(rows_of(table)) == [row]
+
+
+@pytest.mark.parametrize(("n", "kind"), [(128, pa.int8()), (129, pa.int16()), (32768, pa.int16()), (32769, pa.int32())])
+def test_dictionaries_are_as_narrow_as_they_go(n, kind):
+    words = [f"word{i}" for i in range(n)]
+    array = strings([words])
+    assert array.type.value_type.index_type == kind
+    assert array.to_pylist() == [words]
+
+
+def test_compressed_shards_hold_the_same(tmp_path):
+    rows = [Row(0, position, position + 1, BIRD) for position in range(200)]
+    for number, compression in enumerate([None, "zstd"]):
+        write_shard(tmp_path, number, rows, SKIPPED[0], Form(compression=compression))
+    plain, compressed = (tmp_path / shard_name(number) for number in (0, 1))
+    assert read_shard(compressed).equals(read_shard(plain), check_metadata=True)
+    assert compressed.stat().st_size < plain.stat().st_size / 2
+
+
+def test_documents_are_counted_once(tmp_path):
+    """A document that goes on in the next shard is one."""
+    folder = build(tmp_path / "x.parsed", [[Row(0, 0, 1, BIRD)], [Row(0, 1, 2, BIRD), Row(4, 0, 3, BIRD)]], [[], []])
+    assert ParsedCorpus.open(folder).manifest["documents"] == 2

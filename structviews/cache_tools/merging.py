@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from structviews.cache import ParsedCorpus, Skipped, new_job, skipped_of, write_batch, write_manifest
+from structviews.cache import NUMBERS, Form, ParsedCorpus, Skipped, new_job, skipped_of, write_batch, write_manifest
 from structviews.errors import InputError
 
 from .whole import new_folder
@@ -29,6 +29,7 @@ def merge(corpora: Sequence[ParsedCorpus], out: Path, progress: Callable[[int, i
     """
     check_alike(corpora)
     firsts, n_shards, first = [], 0, 0
+    form = Form.of({"settings": shared_settings(corpora)})
     with new_folder(out) as folder:
         for corpus in corpora:
             firsts.append(first)
@@ -38,7 +39,7 @@ def merge(corpora: Sequence[ParsedCorpus], out: Path, progress: Callable[[int, i
                 batch = whole_batch(table)
                 documents = pc.add(batch["document"], pa.scalar(first, pa.int32()))
                 last = max([last, *(skip.document for skip in skipped), *documents[-1:].to_pylist()])
-                write_batch(folder, n_shards, batch.set_column(0, "document", documents), skipped)
+                write_batch(folder, n_shards, as_wide(batch.set_column(0, "document", documents), form), skipped, form)
                 n_shards += 1
                 progress(n_shards, sum(each.n_shards for each in corpora))
             first = last + 1
@@ -73,11 +74,6 @@ def difference(kind: str, this: Any, other: Any) -> str:
 def describe(corpora: Sequence[ParsedCorpus], firsts: Sequence[int]) -> dict[str, Any]:
     """What the merged manifest says of what it was made from: settings that all share, sources, and the parts."""
     manifests = [corpus.manifest for corpus in corpora]
-    shared = {
-        key: value
-        for key, value in manifests[0]["settings"].items()
-        if all(manifest["settings"].get(key) == value for manifest in manifests)
-    }
     parts = []
     for manifest, first in zip(manifests, firsts, strict=True):
         own = {"first_document": 0, "settings": manifest["settings"], "sources": manifest["sources"]}
@@ -86,10 +82,27 @@ def describe(corpora: Sequence[ParsedCorpus], firsts: Sequence[int]) -> dict[str
     return new_job(
         parser=manifests[0]["parser"],
         tokeniser=manifests[0]["tokeniser"],
-        settings=shared,
+        settings=shared_settings(corpora),
         sources=[source for manifest in manifests for source in manifest["sources"]],
         merged=parts,
     )
+
+
+def shared_settings(corpora: Sequence[ParsedCorpus]) -> dict[str, Any]:
+    """Settings that all corpora have, and the largest limit of the sentences' lengths."""
+    first, *others = (corpus.manifest["settings"] for corpus in corpora)
+    shared = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
+    limits = [settings.get("max_tokens") for settings in (first, *others)]
+    return shared if None in limits else shared | {"max_tokens": max(limits)}
+
+
+def as_wide(batch: pa.RecordBatch, form: Form) -> pa.RecordBatch:
+    """A shard with numbers of the width of its new corpus."""
+    kind = form.numbers(pc.max(pc.list_value_length(batch["tokens"])).as_py() or 0)
+    for name in NUMBERS:
+        at = batch.schema.get_field_index(name)
+        batch = batch.set_column(at, name, batch[name].cast(pa.list_(kind)))
+    return batch
 
 
 def moved(skip: Skipped, first: int) -> Skipped:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from structviews.cache import ParsedCorpus, ShardWriter, skipped_of, what_made
+from structviews.cache import Form, ParsedCorpus, ShardWriter, skipped_of, what_made
 from structviews.errors import InputError
 
 from .whole import new_folder
@@ -72,7 +72,8 @@ def split(
         if not (parts == number).any():
             raise InputError(f"{corpus.path}: {len(documents)} documents: none for {name}: give fewer parts")
     with new_folder(out) as folder:
-        writers = [ShardWriter(made(folder / f"{name}{SUFFIX}")) for name in shares]
+        form = Form.of(corpus.manifest)
+        writers = [ShardWriter(made(folder / f"{name}{SUFFIX}"), form) for name in shares]
         for number, table in enumerate(corpus.tables(), 1):
             of_row = parts[np.searchsorted(documents, table["document"].to_numpy())]
             skipped = skipped_of(table)

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from structviews.arrays import Array
-from structviews.cache import SCHEMA, ParsedCorpus, reasons
+from structviews.cache import COLUMNS, Form, ParsedCorpus, reasons
 
 from .flat import Flat, end_of_chains
 
@@ -72,7 +72,8 @@ class Statistics:
                 statistics.sizes.setdefault(name, Histogram()).add(values)
             for name, counts in statistics.names.items():
                 counts.update(count_strings(table, name))
-            statistics.column_bytes.update({name: bytes_of(table[name].chunk(0)) for name in SCHEMA.names})
+            codec = Form.of(corpus.manifest).compression
+            statistics.column_bytes.update({name: bytes_of(table[name].chunk(0), codec) for name in COLUMNS})
         return statistics
 
 
@@ -113,11 +114,11 @@ def count_strings(table: pa.Table, column: str) -> dict[str, int]:
     return {each["values"]: each["counts"] for each in found if each["values"]}
 
 
-def bytes_of(array: pa.Array) -> int:
+def bytes_of(array: pa.Array, codec: str | None) -> int:
     """What an array takes in a file, without the description that goes with it."""
     values = array.values if pa.types.is_list(array.type) else array
     buffers = array.buffers() + (values.dictionary.buffers() if pa.types.is_dictionary(values.type) else [])
-    return sum(buffer.size for buffer in buffers if buffer)
+    return sum(len(pa.compress(each, codec, asbytes=True)) if codec else each.size for each in buffers if each)
 
 
 def as_json(corpus: ParsedCorpus, statistics: Statistics) -> dict[str, Any]:

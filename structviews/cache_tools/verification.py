@@ -10,8 +10,11 @@ import pyarrow.compute as pc
 
 from structviews.arrays import Array
 from structviews.cache import (
+    COLUMNS,
     MANIFEST,
-    SCHEMA,
+    NAMES,
+    NUMBERS,
+    PLACES,
     SKIPPED_KEY,
     DamagedCorpus,
     Totals,
@@ -76,7 +79,7 @@ def whole_shard(path: Path, entry: dict[str, Any]) -> pa.Table:
         table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
         raise DamagedCorpus(path, f"it cannot be read ({' '.join(str(error).split())})") from None
-    if not table.schema.equals(SCHEMA) or SKIPPED_KEY not in (table.schema.metadata or {}):
+    if not is_schema(table.schema) or SKIPPED_KEY not in (table.schema.metadata or {}):
         raise DamagedCorpus(path, "its columns are not those of a parsed corpus")
     if any(column.num_chunks != 1 for column in table.columns):
         raise DamagedCorpus(path, "it is not one record batch")
@@ -85,6 +88,20 @@ def whole_shard(path: Path, entry: dict[str, Any]) -> pa.Table:
     if table.num_rows != entry["rows"]:
         raise DamagedCorpus(path, f"{table.num_rows} rows where the manifest has {entry['rows']}")
     return table
+
+
+def is_schema(schema: pa.Schema) -> bool:
+    """Whether columns are called and typed as those of a shard."""
+    if schema.names != list(COLUMNS) or any(schema.field(name).type != kind for name, kind in PLACES.items()):
+        return False
+    lists = [field.type for field in schema if field.name not in PLACES]
+    if not all(map(pa.types.is_list, lists)):
+        return False
+    names = [schema.field(name).type.value_type for name in NAMES]
+    numbers = {schema.field(name).type.value_type for name in NUMBERS}
+    return numbers in ({pa.uint8()}, {pa.uint16()}) and all(
+        pa.types.is_dictionary(kind) and kind.value_type == pa.string() for kind in names
+    )
 
 
 def has_nulls(array: pa.Array) -> bool:

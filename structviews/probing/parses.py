@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from structviews.arrays import Array, starts_of
-from structviews.cache import SCHEMA, ParsedCorpus, Row, columns
+from structviews.cache import ParsedCorpus, Row, batch_of
 from structviews.sentence import ParsedSentence
 
 
@@ -86,12 +86,12 @@ class Parses:
     def of(cls, sentences: Sequence[ParsedSentence]) -> "Parses":
         """Sentences in memory, all of one document."""
         rows = [Row(0, position, position, sentence) for position, sentence in enumerate(sentences)]
-        table = pa.Table.from_arrays(columns(rows), schema=SCHEMA)
+        table = pa.Table.from_batches([batch_of(rows)])
         return cls.of_tables([table.append_column("row", pa.array(np.arange(len(rows))))])
 
     @classmethod
     def of_tables(cls, tables: Sequence[pa.Table]) -> "Parses":
-        """The rows of tables of ``SCHEMA``, with a column ``row`` beside."""
+        """The rows of a corpus' shards, with a column ``row`` beside."""
         chunks = {name: [c for table in tables for c in table[name].chunks] for name in tables[0].column_names}
 
         def numbers(name: str) -> Array:

@@ -2,7 +2,7 @@
 
 from corpora import RandomParser, topic_rows
 
-from structviews.cache import Row, Skipped, new_job, write_manifest, write_shard
+from structviews.cache import Form, Row, Skipped, new_job, write_manifest, write_shard
 
 
 def quiet(done, total):
@@ -25,16 +25,17 @@ def source(documents=5, sentences=8, seed=0):
 
 def write_source(folder, sentences, shard_size=12, job=None):
     """A corpus as `parse` writes it: cut by the source alone."""
-    folder.mkdir(parents=True)
-    shards = [sentences[start : start + shard_size] for start in range(0, len(sentences), shard_size)]
-    for number, shard in enumerate(shards):
-        rows = [each for each in shard if isinstance(each, Row)]
-        write_shard(folder, number, rows, [each for each in shard if isinstance(each, Skipped)])
     given = {
         "parser": RandomParser().describe(),
         "tokeniser": {"name": "test"},
         "settings": {"format": "lines", "max_tokens": 9},
         "sources": [{"sha256": "0", "bytes": 1}],
     }
-    write_manifest(folder, len(shards), new_job(**given | (job or {})))
+    given |= job or {}
+    folder.mkdir(parents=True)
+    shards = [sentences[start : start + shard_size] for start in range(0, len(sentences), shard_size)]
+    for number, shard in enumerate(shards):
+        rows = [each for each in shard if isinstance(each, Row)]
+        write_shard(folder, number, rows, [each for each in shard if isinstance(each, Skipped)], Form.of(given))
+    write_manifest(folder, len(shards), new_job(**given))
     return folder

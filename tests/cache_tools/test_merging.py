@@ -4,7 +4,7 @@ import pytest
 from corpora import TINY, tiny_corpus, topic_corpus
 from made_corpora import contents, quiet, source, write_source
 
-from structviews.cache import ParsedCorpus, Row
+from structviews.cache import Form, ParsedCorpus, Row, skipped_of, write_shard
 from structviews.cache_tools import merging
 from structviews.cache_tools.merging import merge
 from structviews.cache_tools.verification import verify
@@ -57,6 +57,30 @@ def test_a_shard_without_rows_is_merged(tmp_path):
     folders = [write_source(tmp_path / "a.parsed", only_skipped), write_source(tmp_path / "b.parsed", source())]
     merged = merge(opened(*folders), tmp_path / "ab.parsed", quiet)
     assert [row.document for row in merged] == [row.document + 5 for row in ParsedCorpus.open(folders[1])]
+
+
+@pytest.mark.parametrize(
+    ("settings", "form"),
+    [
+        ([{"max_tokens": 9}, {"max_tokens": 300}], Form(300)),
+        ([{"max_tokens": 300}, {"max_tokens": 9}], Form(300)),
+        ([{}, {"max_tokens": 9}], Form()),
+        ([{"max_tokens": 9, "compression": "zstd"}] * 2, Form(9, "zstd")),
+        ([{"max_tokens": 9, "compression": "zstd"}, {"max_tokens": 9}], Form(9)),
+    ],
+)
+def test_shards_get_one_form(tmp_path, settings, form):
+    folders = [
+        write_source(tmp_path / f"{number}.parsed", source(seed=number), job={"settings": each})
+        for number, each in enumerate(settings)
+    ]
+    merged = merge(opened(*folders), tmp_path / "all.parsed", quiet)
+    assert Form.of(merged.manifest) == form
+    assert {table.schema.field("left").type.value_type for table in merged.tables()} == {form.numbers(10)}
+    first = ParsedCorpus.open(folders[0])
+    write_shard(tmp_path, 0, list(first)[: first.shard_rows[0]], skipped_of(first.shard(0)), form)
+    assert (tmp_path / "shard-00000.arrow").read_bytes() == (merged.path / "shard-00000.arrow").read_bytes()
+    assert list(verify(merged.path, quiet)) == []
 
 
 @pytest.mark.parametrize(

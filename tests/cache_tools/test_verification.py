@@ -10,13 +10,14 @@ from made_corpora import quiet
 from trees_for_tests import SHAPES, gum
 
 from structviews.cache import (
-    SCHEMA,
+    COLUMNS,
+    NAMES,
+    PLACES,
     ParsedCorpus,
     Row,
+    batch_of,
     checksum,
-    columns,
     file_hash,
-    numbers,
     shard_name,
     strings,
     write_json,
@@ -25,7 +26,7 @@ from structviews.cache_tools.verification import WHITE_SPACE, malformed, misplac
 from structviews.errors import InputError
 from structviews.sentence import InvalidSentence, ParsedSentence
 
-LISTS = [field.name for field in SCHEMA if pa.types.is_list(field.type)]
+LISTS = [name for name in COLUMNS if name not in PLACES]
 
 
 def faults(folder):
@@ -34,14 +35,15 @@ def faults(folder):
 
 def table_of(sentences):
     rows = [Row(0, position, position + 1, sentence) for position, sentence in enumerate(sentences)]
-    return pa.Table.from_arrays(columns(rows), schema=SCHEMA)
+    return pa.Table.from_batches([batch_of(rows)])
 
 
-def with_lists(table, lists):
+def with_lists(table, lists, kind=None):
     """The table with other lists in its columns, which may be no trees."""
     for name, values in lists.items():
-        make = strings if pa.types.is_dictionary(SCHEMA.field(name).type.value_type) else numbers
-        table = table.set_column(table.column_names.index(name), SCHEMA.field(name), make(values))
+        # Wide and signed, so that what is wrong can be written.
+        column = strings(values) if name in NAMES else pa.array(values, pa.list_(kind or pa.int16()))
+        table = table.set_column(table.column_names.index(name), name, column)
     return table
 
 
@@ -168,7 +170,7 @@ def test_a_malformed_tree_is_named_with_the_reason(corpus):
     heights = table["const_height"].to_pylist()
     other = next(i for i, n in enumerate(lengths) if n > 2 and i != row)
     heights[other][-1] += 1
-    rewritten(corpus, 1, with_lists(table, {"heads": heads, "const_height": heights}))
+    rewritten(corpus, 1, with_lists(table, {"heads": heads, "const_height": heights}, pa.uint8()))
     first, second = sorted(faults(corpus), key=lambda fault: "heights" in fault)
     said = ", ".join(f"{name} {number}" for name, number in place.items())
     assert first.startswith(f"shard-00001.arrow: row {row} ({said}): ")

@@ -5,7 +5,7 @@ from corpora import tiny_rows, write_corpus
 from nltk.tree import Tree
 from trees_for_tests import SHAPES, gum, with_trees
 
-from structviews.cache import ParsedCorpus, Row, Skipped, new_job, write_manifest, write_shard
+from structviews.cache import Form, ParsedCorpus, Row, Skipped, new_job, write_manifest, write_shard
 from structviews.errors import InputError
 from structviews.parsing import pipeline
 from structviews.parsing.backends.treebank import read_treebank
@@ -15,6 +15,7 @@ from structviews.parsing.sources import TreebankSource
 from structviews.sentence import ParsedSentence
 
 SHARD = 5
+MAX_TOKENS = 200
 ODD = ParsedSentence(
     tokens=("(", "friend(s)", "-LRB-", "[x]{y}", "#", "_", "\u200b", "“"),
     tags=("-LRB-", "NN", "NN", "NN", "#", "_", "NN", "``"),
@@ -36,7 +37,7 @@ def corpus_of(folder, sentences):
     shards = [sentences[start : start + SHARD] for start in range(0, len(sentences), SHARD)]
     for number, shard in enumerate(shards):
         rows = [each for each in shard if isinstance(each, Row)]
-        write_shard(folder, number, rows, [each for each in shard if isinstance(each, Skipped)])
+        write_shard(folder, number, rows, [each for each in shard if isinstance(each, Skipped)], Form(MAX_TOKENS))
     write_manifest(folder, len(shards), new_job(parser={"name": "test"}, tokeniser={}, settings={}, sources=[]))
     return ParsedCorpus.open(folder)
 
@@ -52,7 +53,7 @@ def with_skips(sentences):
 
 
 def back(paths, folder):
-    source = TreebankSource(paths, max_tokens=200)
+    source = TreebankSource(paths, max_tokens=MAX_TOKENS)
     corpus, _ = pipeline.parse_corpus(source, folder, sentences_per_shard=SHARD)
     return corpus
 

@@ -59,6 +59,7 @@ def test_the_corpus_keeps_places_and_counts_skips(tmp_path):
         "tokenised": False,
         "max_tokens": 5,
         "sentences_per_shard": 1000,
+        "compression": None,
     }
     assert corpus.parser["name"] == "chain"
 
@@ -116,6 +117,17 @@ def test_an_interrupt_ends_with_one_line(long_text, undisturbed, tmp_path):
     code, _ = run(*arguments, folder=tmp_path)
     assert code == 0
     assert contents(tmp_path / "x.parsed") == contents(undisturbed)
+
+
+def test_a_compressed_corpus_holds_the_same(tmp_path):
+    source = treebank_source(tmp_path, sentences=500)
+    plain, _ = pipeline.parse_corpus(source, tmp_path / "t.parsed")
+    compressed, _ = pipeline.parse_corpus(source, tmp_path / "z.parsed", compression="zstd")
+    assert list(compressed) == list(plain)
+    sizes = [corpus.manifest["shards"][0]["bytes"] for corpus in (compressed, plain)]
+    assert sizes[0] < sizes[1]
+    with pytest.raises(InputError, match=r"other settings \(compression zstd and not None\)"):
+        pipeline.parse_corpus(source, tmp_path / "z.parsed")
 
 
 @pytest.mark.parametrize("missing", [(), (0,), (1, 2), (0, 1, 2)])
