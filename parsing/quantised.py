@@ -40,7 +40,9 @@ class Grid:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Round to integers, uint8; what is outside becomes the nearest one."""
-        return torch.add(self._shift, x, alpha=1 / self.scale).clamp_(0, LARGEST).to(torch.uint8)
+        rounded = torch.add(self._shift, x, alpha=1 / self.scale).clamp_(0, LARGEST)
+        # PyTorch has vector instructions for both steps, but not for one to uint8: a sixth of the whole parser's time.
+        return rounded.to(torch.int16).to(torch.uint8)
 
 
 class QuantisedLinear(nn.Module):

@@ -1,9 +1,12 @@
 """Train the built-in parser: joint tags, dependencies and constituents.
 
-    python scripts/train_parser.py --treebanks ../shared/data/treebanks --out parsing/models/builtin
+    python scripts/parser_words.py novels-*.txt.zst -o words.vec
+    structviews parse novels-000.txt.zst -o novels.parsed
+    python scripts/train_parser.py --treebanks TREEBANKS --words words.vec --silver novels.parsed --out FOLDER
 
 GUM has both kinds of tree; EWT has dependencies and tags only and is left out of the last epochs,
-so that the model ends on GUM's conventions. The state is saved after every epoch, and the same
+so that the model ends on GUM's conventions. Trees that an earlier parser made of plain text (--silver) are
+shared out among the first epochs. The state is saved after every epoch, and the same
 command goes on from it. Scores on GUM's dev set are printed at the end and with --score-only.
 """
 
@@ -11,7 +14,7 @@ import argparse
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +23,14 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor
 
-from structviews.cache import write_whole
+from structviews.cache import ParsedCorpus, write_whole
 from structviews.device import multiplies_half
 from structviews.parsing.backends.builtin import BuiltinParser
 from structviews.parsing.backends.treebank import read_treebank
 from structviews.parsing.features import Featuriser, normalise
 from structviews.parsing.neural import ParserConfig, ParserNetwork, drop_words
 from structviews.sentence import ParsedSentence
+from structviews.word_vectors import WordVectors
 
 VERSION = "1"
 # Every so manieth sentence shows what ranges the layers' inputs have.
@@ -51,13 +55,22 @@ def load(*paths: Path) -> list[ParsedSentence]:
     return [s for s in sentences if isinstance(s, ParsedSentence) and set("".join(s.tokens)) != {"_"}]
 
 
+def silver_sentences(corpora: Iterable[Path]) -> Iterator[ParsedSentence]:
+    """The sentences of parsed corpora."""
+    for corpus in corpora:
+        for row in ParsedCorpus.open(corpus):
+            yield row.sentence
+
+
 def lower(sentence: ParsedSentence) -> list[str]:
     """The sentence's words in lower case."""
     return [token.lower() for token in sentence.tokens]
 
 
-def vocabularies(sentences: Sequence[ParsedSentence], min_words: int, min_labels: int) -> dict:
-    """Everything that ids stand for, most frequent first."""
+def vocabularies(
+    sentences: Sequence[ParsedSentence], min_words: int, min_labels: int, forms: Sequence[str] = ()
+) -> dict:
+    """Everything that ids stand for, most frequent first; ``forms`` are learnt, however rare they are here."""
 
     def frequent(counts: Counter, least: int) -> list[str]:
         return [item for item, count in sorted(counts.items(), key=lambda p: (-p[1], p[0])) if count >= least]
@@ -66,14 +79,23 @@ def vocabularies(sentences: Sequence[ParsedSentence], min_words: int, min_labels
     labels = Counter(label for s in sentences for _, _, label in s.spans())
     return {
         "version": VERSION,
-        "words": frequent(words, min_words),
+        "words": list(dict.fromkeys([*frequent(words, min_words), *forms])),
         "tags": frequent(Counter(t for s in sentences for t in s.tags), 1),
         "relations": frequent(Counter(r for s in sentences for r in s.relations), 1),
         "labels": ["", *frequent(labels, min_labels)],
     }
 
 
-def encode(sentences: Sequence[ParsedSentence], vocabulary: dict, featuriser: Featuriser) -> list[Example]:
+def begin_with(network: ParserNetwork, featuriser: Featuriser, vectors: WordVectors) -> None:
+    """Give the forms that have a vector that one, on the scale of the others."""
+    forms = vectors.words.to_pylist()
+    rows = torch.from_numpy(featuriser(forms)[:, 0].astype(np.int64))
+    found = torch.from_numpy(vectors.rows(vectors.find(forms)))
+    table = network.words.form.weight.data
+    table[rows] = found * (table.std() / found.std())
+
+
+def encode(sentences: Iterable[ParsedSentence], vocabulary: dict, featuriser: Featuriser) -> list[Example]:
     """Sentences as integers; a rare unary chain becomes its topmost known part."""
     tag_ids = {tag: i for i, tag in enumerate(vocabulary["tags"])}
     relation_ids = {relation: i for i, relation in enumerate(vocabulary["relations"])}
@@ -222,11 +244,25 @@ class Job:
         write_whole(file, lambda stream: torch.save(state, stream))
 
 
-def new_job(network: ParserNetwork, both: Sequence[Sequence[Example]], args: argparse.Namespace) -> Job:
-    """AdamW with a schedule over all steps; ``both`` are GUM's examples and EWT's."""
-    gum, ewt = (sum(1 for _ in batches(part, args.batch_words, random.Random(0))) for part in both)
-    steps = args.epochs * gum + (args.epochs - args.gum_epochs) * ewt
-    optimiser = torch.optim.AdamW(network.parameters(), lr=args.lr, betas=(0.9, 0.98), weight_decay=0.01)
+def parts_of(epoch: int, data: Sequence[Sequence[Example]], args: argparse.Namespace) -> list[Sequence[Example]]:
+    """What an epoch learns from, of GUM's, EWT's and silver examples."""
+    gum, ewt, silver = data
+    parts = [gum]
+    if epoch < args.epochs - args.gum_epochs:
+        parts.append(ewt)
+    if silver and epoch < args.silver_epochs:
+        parts.append(silver[epoch :: args.silver_epochs])
+    return parts
+
+
+def new_job(network: ParserNetwork, data: Sequence[Sequence[Example]], args: argparse.Namespace) -> Job:
+    """AdamW with a schedule over all steps."""
+
+    def steps_of(part: Sequence[Example]) -> int:
+        return sum(1 for _ in batches(part, args.batch_words, random.Random(0)))
+
+    steps = sum(steps_of(part) for epoch in range(args.epochs) for part in parts_of(epoch, data, args))
+    optimiser = torch.optim.AdamW(network.parameters(), lr=args.lr, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda s: schedule(s, args.warm_up, steps))
     return Job(network, optimiser, scheduler)
 
@@ -258,19 +294,23 @@ def train(args: argparse.Namespace) -> None:
     gum = load(args.treebanks / "gum/train.conllu", args.treebanks / "gum/train.ptb")
     ewt = load(args.treebanks / "ewt/train.conllu")
     dev = load(args.treebanks / "gum/dev.conllu", args.treebanks / "gum/dev.ptb")
-    vocabulary = vocabularies([*gum, *ewt], args.min_words, args.min_labels)
+    vectors = WordVectors.open(args.words) if args.words else None
+    forms = vectors.words.to_pylist() if vectors else []
+    vocabulary = vocabularies([*gum, *ewt], args.min_words, args.min_labels, forms)
     config = ParserConfig(*(len(vocabulary[key]) for key in ("words", "tags", "relations", "labels")))
     network = ParserNetwork(config)
     print(f"{len(gum)} + {len(ewt)} sentences, {sum(p.numel() for p in network.parameters()):,} parameters", flush=True)
 
     parser = BuiltinParser.from_network(network, vocabulary | {"config": config.to_dict()})
-    both = [encode(part, vocabulary, parser.featuriser) for part in (gum, ewt)]
-    job = new_job(network, both, args)
+    if vectors:
+        begin_with(network, parser.featuriser, vectors)
+    data = [encode(part, vocabulary, parser.featuriser) for part in (gum, ewt, silver_sentences(args.silver))]
+    job = new_job(network, data, args)
     state_file = args.out / "training-state.pt"
     for epoch in range(job.resume(state_file), args.epochs):
         torch.manual_seed(args.seed + epoch)
-        parts = both if epoch < args.epochs - args.gum_epochs else both[:1]
         rng = random.Random(args.seed + epoch)
+        parts = parts_of(epoch, data, args)
         loss, rate = train_epoch(job, parts, args, rng, multiplies_half(torch.device("cpu")))
         print(f"epoch {epoch + 1}/{args.epochs}: loss {loss:.3f}, {rate:.0f} sentences/s", flush=True)
         show("  GUM dev", score(parser, dev, lowered=False))
@@ -296,9 +336,12 @@ def main() -> None:
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--treebanks", type=Path, required=True, help="folder with gum/ and ewt/")
     flags.add_argument("--out", type=Path, required=True, help="folder of the parser")
+    flags.add_argument("--words", type=Path, help="vectors that forms begin with, from parser_words.py")
+    flags.add_argument("--silver", type=Path, nargs="*", default=[], help="corpora that an earlier parser parsed")
+    flags.add_argument("--silver-epochs", type=int, default=6, help="first epochs, which share them out")
     flags.add_argument("--seed", type=int, default=1)
-    flags.add_argument("--epochs", type=int, default=16)
-    flags.add_argument("--gum-epochs", type=int, default=5, help="last epochs, on GUM alone")
+    flags.add_argument("--epochs", type=int, default=20)
+    flags.add_argument("--gum-epochs", type=int, default=7, help="last epochs, on GUM alone")
     flags.add_argument("--batch-words", type=int, default=1000)
     flags.add_argument("--lr", type=float, default=1.5e-3)
     flags.add_argument("--warm-up", type=int, default=600, help="steps")

@@ -1,3 +1,4 @@
+import argparse
 import importlib.util
 import pickle
 import random
@@ -8,10 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from vector_files import write_vectors
 
 from structviews.parsing.backends.builtin import BuiltinParser
 from structviews.parsing.features import Featuriser
 from structviews.parsing.neural import ParserConfig
+from structviews.parsing.pipeline import parse_corpus
+from structviews.parsing.sources import open_source
 from structviews.sentence import ParsedSentence
 
 SCRIPT = Path(__file__).parents[2] / "scripts/train_parser.py"
@@ -116,6 +120,36 @@ def test_goes_on_from_its_state(script, train, tmp_path, monkeypatch, capsys):
     for name in ("model.safetensors", "model.json"):
         assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert not (tmp_path / "parts/training-state.pt").exists()
+
+
+def test_silver_trees_are_shared_out_among_the_first_epochs(script):
+    gum, ewt, silver = ["g"] * 3, ["e"] * 2, list(range(7))
+    args = argparse.Namespace(epochs=5, gum_epochs=1, silver_epochs=3)
+    parts = [script.parts_of(epoch, (gum, ewt, silver), args) for epoch in range(5)]
+    assert parts == [[gum, ewt, [0, 3, 6]], [gum, ewt, [1, 4]], [gum, ewt, [2, 5]], [gum, ewt], [gum]]
+    assert script.parts_of(0, (gum, ewt, []), args) == [gum, ewt]
+
+
+def test_learns_from_vectors_and_silver_trees(script, train, treebank, tmp_path, capsys):
+    vectors = np.random.default_rng(1).standard_normal((2, 16)).astype(np.float32)
+    write_vectors(tmp_path / "words.vec", ["bird", "worm"], vectors)
+    files = treebank / "gum/train.conllu", treebank / "gum/train.ptb"
+    silver, _ = parse_corpus(
+        open_source([*map(str, files)], parser="treebank", layout=None, tokenised=False, max_tokens=120),
+        tmp_path / "silver.parsed",
+        workers=1,
+    )
+    assert len(list(script.silver_sentences([silver.path]))) == 12
+    flags = ("--words", tmp_path / "words.vec", "--silver", silver.path, "--silver-epochs", 1, "--lr", 0)
+    train(tmp_path / "parser", "--epochs", 1, "--gum-epochs", 0, *flags)
+    parser = BuiltinParser(tmp_path / "parser")
+    words = parser.settings["words"]
+    assert words[-1] == "worm"
+    assert words.count("bird") == 1
+    rows = parser.network.words.form.weight[parser.featuriser(["Bird", "worm"])[:, 0].astype(np.int64)].float()
+    # As the file has them, but for the scale, and half precision.
+    assert torch.nn.functional.cosine_similarity(rows, torch.from_numpy(vectors)).min() > 0.999
+    assert rows.std() < 0.2
 
 
 def test_a_state_that_holds_code_is_refused(train, tmp_path):

@@ -1,0 +1,69 @@
+"""Vectors of the word forms that the built-in parser looks up, learnt on plain text with word2vec.
+
+    python scripts/parser_words.py novels-*.txt.zst -o words.vec
+    python scripts/train_parser.py --words words.vec ...
+
+A narrow window makes words alike that stand in the same places of a clause, which is what a parser wants to know of
+them (Levy and Goldberg, 2014, "Dependency-based word embeddings", compare windows). Needs the extra ``vectors``.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TextIO
+
+from structviews.parsing.features import normalise
+from structviews.parsing.pipeline import cut
+from structviews.parsing.text import read_sentences, tokenise_all
+
+SENTENCES_AT_ONCE = 1000
+
+
+def main() -> None:
+    """Tokenise, learn, write."""
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("texts", nargs="+", type=Path, help="one sentence a line")
+    flags.add_argument(
+        "-o", "--out", type=Path, required=True, help="file of vectors to write, in word2vec's text format"
+    )
+    flags.add_argument("--dim", type=int, default=128)
+    flags.add_argument("--window", type=int, default=2)
+    flags.add_argument("--min-count", type=int, default=20)
+    flags.add_argument("--epochs", type=int, default=5)
+    flags.add_argument("--threads", type=int, default=1, help="the same vectors come out again with one alone")
+    flags.add_argument("--seed", type=int, default=1)
+    args = flags.parse_args()
+    from gensim.models import Word2Vec  # noqa: PLC0415 - slow to import, and an extra
+
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", dir=args.out.parent) as file:
+        print(f"{write_forms(args.texts, file):,} sentences", flush=True)
+        model = Word2Vec(
+            corpus_file=file.name,
+            vector_size=args.dim,
+            window=args.window,
+            min_count=args.min_count,
+            epochs=args.epochs,
+            workers=args.threads,
+            seed=args.seed,
+            sg=1,
+            negative=5,
+        )
+    model.wv.save_word2vec_format(str(args.out))
+    print(f"{args.out}: {len(model.wv):,} forms")
+
+
+def write_forms(texts: Iterable[Path], file: TextIO) -> int:
+    """Write the sentences of texts as normalised forms, a line each; how many there are."""
+    count = 0
+    for text in texts:
+        for some in cut(read_sentences(text, "lines", tokenised=False, language="en"), SENTENCES_AT_ONCE):
+            for words in tokenise_all((sentence.text for sentence in some), "en"):
+                file.write(" ".join(map(normalise, words)) + "\n")
+                count += 1
+    file.flush()
+    return count
+
+
+if __name__ == "__main__":
+    main()
