@@ -7,7 +7,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from structviews.cache import NUMBERS, Form, ParsedCorpus, Skipped, new_job, skipped_of, write_batch, write_manifest
+from structviews.cache import (
+    MODELS,
+    NUMBERS,
+    Form,
+    ParsedCorpus,
+    Skipped,
+    new_job,
+    skipped_of,
+    write_batch,
+    write_manifest,
+)
 from structviews.errors import InputError
 
 from .whole import new_folder
@@ -79,12 +89,15 @@ def describe(corpora: Sequence[ParsedCorpus], firsts: Sequence[int]) -> dict[str
         own = {"first_document": 0, "settings": manifest["settings"], "sources": manifest["sources"]}
         for part in manifest.get("merged", [own]):
             parts.append(part | {"first_document": first + part["first_document"]})
+    # The parsers are the same, so any folder that has their models will do.
+    models = next(({MODELS: manifest[MODELS]} for manifest in manifests if MODELS in manifest), {})
     return new_job(
         parser=manifests[0]["parser"],
         tokeniser=manifests[0]["tokeniser"],
         settings=shared_settings(corpora),
         sources=[source for manifest in manifests for source in manifest["sources"]],
         merged=parts,
+        **models,
     )
 
 

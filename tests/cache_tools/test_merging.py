@@ -52,6 +52,15 @@ def test_the_manifest_says_what_each_part_was_made_from(tmp_path):
     ]
 
 
+def test_the_folder_of_the_parsers_models_is_kept(tmp_path):
+    folders = [tmp_path / f"{name}.parsed" for name in "abc"]
+    for folder, models in zip(folders, (None, "models", "elsewhere"), strict=True):
+        write_source(folder, source(2), job={"models": models} if models else None)
+    assert merge(opened(*folders), tmp_path / "abc.parsed", quiet).manifest["models"] == "models"
+    without = merge(opened(folders[0], folders[0]), tmp_path / "aa.parsed", quiet)
+    assert "models" not in without.manifest
+
+
 def test_a_shard_without_rows_is_merged(tmp_path):
     only_skipped = [each for each in source() if not isinstance(each, Row)]
     folders = [write_source(tmp_path / "a.parsed", only_skipped), write_source(tmp_path / "b.parsed", source())]
