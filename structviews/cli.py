@@ -220,7 +220,7 @@ def parse_text(
     from structviews.sentence_vectors import write_sentences
 
     folder = senteval or probing
-    settings = {
+    settings: dict[str, Any] = {
         "parser": parser_of(parser, dep, const),
         "options": Options(lang, models, device),
         "strict": strict,
