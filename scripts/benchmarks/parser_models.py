@@ -103,7 +103,9 @@ def stanza_models(folder: Path, sentences: Sequence[ParsedSentence], *, tiny: bo
     for kind in below:
         _character_model(files[kind], sentences, forward=kind.startswith("forward"))
     common = ["--lang", LANGUAGE, "--shorthand", f"{LANGUAGE}_{NAME}", "--save_dir", str(folder)]
-    characters = [word for kind in below for word in (f"--{kind}_file", str(files[kind]))]
+    characters = [
+        word for kind in below for word in (f"--charlm_{kind.removesuffix('_charlm')}_file", str(files[kind]))
+    ]
     arguments = {kind: [*common, *words.split()] for kind, words in sizes.items()}
 
     args, vocabulary = _tokeniser(arguments["tokenize"], sentences)
@@ -219,7 +221,7 @@ def _constituency_parser(arguments: list[str], sentences: Sequence[ParsedSentenc
 
 
 def follow(model: Any, sentences: Sequence[ParsedSentence]) -> None:
-    """Make a constituency parser of stanza's take the transitions of given trees, after it has calculated its own.
+    """Make a constituency parser of stanza's take the transitions of given trees, after it has scored all.
 
     Args:
         model: of the processor ``constituency``.
@@ -228,19 +230,15 @@ def follow(model: Any, sentences: Sequence[ParsedSentence]) -> None:
     from stanza.models.constituency import transition_sequence  # noqa: PLC0415
 
     by_words = dict(zip((sentence.tokens for sentence in sentences), stanza_trees(sentences), strict=True))
-    begin, predict = model.initial_state_from_words, model.predict
+    begin = model.initial_state_from_words
 
     def initial_state_from_words(given: list[list[tuple[str, str]]]) -> list[Any]:
         gold = [by_words[tuple(word for word, _ in words)] for words in given]
         paths = transition_sequence.build_treebank(gold, model.transition_scheme, model.reverse_sentence)
         return [state._replace(gold_sequence=path) for state, path in zip(begin(given), paths, strict=True)]
 
-    def predict_and_follow(states: list[Any], is_legal: bool = True) -> tuple[Any, list[Any], Any]:
-        scores, _, best = predict(states, is_legal)
-        return scores, model.predict_gold(states, is_legal)[1], best
-
     model.initial_state_from_words = initial_state_from_words
-    model.predict = predict_and_follow
+    model.predict = lambda states, is_legal=True: model.predict_gold(states)
 
 
 def _benepar_settings(sentences: Sequence[ParsedSentence], sizes: dict[str, int], **choices: Any) -> dict[str, Any]:
