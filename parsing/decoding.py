@@ -51,25 +51,29 @@ def _ends(heads: np.ndarray) -> np.ndarray:
 def single_root_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Heads ``(B, L)`` of the best trees with exactly one child of the root.
 
-    Lowering every root edge by more than all other scores differ leaves the ranking of trees with
-    one root edge as it was and puts all others below them.
+    Lowering all root edges by the same leaves the ranking of trees with one root edge as it was. So where the best tree
+    of all has several, they are lowered more and more until it has one. (Lowering them by very much at once
+    would do too, but without good root edges nearly every word is part of some cycle.)
 
     Args:
-        scores: ``(B, L, L)``; as in ``spanning_trees``.
+        scores: ``(B, L, L)``; as in ``spanning_trees``; finite for edges between different words.
         lengths: ``(B,)`` number of words.
     """
     scores = np.array(scores, dtype=np.float64)
     positions = np.arange(scores.shape[1])
+    words = (positions > 0) & (positions <= lengths[:, None])
     padding = positions > lengths[:, None]
-    allowed = np.isfinite(scores) & ((positions > 0) & ~padding)[:, :, None] & ~padding[:, None, :]
-    highest = np.where(allowed, scores, -np.inf).max(axis=(1, 2))
-    lowest = np.where(allowed, scores, np.inf).min(axis=(1, 2))
-    scores[:, 1:, 0] -= (1 + (lengths + 1) * (highest - lowest))[:, None]
     # Padding hangs on the root and is no word's head.
     scores[padding] = FORBIDDEN
     scores[padding, 0] = 0
     np.moveaxis(scores, 2, 1)[padding] = FORBIDDEN
-    return np.where(padding, 0, chu_liu_edmonds(scores))
+    heads = chu_liu_edmonds(scores)
+    step = 1.0
+    while len(several := np.flatnonzero(((heads == 0) & words).sum(axis=1) > 1)):
+        scores[several, :, 0] -= step * words[several]
+        heads[several] = chu_liu_edmonds(scores[several])
+        step *= 2
+    return np.where(padding, 0, heads)
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,12 @@ class ParserConfig:
     buckets: int = 4000
     word_dim: int = 128
     affix_dim: int = 48
-    dim: int = 288
+    dim: int = 192
     blocks: int = 4
-    heads: int = 6
-    arc_dim: int = 256
-    relation_dim: int = 96
-    span_dim: int = 256
+    heads: int = 4
+    arc_dim: int = 192
+    relation_dim: int = 64
+    span_dim: int = 192
     dropout: float = 0.2
 
     def to_dict(self) -> dict:
