@@ -50,7 +50,7 @@ text { fill: currentColor }
 .band { fill: #f3f5f7 }
 .arc { stroke: #59636e; fill: none }
 .arrow { fill: #59636e }
-.relation { font-size: 12px; paint-order: stroke; stroke: #ffffff; stroke-width: 5px }
+.relation { font-size: 12px; paint-order: stroke; stroke: #ffffff; stroke-width: 8px }
 @media (prefers-color-scheme: dark) {
   svg { color: #e6edf3 }
   .paper { fill: #0d1117 }
