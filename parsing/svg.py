@@ -34,6 +34,8 @@ LEVELS = 30
 STEP = 24
 BESIDE_WORD = 14
 BEND = 7
+# What the arc of a dependent that has all the weight is wider than one that has none.
+WIDEST = 4
 # Two constituency trees that are wider together stand one below the other.
 BESIDE = 1600
 STYLE = """
@@ -48,7 +50,7 @@ text { fill: currentColor }
 .band { fill: #f3f5f7 }
 .arc { stroke: #59636e; fill: none }
 .arrow { fill: #59636e }
-.relation { font-size: 12px; paint-order: stroke; stroke: #ffffff; stroke-width: 5px }
+.relation { font-size: 12px; paint-order: stroke; stroke: #ffffff; stroke-width: 8px }
 @media (prefers-color-scheme: dark) {
   svg { color: #e6edf3 }
   .paper { fill: #0d1117 }
@@ -109,12 +111,24 @@ def svg(sentences: Sequence[Chosen]) -> str:
             else:
                 parts += [title("dependency tree"), dependency_tree(chosen.sentence)]
     page = stacked(parts)
-    width, height = page.width + 2 * MARGIN, page.height + 2 * MARGIN
+    page = Picture(moved(page, MARGIN, MARGIN), page.width + 2 * MARGIN, page.height + 2 * MARGIN)
     words = " ".join(printable(word) for chosen in sentences for word in chosen.sentence.tokens)
+    return element(page, words, f'<style>{STYLE}</style>\n<rect class="paper" width="100%" height="100%"/>\n')
+
+
+def element(picture: Picture, name: str, before: str = "") -> str:
+    """A picture as an element, such as for a page that has styles for the classes in ``STYLE``.
+
+    Args:
+        picture: what is drawn.
+        name: said to those who cannot see it.
+        before: elements to stand before its own.
+    """
+    width, height = picture.width, picture.height
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
-        f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(words)}">\n<style>{STYLE}</style>\n'
-        f'<rect class="paper" width="100%" height="100%"/>\n{moved(page, MARGIN, MARGIN)}</svg>\n'
+        f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(name)}">\n'
+        f"{before}{picture.elements}</svg>\n"
     )
 
 
@@ -157,11 +171,17 @@ def wide(text: str) -> float:
     return COLUMN * cell_len(text) + GAP
 
 
-def dependency_tree(sentence: ParsedSentence) -> Picture:
-    """Words, and above them arcs from heads to dependents, each with its relation."""
+def dependency_tree(sentence: ParsedSentence, weights: Sequence[float] | None = None) -> Picture:
+    """Words, and above them arcs from heads to dependents, each with its relation.
+
+    Args:
+        sentence: with its dependencies.
+        weights: of each word among the dependents of its head, from 0 to 1; its arc is as wide, and the number
+            stands behind the relation.
+    """
     words, tags = list(map(printable, sentence.tokens)), list(map(printable, sentence.tags))
     arcs = [
-        Arc(min(word, head - 1), max(word, head - 1), word, printable(relation))
+        arc_to(word, head - 1, printable(relation), None if weights is None else weights[word])
         for word, (head, relation) in enumerate(zip(sentence.heads, sentence.relations, strict=True))
         if head
     ]
@@ -178,12 +198,24 @@ def dependency_tree(sentence: ParsedSentence) -> Picture:
 
 
 class Arc(NamedTuple):
-    """An arc between the words ``low < high``, one of which is the dependent; words count from 0."""
+    """An arc between the words ``low < high``, one of which is the dependent; words count from 0.
+
+    ``width`` is that of its line beyond the least.
+    """
 
     low: int
     high: int
     dependent: int
     relation: str
+    width: float = 0.0
+
+
+def arc_to(word: int, head: int, relation: str, weight: float | None) -> Arc:
+    """The arc from a head to a word; its weight, if it has one, is its width, and stands behind the relation."""
+    low, high = min(word, head), max(word, head)
+    if weight is None:
+        return Arc(low, high, word, relation)
+    return Arc(low, high, word, f"{relation} {weight:.2f}", WIDEST * weight)
 
 
 def arc_levels(arcs: Sequence[Arc]) -> list[int]:
@@ -214,8 +246,10 @@ def drawn_arc(arc: Arc, x: Sequence[float], base: float, top: float) -> str:
         f"M{start:g},{base:g} V{top + BEND:g} Q{start:g},{top:g} {start + bend:g},{top:g} "
         f"H{end - bend:g} Q{end:g},{top:g} {end:g},{top + BEND:g} V{base - 4:g}"
     )
-    return f'<path class="arc" d="{path}"/>\n<path class="arrow" d="M{end:g},{base:g} l-4,-7 h8 z"/>\n' + text_at(
-        "relation", (start + end) / 2, top + 4, arc.relation
+    width = f' stroke-width="{1 + arc.width:.3g}"' if arc.width else ""
+    return (
+        f'<path class="arc"{width} d="{path}"/>\n<path class="arrow" d="M{end:g},{base:g} l-4,-7 h8 z"/>\n'
+        + text_at("relation", (start + end) / 2, top + 4, arc.relation)
     )
 
 

@@ -91,6 +91,7 @@ Transductive = Annotated[
     ),
 ]
 
+Tokenised = Annotated[bool, typer.Option("--tokenised", help="Words stand between white space.")]
 ForSimilarity = Annotated[
     bool, typer.Option("--similarity", help="Take the run's vectors for similarity tasks.", show_default=False)
 ]
@@ -180,7 +181,7 @@ def parse_text(
         TextFormat | None,
         typer.Option(help="One sentence a line, or running text.", show_default="guessed, and said"),
     ] = None,
-    tokenised: Annotated[bool, typer.Option("--tokenised", help="Words stand between white space.")] = False,
+    tokenised: Tokenised = False,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -836,7 +837,7 @@ def encode_sentences(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="File to write.", show_default="standard output")
     ] = None,
-    tokenised: Annotated[bool, typer.Option("--tokenised", help="Words stand between white space.")] = False,
+    tokenised: Tokenised = False,
     batch_size: Annotated[int, typer.Option(help="Sentences encoded together.")] = 256,
     pooling: Pooling = None,
     remove_component: RemoveComponent = None,
@@ -1216,38 +1217,126 @@ def retrieve_neighbours(
 
 @app.command("nearest")
 def nearest_sentences(
-    run: Annotated[Path, typer.Argument(help="A run's folder.", show_default=False)],
-    pool: Annotated[Path, typer.Option(help="Sentences to search: one a line, or a parsed corpus.")],
+    runs: Annotated[list[Path], typer.Argument(help="Run folders of any kind.", show_default=False)],
+    corpus: Annotated[Path, typer.Option(help="Sentences to search: one a line, or a parsed corpus.")],
     query: Annotated[str, typer.Option(help="A sentence, or a file with one a line.")],
     k: Annotated[int, typer.Option("-k", help="How many are shown.")] = 10,
-    tokenised: Annotated[bool, typer.Option("--tokenised", help="Words stand between white space.")] = False,
+    tokenised: Tokenised = False,
     similarity: ForSimilarity = False,
 ) -> None:
-    """Find the sentences of a pool whose vectors have the highest cosine with that of a query.
+    """Find the sentences of a corpus whose vectors have the highest cosine with that of a query.
 
-    The pool is encoded once, to POOL.vectors/; stopped at any point, the same command goes on where it was.
+    What several runs find is shown side by side.
 
-    Example: structviews nearest runs/dep-const --pool corpus.parsed --query "A bird is singing." -k 5
+    The corpus is encoded once, to CORPUS.vectors/; stopped at any point, the same command goes on where it was.
+
+    Example: structviews nearest runs/dep-const --corpus corpus.parsed --query "A bird is singing." -k 5
+
+    Example: structviews nearest runs/dep-const runs/seq-seq --corpus sick.txt --query queries.txt -k 2
     """
     from structviews.embedder import Embedder
+    from structviews.evaluation import qualitative
     from structviews.evaluation.neighbours import nearest
     from structviews.evaluation.pool import open_pool, pool_vectors
     from structviews.log import rate_bar
 
     if k < 1:
         raise InputError(f"-k {k}: give at least 1")
-    lines = read_lines(Path(query)) if os.path.isfile(query) else [query]  # a long sentence is no path
-    embedder = Embedder.load(run)
-    embedder = embedder.for_similarity() if similarity else embedder
-    opened = open_pool(pool, tokenised)
-    texts, sentences = zip(*map(opened.read, lines), strict=True)
-    queries = embedder.encode(sentences)
-    with rate_bar(errors, f"encoding {pool}", "sentences") as progress:
-        vectors = pool_vectors(opened, run, embedder, progress)
-    found = nearest(queries, vectors, k, opened.rows_of(texts))
-    for text, scores, rows in zip(texts, found.scores, found.rows, strict=True):
-        shown = [f"{score:7.3f}  {opened.describe(row)}" for score, row in zip(scores, rows, strict=True) if row >= 0]
+    pool = open_pool(corpus, tokenised)
+    texts, sentences = zip(*map(pool.read, lines_of(query)), strict=True)
+    found = []
+    for run in runs:
+        embedder = Embedder.load(run)
+        embedder = embedder.for_similarity() if similarity else embedder
+        queries = embedder.encode(sentences)
+        with rate_bar(errors, f"{run.name}: encoding {corpus}", "sentences") as progress:
+            vectors = pool_vectors(pool, run, embedder, progress)
+        found.append(nearest(queries, vectors, k, pool.rows_of(texts)))
+    neighbours = qualitative.Neighbours(texts, list(map(str, runs)), found)
+    if len(runs) > 1:
+        console.print(*qualitative.as_rich(neighbours, pool.describe), sep="\n")
+        return
+    for number, text in enumerate(texts):
+        shown = [f"{score:7.3f}  {pool.describe(row)}" for score, row in neighbours.of(number, 0)]
         console.print("\n".join([text, *shown]), markup=False, highlight=False, soft_wrap=True)
+
+
+def lines_of(query: str) -> list[str]:
+    """A sentence, or those of the file that it names."""
+    return read_lines(Path(query)) if os.path.isfile(query) else [query]  # a long sentence is no path
+
+
+@app.command("project")
+def project_sentences(
+    run: Annotated[Path, typer.Argument(help="A run's folder.", show_default=False)],
+    corpus: Annotated[Path, typer.Option(help="Sentences: one a line, or a parsed corpus.")],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", help="Picture to write: .png, .svg, or .html, which shows the sentences.")
+    ],
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Colours: a label a line, for each line of the corpus' text.", show_default=False),
+    ] = None,
+    max_sentences: Annotated[int, typer.Option(help="Draw so many sentences at most, evenly spread.")] = 2000,
+    tokenised: Tokenised = False,
+) -> None:
+    """Draw sentences in the plane, near one another where their vectors are.
+
+    By UMAP if umap-learn is installed (structviews\\[umap]), else by PCA.
+
+    Example: structviews project runs/dep-const --corpus subj.txt --labels subj.labels -o subj.html
+    """
+    from structviews.evaluation.pool import open_pool
+    from structviews.log import rate_bar
+    from structviews.report.project import check_out, draw_run
+
+    check_out(out)
+    if max_sentences < 3:
+        raise InputError(f"--max-sentences {max_sentences}: give at least 3")
+    pool = open_pool(corpus, tokenised)
+    with rate_bar(errors, f"encoding {corpus}", "sentences") as progress:
+        projection, sample = draw_run(run, pool, out, labels=labels, most=max_sentences, progress=progress)
+    of_all = f" of {len(pool):,}" if len(pool) > len(sample.texts) else ""
+    console.print(
+        f"{out}: {len(sample.texts):,}{of_all} sentences, {projection.method}",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+@app.command("report")
+def report_on_runs(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders of any kind.", show_default=False)],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Page to write.")] = Path("report.html"),
+    corpus: Annotated[
+        Path | None,
+        typer.Option(help="Sentences to show: one a line, or a parsed corpus.", show_default="that of the runs"),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Colours: a label a line, for each line of the corpus' text.", show_default=False),
+    ] = None,
+    query: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Example sentence, or a file with one a line; may be repeated.", show_default="some of the corpus"
+        ),
+    ] = None,
+    tokenised: Tokenised = False,
+) -> None:
+    """Write one page about runs: scores, training curves, projections, neighbours, trees with attention, settings.
+
+    The page needs nothing but itself. What is missing says which command makes it.
+
+    Example: structviews report runs/* --corpus corpus.parsed -o report.html
+    """
+    from structviews.report.page import write_report
+
+    queries = [line for each in query or [] for line in lines_of(each)]
+    with errors.status("") as status:
+        write_report(runs, out, corpus=corpus, labels=labels, queries=queries, tokenised=tokenised, tell=status.update)
+    console.print(str(out), markup=False, highlight=False, soft_wrap=True)
 
 
 analogy = typer.Typer(help="Make and score sentence analogies: A is to B as C is to D.", no_args_is_help=True)
@@ -1283,7 +1372,7 @@ def score_analogies(
     run: Annotated[Path, typer.Argument(help="A run's folder.", show_default=False)],
     tuples: Annotated[Path, typer.Option(help="A line for each analogy: four sentences with tabs between.")],
     pool: Annotated[Path, typer.Option(help="Further candidates: one a line, or a parsed corpus.")],
-    tokenised: Annotated[bool, typer.Option("--tokenised", help="Words stand between white space.")] = False,
+    tokenised: Tokenised = False,
     similarity: ForSimilarity = False,
 ) -> None:
     """Ask which sentence is the nearest to v(C) + v(B) - v(A), for all four sentences of each tuple in turn.

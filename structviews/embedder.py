@@ -26,6 +26,7 @@ from structviews.preparation import Preparer, Sentence
 from structviews.representation import Components, Encoder, Representation, join_views, joined_width, load_components
 from structviews.representation import normalised as normalised_rows
 from structviews.sentence import ParsedSentence
+from structviews.views import attention_weights
 from structviews.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -137,15 +138,32 @@ class Embedder(ABC):
         Raises:
             InputError: if there is no such view.
         """
-        twice = {name for name in self.views if self.views.count(name) > 1}
-        names = [
-            f"{name}.{self.views[: i + 1].count(name)}" if name in twice else name for i, name in enumerate(self.views)
-        ]
+        names = self.view_names
         if view not in names:
             raise InputError(f"no view {view!r}: the run has {', '.join(names)}")
         changed = copy.copy(self)
         changed.only = names.index(view)
         return changed
+
+    @property
+    def view_names(self) -> list[str]:
+        """The views' names; where two bear one name, ``seq.1`` and ``seq.2``."""
+        twice = {name for name in self.views if self.views.count(name) > 1}
+        return [
+            f"{name}.{self.views[: i + 1].count(name)}" if name in twice else name for i, name in enumerate(self.views)
+        ]
+
+    def attention(self, sentences: Sequence[Sentence]) -> dict[str, list[np.ndarray]]:
+        """What each word weighs among the dependents of its head, by the views that weigh dependents.
+
+        Args:
+            sentences: see ``encode``.
+
+        Returns:
+            For each of these views, by its name, followed by its channel's where there are several, weights ``(n,)``
+            for each sentence: see ``views.attention_weights``. Empty for a run without such views.
+        """
+        return {}
 
     def for_similarity(self) -> Self:
         """The same run with the representation for similarity tasks."""
@@ -293,6 +311,21 @@ class TrainedEmbedder(PooledEmbedder):
         """Which vectors these are, in a few words."""
         grown = any(isinstance(vocabulary, ExpandedVocabulary) for vocabulary in self.vocabularies.values())
         return f"{self.representation}, expanded" if grown else str(self.representation)
+
+    @torch.inference_mode()
+    def attention(self, sentences: Sequence[Sentence]) -> dict[str, list[np.ndarray]]:
+        """What each word weighs among the dependents of its head; see ``Embedder.attention``."""
+        if not sentences or "dependency" not in self.needs:
+            return {}
+        prepared = self.preparer.prepare(sentences, self.needs)
+        batch = collate(prepared, self.vocabularies, self.needs).to(self.device)
+        names = [name for name, _ in self.model.each()]
+        return {
+            f"{view} ({name})" if len(names) > 1 else view: weights
+            for view, channels in zip(self.view_names, self.model.encode(batch, states=True), strict=True)
+            for name, encoded in zip(names, channels, strict=True)
+            if (weights := attention_weights(encoded, batch)) is not None
+        }
 
     def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
         batch = collate(sentences, self.vocabularies, self.needs).to(self.device)

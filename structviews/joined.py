@@ -98,6 +98,14 @@ class JoinedEmbedder(Embedder):
             vectors.append(member.encode(prepared, batch_size, show))
         return vectors
 
+    def attention(self, sentences: Sequence[Sentence]) -> dict[str, list[np.ndarray]]:
+        """What each word weighs among the dependents of its head, by member and view; see ``Embedder.attention``."""
+        return {
+            f"{name}: {view}": weights
+            for name, member in zip(self.views, self.members, strict=True)
+            for view, weights in member.attention(sentences).items()
+        }
+
     def represented(self, **changes: Any) -> Self:
         """The same runs with another representation: of every member, and of their join."""
         own = {name: value for name, value in changes.items() if name in ("join", "similarity_join")}

@@ -73,11 +73,11 @@ def corpus_of(runs: Sequence[Path]) -> Path:
     Raises:
         InputError: if they name none, or several.
     """
-    named = {corpus: None for run in runs for corpus in _corpora(run)}
+    named = {Path(corpus).resolve(): corpus for run in runs for corpus in _corpora(run)}
     if len(named) != 1:
-        found = f"the runs name several corpora ({', '.join(named)})" if named else "the runs name no corpus"
+        found = f"the runs name several corpora ({', '.join(named.values())})" if named else "the runs name no corpus"
         raise InputError(f"{found}: name one with --corpus")
-    return Path(next(iter(named)))
+    return Path(next(iter(named.values())))
 
 
 def _corpora(run: Path) -> list[str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,15 +9,13 @@ import numpy as np
 from rich.table import Table as RichTable
 
 from structviews import views
-from structviews.cache import write_whole
 from structviews.errors import InputError
 from structviews.evaluation.cells import MISSING
 from structviews.evaluation.tables import score_table
+from structviews.pictures import write_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
-
-PICTURES = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
@@ -40,13 +37,18 @@ class Matrix:
     notes: list[str]
 
 
-def view_matrix(runs: Sequence[Path], task: str) -> Matrix:
+def view_matrix(runs: Sequence[Path], task: str, *, intervals: bool = False) -> Matrix:
     """The scores of the runs that have two views.
+
+    Args:
+        runs: their folders.
+        task: whose scores.
+        intervals: write the 95 % interval behind each score.
 
     Raises:
         InputError: if no such run has a score for the task, or several rows of the table are of one pair.
     """
-    table = score_table(runs)
+    table = score_table(runs, intervals=intervals)
     tasks = table.header[table.n_fixed :]
     if task not in tasks:
         raise InputError(f"--matrix {task}: no run has a score for it; scored are {', '.join(tasks) or 'none'}")
@@ -97,44 +99,38 @@ def draw(matrix: Matrix, path: Path) -> None:
     Raises:
         InputError: for another ending, a folder that is not there, or without matplotlib.
     """
-    kind = path.suffix.lower()
-    if kind not in PICTURES:
-        raise InputError(f"{path}: pictures are {', '.join(PICTURES)}; give the file one of these endings")
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: no folder {path.parent}; make it first")
-    try:
-        from matplotlib import rc_context  # noqa: PLC0415  only here
-    except ImportError:
-        raise InputError("--picture needs matplotlib; pip install 'structviews[plots]'") from None
-    buffer = BytesIO()
-    # No date and no random names in the file, so that equal scores give equal bytes.
-    metadata = {".png": None, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[kind]
-    with rc_context({"svg.hashsalt": "structviews"}):
-        _picture(matrix).savefig(buffer, format=kind[1:], dpi=200, metadata=metadata)
-    write_whole(path, lambda file: file.write(buffer.getbuffer()))
+    write_picture(path, lambda: picture(matrix))
 
 
-def _picture(matrix: Matrix) -> "Picture":
-    from matplotlib import colormaps  # noqa: PLC0415  only here
+def picture(matrix: Matrix) -> "Picture":
+    """The heat map, in the colours that matplotlib is set to."""
+    from matplotlib import colormaps, rcParams  # noqa: PLC0415  only here
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     n = len(matrix.views)
-    figure = Figure(figsize=(1.9 + 0.9 * n, 1.1 + 0.72 * n), layout="constrained")
+    width = 1.1 if any(" [" in text for texts in matrix.texts for text in texts) else 0.9
+    figure = Figure(figsize=(1.9 + width * n, 1.1 + 0.72 * n), layout="constrained")
     axes = figure.add_subplot()
-    colours = colormaps["viridis"].with_extremes(bad="#f0f0f0")
+    colours = colormaps["viridis"].with_extremes(bad=(0.5, 0.5, 0.5, 0.12))
     image = axes.imshow(np.ma.masked_invalid(matrix.values), cmap=colours, aspect="auto")
     axes.set_xticks(range(n), matrix.views)
     axes.set_yticks(range(n), matrix.views)
     axes.set_xticks(np.arange(0.5, n - 1), minor=True)
     axes.set_yticks(np.arange(0.5, n - 1), minor=True)
-    axes.grid(which="minor", color="white", linewidth=2)
+    axes.grid(which="minor", color=rcParams["figure.facecolor"], linewidth=2)
     axes.tick_params(which="both", length=0)
     axes.spines[:].set_visible(False)
     for (i, j), value in np.ndenumerate(matrix.values):
-        # Written on what is drawn: dark on bright cells, bright on dark ones.
-        bright = np.isnan(value) or sum(colours(image.norm(value))[:3]) > 1.5
-        text = matrix.texts[i][j].replace(" ± ", "\n± ")
-        axes.text(j, i, text, ha="center", va="center", color="black" if bright else "white")
+        text = matrix.texts[i][j].replace(" ± ", "\n± ").replace(" [", "\n[")
+        colour = rcParams["text.color"]
+        if not np.isnan(value):  # written on what is drawn: dark on bright cells, bright on dark ones
+            colour = "black" if luminance(*colours(image.norm(value))[:3]) > 0.18 else "white"
+        axes.text(j, i, text, ha="center", va="center", color=colour)
     axes.set_title(matrix.task)
     figure.colorbar(image).outline.set_visible(False)
     return figure
+
+
+def luminance(red: float, green: float, blue: float) -> float:
+    """How bright a colour looks; from 0.18 on, black stands out from it more than white."""
+    return 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2

@@ -4,6 +4,7 @@ Shapes: q queries, n vectors, d their length.
 """
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ FIRST_BLOCK = 256
 BLOCK_BYTES = 2**26
 QUERIES = 512
 """Queries that are scored at once."""
+FAISS = find_spec("faiss") is not None
 
 
 class Found(NamedTuple):
@@ -64,7 +66,7 @@ def scored(queries: np.ndarray, vectors: np.ndarray, hidden: np.ndarray) -> Iter
 
 
 def nearest(queries: np.ndarray, vectors: np.ndarray, k: int, itself: np.ndarray | None = None) -> Found:
-    """The k vectors with the highest cosine to each query, exactly.
+    """The k vectors with the highest cosine to each query, exactly; by FAISS where it is installed.
 
     Args:
         queries: (q, d) float32.
@@ -73,25 +75,40 @@ def nearest(queries: np.ndarray, vectors: np.ndarray, k: int, itself: np.ndarray
         itself: (q,) row of the vector that is the query's own, which is not found; -1 for none.
     """
     found = Found(np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), -1))
-    for some, block, scores in scored(queries, vectors, np.empty(0, np.int64)):
-        if itself is not None:
-            own = itself[some] - block.start
-            mine = np.flatnonzero((own >= 0) & (own < scores.shape[1]))
-            scores[mine, own[mine]] = -np.inf
-        _merge(found, some, block.start, scores)
+    own = np.full(len(queries), -1) if itself is None else itself
+    for some, rows, scores in _candidates(queries, vectors, k):
+        # A later row of the same score as the last does not beat it.
+        beats = (scores > found.scores[some, -1:]) & (rows != own[some, None]) & (rows >= 0)
+        query, place = np.nonzero(beats)
+        _merge(found, some, query, np.broadcast_to(rows, scores.shape)[query, place], scores[query, place])
     return found
 
 
-def _merge(found: Found, some: slice, start: int, scores: np.ndarray) -> None:
-    """Take into ``found`` what beats its last; a later row of the same score does not."""
+def _candidates(queries: np.ndarray, vectors: np.ndarray, k: int) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """Block by block, which queries, rows ``(1 or some, m)`` of vectors, -1 for none, and cosines ``(some, m)``."""
+    if not FAISS:
+        for some, block, scores in scored(queries, vectors, np.empty(0, np.int64)):
+            yield some, np.arange(block.start, block.stop)[None], scores
+        return
+    import faiss  # noqa: PLC0415  an extra
+
+    unit = normalised(queries)
+    for block in blocks(*vectors.shape):
+        candidates = normalised(np.asarray(vectors[block]))
+        # One more, since a query's own is not wanted.
+        scores, rows = faiss.knn(unit, candidates, min(k + 1, len(candidates)), metric=faiss.METRIC_INNER_PRODUCT)
+        yield slice(0, len(unit)), np.where(rows < 0, -1, rows + block.start), scores
+
+
+def _merge(found: Found, some: slice, query: np.ndarray, row: np.ndarray, score: np.ndarray) -> None:
+    """Take rows with their scores into ``found``; ``query`` says for which of ``some`` each is."""
     k = found.rows.shape[1]
-    query, column = np.nonzero(scores > found.scores[some, -1:])
     if not len(query):
         return
-    n = len(scores)
+    n = len(found.rows[some])
     queries = np.concatenate([np.repeat(np.arange(n), k), query])
-    values = np.concatenate([found.scores[some].ravel(), scores[query, column]])
-    rows = np.concatenate([found.rows[some].ravel(), column + start])
+    values = np.concatenate([found.scores[some].ravel(), score])
+    rows = np.concatenate([found.rows[some].ravel(), row])
     order = np.lexsort((rows, -values, queries))
     counts = np.bincount(queries, minlength=n)
     place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -69,6 +69,11 @@ class Pool(ABC):
     def sentences(self, start: int, stop: int) -> list[Sentence]:
         """Distinct sentences to encode."""
 
+    @property
+    @abstractmethod
+    def lines(self) -> np.ndarray:
+        """Lines ``(n,)`` of the source text where the sentences stand first, from 1."""
+
     @abstractmethod
     def read(self, line: str) -> tuple[str, Sentence]:
         """A sentence from elsewhere, as text that can be compared with the pool's, and to encode."""
@@ -99,6 +104,10 @@ class TextPool(Pool):
     def sentences(self, start: int, stop: int) -> list[Sentence]:
         return [text.split() if self._tokenised else text for text in self.texts[start:stop]]
 
+    @property
+    def lines(self) -> np.ndarray:
+        return self.places
+
     def read(self, line: str) -> tuple[str, Sentence]:
         text = " ".join(line.split())
         return text, text.split() if self._tokenised else text
@@ -116,6 +125,10 @@ class CorpusPool(Pool):
 
     def sentences(self, start: int, stop: int) -> list[Sentence]:
         return [self._corpus.sentence(int(place)) for place in self.places[start:stop]]
+
+    @property
+    def lines(self) -> np.ndarray:
+        return np.concatenate([table["line"].to_numpy() for table in self._corpus.tables()])[self.places]
 
     def read(self, line: str) -> tuple[str, Sentence]:
         (sentence,) = Preparer(Parsed.of(self._corpus)).prepare([line.split() if self._tokenised else line], ())

@@ -73,16 +73,20 @@ def as_csv(table: ScoreTable) -> str:
 
 def as_latex(table: ScoreTable) -> str:
     """LaTeX floats with rules of booktabs; tasks that do not fit side by side go into a further one."""
-    tasks = range(len(table.header) - table.n_fixed)
-    n_parts = max(1, -(-len(tasks) // ABREAST))
-    parts = [tasks[i * len(tasks) // n_parts : (i + 1) * len(tasks) // n_parts] for i in range(n_parts)]
-    legend = (*table.legend, *([MARKS] if _has_marks(table) else []))
-    caption = ". ".join(_latex(note[:1].upper() + note[1:]) for note in legend)
+    parts = side_by_side(table)
+    caption = ". ".join(_latex(note[:1].upper() + note[1:]) for note in marked_legend(table))
     lines = ["% needs \\usepackage{booktabs}", *(f"% {line}" for note in table.notes for line in note.splitlines())]
     for i, part in enumerate(parts):
         lines += ["\\begin{table*}", "\\centering\\setlength{\\tabcolsep}{4pt}", *_latex_part(table, part)]
         lines += [f"\\caption{{{caption if i == 0 else 'Further tasks, as above'}.}}", "\\end{table*}"]
     return "\n".join(lines) + "\n"
+
+
+def side_by_side(table: ScoreTable) -> list[range]:
+    """The tasks' places in parts of at most ``ABREAST``, which have room on a page."""
+    tasks = range(len(table.header) - table.n_fixed)
+    n_parts = max(1, -(-len(tasks) // ABREAST))
+    return [tasks[i * len(tasks) // n_parts : (i + 1) * len(tasks) // n_parts] for i in range(n_parts)]
 
 
 def _latex_part(table: ScoreTable, tasks: Sequence[int]) -> list[str]:
@@ -130,24 +134,44 @@ def _latex(text: str) -> str:
 
 def as_html(table: ScoreTable) -> str:
     """A page of its own, which needs nothing else."""
+    notes = "\n".join(f"<li>{escape(note)}</li>" for note in (*marked_legend(table), *table.notes))
+    tasks = range(len(table.header) - table.n_fixed)
+    title = f"Scores of {len(table.runs)} runs on {len(tasks)} tasks"
+    return _PAGE.format(title=title, table=html_table(table, tasks), notes=notes)
+
+
+def html_table(table: ScoreTable, tasks: Sequence[int]) -> str:
+    """Some of the tasks, by their places, as an element; published rows are a part of their own."""
     n = table.n_fixed
-    body = [_html_row(row) for row in table.runs]
-    if table.published:
-        body += ["</tbody>", "<tbody class='published'>"]
-        body += [f"<tr><th class='section' colspan='{len(table.header)}'>{PUBLISHED}</th></tr>"]
-        body += [_html_row(row) for row in table.published]
-    header = "".join(f"<th{_left(i)}>{escape(name)}</th>" for i, name in enumerate(table.header))
-    legend = [*table.legend, *([MARKS] if _has_marks(table) else []), *table.notes]
-    notes = "\n".join(f"<li>{escape(note)}</li>" for note in legend)
-    title = f"Scores of {len(table.runs)} runs on {len(table.header) - n} tasks"
-    return _PAGE.format(title=title, header=header, body="\n".join(body), notes=notes)
+    published = [row for row in table.published if any(row.cells[i].figures for i in tasks)]
+    header = [*table.header[:n], *(table.header[n + i] for i in tasks)]
+    names = "".join(f"<th{_left(i)}>{escape(name)}</th>" for i, name in enumerate(header))
+    lines = ["<table>", f"<thead><tr>{names}</tr></thead>", "<tbody>"]
+    lines += [_html_row(row, tasks) for row in table.runs]
+    if published:
+        lines += ["</tbody>", "<tbody class='published'>"]
+        if table.runs:
+            lines += [f"<tr><th class='section' colspan='{len(header)}'>{PUBLISHED}</th></tr>"]
+        lines += [_html_row(row, tasks) for row in published]
+    return "\n".join([*lines, "</tbody>", "</table>"])
 
 
-def _html_row(row: Row) -> str:
+def marked_legend(table: ScoreTable) -> list[str]:
+    """What the numbers and marks of the table are."""
+    return [*table.legend, *([MARKS] if _has_marks(table) else [])]
+
+
+def _html_row(row: Row, tasks: Sequence[int]) -> str:
     labels = [f"<td{_left(i)}>{escape(label)}</td>" for i, label in enumerate(row.labels)]
     marks = {BEST: "<b>{}</b>", TIE: "<u>{}</u>"}
-    cells = [f"<td{_title(cell)}>{_written(cell, escape, marks)}</td>" for cell in row.cells]
+    some = [row.cells[i] for i in tasks]
+    cells = [f"<td{_title(cell)}>{_written(cell, _html_figure, marks)}</td>" for cell in some]
     return f"<tr>{''.join([*labels, *cells])}</tr>"
+
+
+def _html_figure(text: str) -> str:
+    """With its interval, if that is written, in small print."""
+    return re.sub(r"(\[.*\])", r"<small>\1</small>", escape(text))
 
 
 def _left(column: int) -> str:
@@ -202,12 +226,7 @@ ul {{ max-width: 75ch; padding-left: 1.1rem; color: var(--faint); font-size: .87
 <body>
 <h1>{title}</h1>
 <div class="wide">
-<table>
-<thead><tr>{header}</tr></thead>
-<tbody>
-{body}
-</tbody>
-</table>
+{table}
 </div>
 <ul>
 {notes}

@@ -1,6 +1,7 @@
 """Exact search, against loops over all vectors; pools, their files, and the command."""
 
 import fcntl
+import shutil
 
 import numpy as np
 import pytest
@@ -24,6 +25,14 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(neighbours, "BLOCK_BYTES", 4 * 6 * 17)
 
 
+@pytest.fixture(params=["numpy", "faiss"])
+def each_searcher(request, monkeypatch):
+    """Search with and without FAISS."""
+    if request.param == "faiss":
+        pytest.importorskip("faiss")
+    monkeypatch.setattr(neighbours, "FAISS", request.param == "faiss")
+
+
 def vectors_with_ties(rng, n, d=6):
     """Directions along one axis or two, so that cosines are equal exactly or clearly not; some are zero."""
     return rng.integers(-1, 2, size=(n, d)).astype(np.float32) * rng.choice([0, 1], size=(n, d), p=[0.7, 0.3]).astype(
@@ -37,7 +46,7 @@ def cosine(a, b):
 
 
 @pytest.mark.parametrize("k", [1, 3, 10, 130])
-@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.usefixtures("small_blocks", "each_searcher")
 def test_nearest_is_that_of_plain_loops(k):
     rng = np.random.default_rng(k)
     vectors, queries = rng.standard_normal((120, 6)).astype(np.float32), rng.standard_normal((8, 6)).astype(np.float32)
@@ -49,7 +58,7 @@ def test_nearest_is_that_of_plain_loops(k):
         np.testing.assert_allclose(scores[: len(expected)], [cosine(query, vectors[i]) for i in expected], atol=1e-4)
 
 
-@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.usefixtures("small_blocks", "each_searcher")
 def test_of_equals_the_first_is_found():
     rng = np.random.default_rng(0)
     vectors = np.eye(6, dtype=np.float32)[rng.integers(6, size=100)] * rng.choice([1, 2, 4], size=(100, 1)).astype("f4")
@@ -58,7 +67,7 @@ def test_of_equals_the_first_is_found():
         assert rows.tolist() == np.flatnonzero(vectors[:, query] > 0)[:8].tolist()
 
 
-@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.usefixtures("small_blocks", "each_searcher")
 def test_zero_vectors_are_at_cosine_0():
     found = nearest(np.array([[1, 0]], np.float32), np.array([[-1, 0], [0, 0], [2, 0]], np.float32), 3)
     assert found.rows.tolist() == [[2, 1, 0]]
@@ -219,7 +228,7 @@ def test_what_cannot_be_encoded_says_where(run, text):
 
 
 def test_the_command_shows_the_nearest_but_not_the_query(run, text):
-    command = ["nearest", str(run), "--pool", str(text), "-k", "2", "--tokenised", "--query"]
+    command = ["nearest", str(run), "--corpus", str(text), "-k", "2", "--tokenised", "--query"]
     ended = CliRunner().invoke(app, [*command, "one bird   sings"])
     assert ended.exit_code == 0, ended.output
     lines = ended.stdout.splitlines()
@@ -235,20 +244,33 @@ def test_the_command_shows_the_nearest_but_not_the_query(run, text):
     assert len(ended.stdout.splitlines()) == 6
 
 
+def test_what_several_runs_find_stands_side_by_side(run, text, monkeypatch):
+    monkeypatch.chdir(text.parent)  # short names fit into one line
+    shutil.copytree(run, "other")
+    command = ["nearest", str(run), "other", "--corpus", text.name, "-k", "2", "--tokenised", "--query"]
+    ended = CliRunner().invoke(app, [*command, "one bird sings"], env={"COLUMNS": "200"})
+    assert ended.exit_code == 0, ended.output
+    title, *lines = ended.stdout.splitlines()
+    assert title.strip() == "one bird sings"
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if line.startswith("│")]
+    alone = CliRunner().invoke(app, ["nearest", str(run), *command[3:], "one bird sings"]).stdout.splitlines()[1:]
+    assert rows == [[line.strip()] * 2 for line in alone]
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--query", "x", "-k", "0"], "-k 0: give at least 1"),
         (["--query", " "], "sentence 1: a sentence needs at least one token"),
-        (["--query", "x", "--pool", "nothing.txt"], "nothing.txt: No such file or directory"),
+        (["--query", "x", "--corpus", "nothing.txt"], "nothing.txt: No such file or directory"),
     ],
 )
 def test_bad_input_is_one_line(run, text, flags, message):
-    ended = CliRunner().invoke(app, ["nearest", str(run), "--pool", str(text), *flags])
+    ended = CliRunner().invoke(app, ["nearest", str(run), "--corpus", str(text), *flags])
     assert isinstance(ended.exception, InputError)
     assert message in str(ended.exception)
 
 
 def test_a_query_may_be_longer_than_a_path(run, text):
-    ended = CliRunner().invoke(app, ["nearest", str(run), "--pool", str(text), "--query", "bird " * 100])
+    ended = CliRunner().invoke(app, ["nearest", str(run), "--corpus", str(text), "--query", "bird " * 100])
     assert ended.exit_code == 0, ended.output

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from structviews.errors import InputError
 from structviews.parsing.binarise import binary_tree, unbinarise
-from structviews.parsing.svg import COLUMN, svg, write_svg
+from structviews.parsing.svg import COLUMN, dependency_tree, element, svg, write_svg
 from structviews.selection import Chosen
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -207,3 +207,17 @@ def test_what_cannot_be_written_is_one_line_and_leaves_nothing(tmp_path, name):
         write_svg(tmp_path / name, [chosen(BIRD)])
     assert "\n" not in str(caught.value)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder.svg"]
+
+
+def test_arcs_are_as_wide_as_their_weights_and_say_them():
+    weights = [0.25 if head else float("nan") for head in BIRD.heads]
+    weights[0] = 0.75
+    root = ElementTree.fromstring(element(dependency_tree(BIRD, weights), "a <bird>"))
+    assert root.get("aria-label") == "a <bird>"
+    rows = zip(BIRD.heads, BIRD.relations, weights, strict=True)
+    relations = [f"{name} {weight:.2f}" for head, name, weight in rows if head]
+    assert texts(root, "relation") == relations
+    widths = [float(path.get("stroke-width")) for path in root.iter(f"{SVG}path") if path.get("class") == "arc"]
+    assert widths == [4, *[2] * (len(widths) - 1)]
+    plain = ElementTree.fromstring(element(dependency_tree(BIRD), ""))
+    assert not any(path.get("stroke-width") for path in plain.iter())

@@ -1,0 +1,185 @@
+"""Training curves, from the logs of runs."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from structviews.errors import InputError
+from structviews.log import LOG
+from structviews.pictures import COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Points of a curve; those of a longer log are means of as many lines.
+POINTS = 300
+# What is drawn, under which title; a metric that is in no log is left out.
+PANELS = {
+    "loss": "Loss",
+    "accuracy": "Context accuracy",
+    "temperature": "Temperature τ",
+    "sentences_per_second": "Sentences per second",
+}
+CHANCE = "chance_"
+# Dashes of lines: in matplotlib, and in SVG.
+DASHES, SVG_DASHES = ("-", "--", "-."), ("none", "6 3", "8 3 2 3")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One metric over the steps of a run.
+
+    Attributes:
+        run: its name.
+        channel: where it has several, and the metric is of one; else empty.
+        kind: ``train``, ``validation`` or ``evaluation``.
+        metric: its name, without the channel's.
+        steps, values: ``(n,)``.
+    """
+
+    run: str
+    channel: str
+    kind: str
+    metric: str
+    steps: np.ndarray
+    values: np.ndarray
+
+
+def read_log(run: Path) -> list[dict[str, Any]]:
+    """The lines of a run's log; empty where there is none.
+
+    Raises:
+        InputError: if it is not a log.
+    """
+    path = run / LOG
+    if not path.exists():
+        return []
+    lines = path.read_text("utf-8").splitlines()
+    entries = []
+    for number, line in enumerate(lines, 1):
+        try:
+            entry = json.loads(line)
+            entries.append(entry | {"kind": str(entry["kind"]), "step": int(entry["step"])})
+        except (ValueError, KeyError, TypeError):
+            if number < len(lines):  # the last line may have been cut short by a kill
+                raise InputError(f"{path}:{number}: not a line of a log; remove it") from None
+    return entries
+
+
+def curves(name: str, entries: Sequence[dict[str, Any]]) -> list[Curve]:
+    """The curves of a run's log.
+
+    Args:
+        name: of the run.
+        entries: from ``read_log``.
+    """
+    found: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for entry in entries:
+        for metric, value in entry.items():
+            if metric not in ("kind", "step", "epoch"):
+                found.setdefault((entry["kind"], metric), []).append((entry["step"], float(value)))
+    return [
+        Curve(name, *_channel(kind, metric), *_thinned(np.array(points, dtype=np.float64)))
+        for (kind, metric), points in found.items()
+    ]
+
+
+def _channel(kind: str, metric: str) -> tuple[str, str, str]:
+    """Channel, kind and metric: metrics of several channels carry the channel's name, see ``log.flat``."""
+    channel, _, own = metric.rpartition(".") if kind != "evaluation" else ("", "", metric)
+    return channel, kind, own
+
+
+def _thinned(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """At most ``POINTS`` means of as many points ``(n, 2)``, the last of fewer."""
+    size = -(-len(points) // POINTS)
+    starts = np.arange(0, len(points), size)
+    means = np.add.reduceat(points, starts) / np.diff(starts, append=len(points))[:, None]
+    return means[:, 0], means[:, 1]
+
+
+def panels(found: Sequence[Curve]) -> dict[str, str]:
+    """Metrics that are drawn, with their titles: those of ``PANELS``, and the scores of tasks."""
+    metrics = dict.fromkeys(curve.metric for curve in found)
+    scores = dict.fromkeys(curve.metric for curve in found if curve.kind == "evaluation")
+    return {name: title for name, title in PANELS.items() if name in metrics} | {
+        name: f"{name.replace('.', ', ')} x 100" for name in scores
+    }
+
+
+class Series(NamedTuple):
+    """A run's, or one of its channels', curves.
+
+    Attributes:
+        run, channel: see ``Curve``.
+        colour: its place among ``COLOURS``, one for each run.
+        dash: its place among ``DASHES``, one for each channel.
+    """
+
+    run: str
+    channel: str
+    colour: int
+    dash: int
+
+    @property
+    def name(self) -> str:
+        """As a legend has it."""
+        return f"{self.run} · {self.channel}" if self.channel else self.run
+
+    def has(self, curve: Curve) -> bool:
+        """Whether a curve is of this series: of its channel, or of all channels of its run."""
+        return curve.run == self.run and curve.channel in ("", self.channel)
+
+
+def series_of(found: Sequence[Curve]) -> list[Series]:
+    """The series of some curves; a run of several channels is a series for each."""
+    channels: dict[str, dict[str, None]] = {}
+    for curve in found:
+        channels.setdefault(curve.run, {})[curve.channel] = None
+    return [
+        Series(run, channel, number % len(COLOURS), (number // len(COLOURS) + place) % len(DASHES))
+        for number, (run, names) in enumerate(channels.items())
+        for place, channel in enumerate([name for name in names if name] or [""])
+    ]
+
+
+def draw_panel(found: Sequence[Curve], metric: str, title: str, series: Sequence[Series]) -> "Figure":
+    """One metric of all runs: lines of training, dots of validation, and dotted what chance gives.
+
+    Args:
+        found: curves of all metrics.
+        metric: which.
+        title: of the picture.
+        series: those of the curves.
+    """
+    from matplotlib.figure import Figure  # noqa: PLC0415  an extra
+
+    figure = Figure(figsize=(4.6, 3.1), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_title(title, fontsize=11)
+    axes.set_xlabel("step")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.25)
+    for curve in found:
+        by_chance = curve.metric == CHANCE + metric and curve.kind == "train"
+        if curve.metric != metric and not by_chance:
+            continue
+        of = [i for i, each in enumerate(series) if each.has(curve)]
+        groups = " ".join(["series", *(f"s{i}" for i in of)])
+        look: dict[str, Any] = {"color": COLOURS[series[of[0]].colour], "gid": groups}
+        if by_chance:
+            look |= {"linestyle": ":", "linewidth": 0.9, "alpha": 0.7}
+        else:
+            held_out = {"marker": "o", "markersize": 4, "linewidth": 0.7}
+            look |= {"linestyle": DASHES[series[of[0]].dash]} | ({} if curve.kind == "train" else held_out)
+        factor = 100 if curve.kind == "evaluation" or metric == "accuracy" else 1
+        axes.plot(curve.steps, factor * curve.values, **look)
+    if metric == "accuracy":
+        axes.set_ylabel("per cent")
+    if metric == "sentences_per_second":
+        axes.set_ylim(bottom=0)
+    return figure

@@ -1,0 +1,399 @@
+"""The report: one page about several runs, section by section."""
+
+import platform
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from structviews import pictures
+from structviews.config import PARSED, Parsed, read_settings, run_kind, run_views
+from structviews.embedder import Embedder
+from structviews.errors import InputError
+from structviews.evaluation import heatmap
+from structviews.evaluation.context import corpus_of
+from structviews.evaluation.neighbours import Found, nearest
+from structviews.evaluation.pool import Pool, open_pool
+from structviews.evaluation.qualitative import Neighbours
+from structviews.evaluation.rendering import html_table, marked_legend, side_by_side
+from structviews.evaluation.results import all_results, model_checksum
+from structviews.evaluation.tables import score_table
+from structviews.preparation import Preparer, Sentence
+from structviews.report import curves, pages
+from structviews.report.project import cloud
+from structviews.report.projection import Classes, Projection, project
+from structviews.report.sample import Sample, prepared, read_labels
+from structviews.sentence import ParsedSentence
+
+SENTENCES = 2000
+"""Sentences of the corpus that are projected, and searched for neighbours."""
+EXAMPLES = 3
+"""Sentences of the corpus whose neighbours and trees are shown where none are given."""
+# Tokens of such a sentence, if there are any: its tree is to fit on a page.
+SHORT = range(6, 15)
+NEAREST = 3
+TREES = frozenset({"dependency", "constituency"})
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What a run makes of the sentences of a report.
+
+    Attributes:
+        run: its name.
+        sample: ``(n, d)`` vectors of the sample.
+        queries: ``(q, d)`` vectors of the example sentences.
+        attention: of the example sentences, see ``Embedder.attention``.
+    """
+
+    run: str
+    sample: np.ndarray
+    queries: np.ndarray
+    attention: dict[str, list[np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The sentences of a report.
+
+    Attributes:
+        pool: where they are from.
+        sample: those that are projected and searched.
+        classes: their labels, if they have any.
+        texts: the example sentences, as text.
+        examples: the same with trees, if they can be had.
+        runs: what the runs make of both.
+        missing: why runs are missing among these.
+        no_trees: why the example sentences have no trees.
+    """
+
+    pool: Pool
+    sample: Sample
+    classes: Classes | None
+    texts: list[str]
+    examples: Sequence[Sentence]
+    runs: list[Encoded]
+    missing: list[str]
+    no_trees: list[str]
+
+
+def write_report(
+    runs: Sequence[Path],
+    out: Path,
+    *,
+    corpus: Path | None = None,
+    labels: Path | None = None,
+    queries: Sequence[str] = (),
+    tokenised: bool = False,
+    tell: Tell = lambda _: None,
+) -> None:
+    """Write a page about runs, whole or not at all.
+
+    Args:
+        runs: their folders.
+        out: the page.
+        corpus: a text with one sentence a line, or a parsed corpus; by default that of the runs, if it is there.
+        labels: file with a label for each line of the corpus' text.
+        queries: example sentences; by default some of the corpus.
+        tokenised: words of the text and of the queries stand between white space.
+        tell: told what is being done.
+
+    Raises:
+        InputError: if a folder is not a run, there is nothing to say about any, a file that is named cannot be read,
+            or the page cannot be written.
+    """
+    pages.check_page(out, "a report")
+    names = run_names(runs)
+    for run in runs:
+        run_views(run)
+    tell("reading scores and logs")
+    logs = {name: curves.read_log(run) for name, run in zip(names, runs, strict=True)}
+    weights = [has_weights(run) for run in runs]
+    if not any(weights) and not any(logs.values()) and not any(map(all_results, runs)):
+        raise InputError(
+            f"{', '.join(map(str, runs))}: nothing to report: no scores, no log, no weights; finish training first"
+        )
+    shown = show_sentences(runs, names, corpus, labels, queries, tokenised, tell)
+    tell("drawing")
+    content = {
+        "title": f"Report on {names[0]}" if len(runs) == 1 else f"Report on {len(runs)} runs",
+        "scores": scores(runs),
+        "curves": training(logs, runs),
+        "projection": projections(shown),
+        "neighbours": neighbours(shown),
+        "trees": trees(shown),
+        "settings": settings(runs, names),
+    }
+    pages.write_page(out, "report.html", content)
+
+
+def run_names(runs: Sequence[Path]) -> list[str]:
+    """The runs' folders by their last name, or in full where two have the same.
+
+    Raises:
+        InputError: if one is named twice.
+    """
+    twice = [run for run, count in Counter(run.resolve() for run in runs).items() if count > 1]
+    if twice:
+        raise InputError(f"{twice[0]}: named twice; leave one out")
+    counts = Counter(run.resolve().name for run in runs)
+    return [run.resolve().name if counts[run.resolve().name] == 1 else str(run) for run in runs]
+
+
+def has_weights(run: Path) -> bool:
+    """Whether a run can encode."""
+    try:
+        return bool(model_checksum(run))
+    except InputError:
+        return False
+
+
+def scores(runs: Sequence[Path]) -> dict[str, Any]:
+    """The table in parts, and a heat map for each task."""
+    from markupsafe import Markup  # noqa: PLC0415  comes with jinja2
+
+    table = score_table(runs, intervals=True, published=True)
+    tasks = table.header[table.n_fixed :]
+    if not tasks:
+        return dict.fromkeys(("tables", "published", "matrices", "no_matrices", "notes"), ()) | {"missing": table.notes}
+    drawn = []
+    why_not: dict[str, None] = {}
+    for task in tasks:
+        try:
+            matrix = heatmap.view_matrix(runs, task, intervals=True)
+        except InputError as error:
+            why_not[str(error).removeprefix(f"--matrix {task}: ")] = None
+            continue
+        drawn.append(Markup(pictures.inline_svg(partial(heatmap.picture, matrix), f"{task} by views")))
+    own = replace(table, published=[])
+    papers = replace(table, runs=[], header=["model", "paper, table", *table.header[2:]])
+    return {
+        "tables": [Markup(html_table(own, part)) for part in side_by_side(table)],
+        "published": [Markup(html_table(papers, part)) for part in side_by_side(table) if table.published],
+        "matrices": drawn,
+        "no_matrices": [f"no heat map: {why}" for why in why_not],
+        "notes": [*marked_legend(table), *table.notes],
+        "missing": [],
+    }
+
+
+def training(logs: Mapping[str, list[dict[str, Any]]], runs: Sequence[Path]) -> dict[str, Any]:
+    """The training curves of all runs, a picture for each metric."""
+    from markupsafe import Markup  # noqa: PLC0415  comes with jinja2
+
+    found = [curve for name, entries in logs.items() for curve in curves.curves(name, entries)]
+    missing = []
+    for (name, entries), run in zip(logs.items(), runs, strict=True):
+        if not entries:
+            trained = run_kind(run) == "trained"
+            how = f"structviews train --resume {run} writes one" if trained else "only runs that train made have one"
+            missing.append(f"{name}: no training log; {how}")
+    series = curves.series_of(found)
+    drawn = [
+        pictures.inline_svg(partial(curves.draw_panel, found, metric, title, series), f"{title} by step")
+        for metric, title in curves.panels(found).items()
+    ]
+    return {
+        "panels": list(map(Markup, drawn)),
+        "series": [
+            {"name": each.name, "colour": each.colour, "dashes": curves.SVG_DASHES[each.dash]} for each in series
+        ],
+        "note": "Lines: training, per batch. Dots: held-out documents. Dotted: what chance gives. Point at a name to "
+        f"see its curves alone. A log of more than {curves.POINTS} lines is drawn as means of as many parts.",
+        "missing": missing,
+    }
+
+
+def show_sentences(
+    runs: Sequence[Path],
+    names: Sequence[str],
+    corpus: Path | None,
+    labels: Path | None,
+    queries: Sequence[str],
+    tokenised: bool,
+    tell: Tell,
+) -> Shown | list[str]:
+    """Encode sentences with all runs; without any, why not."""
+    if corpus is None:
+        try:
+            corpus = corpus_of(runs)
+        except InputError as error:
+            corpus, why = None, str(error)
+        if corpus is not None and not corpus.exists():
+            corpus, why = None, f"the corpus {corpus} is not here: name one with --corpus"
+        if corpus is None:
+            if labels:
+                raise InputError(f"--labels {labels}: {why}")
+            return [why]
+    pool = open_pool(corpus, tokenised)
+    sample = Sample.of(pool, SENTENCES)
+    classes = Classes.of_labels(read_labels(labels, pool, sample.rows)) if labels else None
+    embedders, missing = {}, []
+    for name, run in zip(names, runs, strict=True):
+        tell(f"{name}: loading")
+        try:
+            embedders[name] = Embedder.load(run)
+        except InputError as error:
+            missing.append(f"{name}: {error}")
+    texts, given = examples(pool, sample, queries)
+    tell("parsing")
+    sentences = prepared(sample.sentences, list(embedders.values()))
+    parsed, no_trees = with_trees(given, list(embedders.values()))
+    encoded = []
+    for name, embedder in embedders.items():
+        tell(f"{name}: encoding")
+        try:
+            vectors = embedder.encode(sentences), embedder.encode(parsed)
+            encoded.append(Encoded(name, *vectors, embedder.attention(parsed)))
+        except InputError as error:
+            missing.append(f"{name}: {error}")
+    return Shown(pool, sample._replace(sentences=list(sentences)), classes, texts, parsed, encoded, missing, no_trees)
+
+
+def examples(pool: Pool, sample: Sample, queries: Sequence[str]) -> tuple[list[str], list[Sentence]]:
+    """The example sentences, as text and to encode: those that are given, or some short ones of the sample."""
+    if queries:
+        texts, sentences = zip(*map(pool.read, queries), strict=True)
+        return list(texts), list(sentences)
+    short = [i for i, text in enumerate(sample.texts) if len(text.split()) in SHORT] or range(len(sample.texts))
+    places = np.linspace(0, len(short) - 1, min(EXAMPLES, len(short)) + 2)[1:-1].round().astype(int)
+    chosen = [short[place] for place in dict.fromkeys(places.tolist())]
+    return [sample.texts[i] for i in chosen], [sample.sentences[i] for i in chosen]
+
+
+def with_trees(sentences: Sequence[Sentence], embedders: Sequence[Embedder]) -> tuple[Sequence[Sentence], list[str]]:
+    """The example sentences with trees to draw, or as they are, and why."""
+    reading = next((embedder for embedder in embedders if embedder.parsers), None)
+    preparer = reading.preparer if reading else Preparer(embedders[0].preparer.parsed if embedders else Parsed())
+    try:
+        return preparer.prepare(sentences, reading.needs if reading else TREES), []
+    except InputError as error:
+        return sentences, [f"no trees: {error}"]
+
+
+def projections(shown: Shown | list[str]) -> dict[str, Any]:
+    """A projection of the sample for each run."""
+    if isinstance(shown, list):
+        return {"clouds": [], "missing": shown}
+    drawn: list[tuple[str, Projection]] = []
+    missing = list(shown.missing)
+    for each in shown.runs:
+        try:
+            drawn.append((each.run, project(each.sample)))
+        except InputError as error:
+            missing.append(f"{each.run}: {error}")
+    if not shown.classes:
+        missing.append("no labels: --labels FILE colours the sentences by the labels in it")
+    note = f"{len(shown.sample.texts):,} sentences of {shown.pool.path}{spread(shown)}."
+    return {**cloud(drawn, shown.sample, shown.classes), "note": note, "missing": missing}
+
+
+def spread(shown: Shown) -> str:
+    """Says where the sample is not all of the corpus."""
+    return f", evenly spread over its {len(shown.pool):,} different ones" if len(shown.pool) > SENTENCES else ""
+
+
+def neighbours(shown: Shown | list[str]) -> dict[str, Any]:
+    """What is nearest to the example sentences, a column for each run."""
+    if isinstance(shown, list) or not shown.runs:
+        return {"queries": [], "missing": shown if isinstance(shown, list) else shown.missing}
+    places = {text: place for place, text in enumerate(shown.sample.texts)}
+    itself = np.array([places.get(text, -1) for text in shown.texts])
+    found: list[Found] = [nearest(each.queries, each.sample, NEAREST, itself) for each in shown.runs]
+    table = Neighbours(shown.texts, [each.run for each in shown.runs], found)
+    return {
+        "runs": table.runs,
+        "queries": [{"text": text, "rows": neighbour_rows(table, i, shown)} for i, text in enumerate(shown.texts)],
+        "note": f"The nearest of {len(shown.sample.texts):,} sentences of {shown.pool.path}{spread(shown)}, by the "
+        "cosine of their vectors, which stands before each.",
+        "missing": shown.missing,
+    }
+
+
+def neighbour_rows(table: Neighbours, query: int, shown: Shown) -> list[list[dict[str, str] | None]]:
+    """For each place from the first on, what each run finds there."""
+    each = [table.of(query, run) for run in range(len(table.runs))]
+    return [
+        [{"cosine": f"{f[i][0]:.3f}", "text": shown.sample.texts[f[i][1]]} if i < len(f) else None for f in each]
+        for i in range(max(map(len, each), default=0))
+    ]
+
+
+def trees(shown: Shown | list[str]) -> dict[str, Any]:
+    """The trees of the example sentences; over dependencies, the weights of each attentive view."""
+    if isinstance(shown, list):
+        return {"sentences": [], "missing": shown}
+    attentive = [(each, view) for each in shown.runs for view in each.attention]
+    missing = [] if attentive else ["no attention to draw: structviews train --views dep,const makes a run that has"]
+    drawn = [
+        {"text": text, "pictures": tree_pictures(sentence, i, attentive)}
+        for i, (text, sentence) in enumerate(zip(shown.texts, shown.examples, strict=True))
+        if isinstance(sentence, ParsedSentence)
+    ]
+    return {"sentences": drawn, "missing": shown.no_trees + missing}
+
+
+def tree_pictures(
+    sentence: ParsedSentence, place: int, attentive: Sequence[tuple[Encoded, str]]
+) -> list[dict[str, Any]]:
+    """The trees of an example sentence, each with a caption."""
+    from markupsafe import Markup  # noqa: PLC0415  comes with jinja2
+
+    from structviews.parsing import svg  # noqa: PLC0415  the offline stage loads when it is used
+
+    text = " ".join(sentence.tokens)
+    drawn = []
+    if sentence.has_dependencies:
+        for each, view in attentive:
+            weights = each.attention[view][place].tolist()
+            drawn.append((f"{each.run}: attention of {view}", svg.dependency_tree(sentence, weights)))
+        drawn = drawn or [("dependency tree", svg.dependency_tree(sentence))]
+    if sentence.has_constituents:
+        drawn += [("", tree) for tree in svg.constituency_trees(sentence)]
+    return [{"caption": caption, "svg": Markup(svg.element(tree, text))} for caption, tree in drawn]
+
+
+def settings(runs: Sequence[Path], names: Sequence[str]) -> dict[str, Any]:
+    """What runs were trained with and scored with: where they differ, and what they have in common."""
+    columns = [flat(read_settings(run)) | {"kind": run_kind(run)} | environment(run) for run in runs]
+    rows = [
+        {"name": name, "cells": [column.get(name, "–") for column in columns]}
+        for name in dict.fromkeys(name for column in columns for name in column)
+    ]
+    common = [row for row in rows if len(runs) > 1 and len(set(row["cells"])) == 1]
+    packages = ", ".join(f"{name} {version(name)}" for name in ("structviews", "torch", "numpy", "matplotlib"))
+    return {
+        "runs": names,
+        "different": [row for row in rows if row not in common],
+        "common": common,
+        "note": f"This page was made with {packages}, Python {platform.python_version()}, {platform.system()} on "
+        f"{platform.machine()}.",
+    }
+
+
+def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Settings as text; those of tables within tables with the names of these before them."""
+    found: dict[str, str] = {}
+    for name, value in table.items():
+        if isinstance(value, dict):
+            found |= flat(value, f"{prefix}{name}." if name != PARSED else "")
+        else:
+            found[prefix + name] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return found
+
+
+def environment(run: Path) -> dict[str, str]:
+    """The weights, and what the run was scored with."""
+    found = {"SHA-256 of the weights": model_checksum(run)} if has_weights(run) else {}
+    versions: dict[str, dict[str, None]] = {}
+    for results in all_results(run):
+        for entry in results["tasks"].values():
+            for name, each in entry.get("versions", {}).items():
+                versions.setdefault(name, {})[str(each)] = None
+    return found | {f"scored with {name}": ", ".join(each) for name, each in versions.items()}

@@ -1,0 +1,42 @@
+"""Pages that need nothing but themselves, made from templates."""
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from structviews.cache import write_whole
+from structviews.errors import InputError
+from structviews.pictures import COLOURS, check_file, require_matplotlib
+
+KINDS = (".html", ".htm")
+
+
+def check_page(path: Path, what: str) -> None:
+    """Raise InputError unless a page of this name can be made; ``what`` is said to need what is missing."""
+    check_file(path, KINDS, "pages")
+    require_pages(what)
+
+
+def require_pages(what: str) -> None:
+    """Raise InputError unless the libraries are installed that pages are made with; ``what`` needs them."""
+    require_matplotlib(what, extra="report")
+    try:
+        import jinja2  # noqa: F401, PLC0415  an extra
+    except ImportError:
+        raise InputError(f"{what} needs jinja2; pip install 'structviews[report]'") from None
+
+
+def write_page(path: Path, template: str, content: Mapping[str, Any]) -> None:
+    """Fill a template of this package's folder ``templates`` and write it, whole or not at all.
+
+    What ``content`` holds is escaped, but for ``markupsafe.Markup``.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  an extra
+
+    loader = PackageLoader("structviews.report")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    page = environment.get_template(template).render(content, n_colours=len(COLOURS), version=version("structviews"))
+    write_whole(path, lambda file: file.write(page.encode()))

@@ -1,0 +1,65 @@
+"""A page as a tree of its elements."""
+
+from html.parser import HTMLParser
+
+# Elements that have no end.
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+
+class Element:
+    """A part of a page."""
+
+    def __init__(self, tag, attributes):
+        self.tag, self.attributes, self.content = tag, attributes, []
+
+    @property
+    def text(self):
+        parts = (each if isinstance(each, str) else each.text for each in self.content)
+        return " ".join(" ".join(parts).split())
+
+    def all(self, tag, **attributes):
+        """The elements below, of a tag and with some attributes; ``of`` is a class."""
+        found = []
+        for each in self.content:
+            if not isinstance(each, str):
+                own = each.attributes | {"of": None}
+                own["of"] = attributes.get("of") if attributes.get("of") in (own.get("class") or "").split() else None
+                if each.tag == tag and all(own.get(name) == value for name, value in attributes.items()):
+                    found.append(each)
+                found += each.all(tag, **attributes)
+        return found
+
+    def rows(self):
+        """The texts of a table's cells."""
+        return [[cell.text for cell in row.content if not isinstance(cell, str)] for row in self.all("tr")]
+
+
+class Page(HTMLParser):
+    """A page as a tree; whatever is opened must be closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.root = Element("", {})
+        self.open = [self.root]
+        self.feed(text)
+        self.close()
+        assert len(self.open) == 1, [each.tag for each in self.open]
+
+    def handle_starttag(self, tag, attrs):
+        element = Element(tag, dict(attrs))
+        self.open[-1].content.append(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_startendtag(self, tag, attrs):
+        self.open[-1].content.append(Element(tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop().tag == tag
+
+    def handle_data(self, data):
+        self.open[-1].content.append(data)
+
+
+def read_page(path):
+    return Page(path.read_text("utf-8")).root

@@ -1,0 +1,87 @@
+"""Training curves from logs."""
+
+import json
+
+import numpy as np
+import pytest
+
+from structviews.errors import InputError
+from structviews.pictures import COLOURS, NAMED, inline_svg
+from structviews.report.curves import POINTS, curves, draw_panel, panels, read_log, series_of
+
+
+def write_log(run, lines, end=""):
+    run.mkdir(exist_ok=True)
+    (run / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + end)
+    return run
+
+
+def line(kind, step, **values):
+    return {"kind": kind, "step": step, "epoch": 0} | values
+
+
+def test_a_log_becomes_curves_of_channels_and_of_the_run(tmp_path):
+    lines = [
+        line("train", 10, **{"fixed.loss": 5.0, "trained.loss": 4.0, "sentences_per_second": 100.0}),
+        line("validation", 10, **{"fixed.loss": 5.5}),
+        line("evaluation", 10, **{"STS14.pearson": 0.5}),
+        line("train", 20, **{"fixed.loss": 3.0, "trained.loss": 2.0, "sentences_per_second": 300.0}),
+    ]
+    found = curves("a", read_log(write_log(tmp_path / "a", lines)))
+    by_key = {(c.channel, c.kind, c.metric): (c.steps.tolist(), c.values.tolist()) for c in found}
+    assert by_key == {
+        ("fixed", "train", "loss"): ([10, 20], [5, 3]),
+        ("trained", "train", "loss"): ([10, 20], [4, 2]),
+        ("", "train", "sentences_per_second"): ([10, 20], [100, 300]),
+        ("fixed", "validation", "loss"): ([10], [5.5]),
+        ("", "evaluation", "STS14.pearson"): ([10], [0.5]),
+    }
+    assert panels(found) == {
+        "loss": "Loss",
+        "sentences_per_second": "Sentences per second",
+        "STS14.pearson": "STS14, pearson x 100",
+    }
+    series = series_of(found)
+    assert [each.name for each in series] == ["a · fixed", "a · trained"]
+    assert [[each.has(curve) for each in series] for curve in found[:3]] == [[True, False], [False, True], [True, True]]
+
+
+def test_series_look_different():
+    found = [c for i in range(12) for c in curves(f"run {i}", [line("train", 1, loss=1.0)])]
+    series = series_of(found)
+    assert len({(each.colour, each.dash) for each in series}) == 12
+    two = curves("x", [line("train", 1, **{"fixed.loss": 1.0, "trained.loss": 1.0})])
+    assert [(each.colour, each.dash) for each in series_of(two)] == [(0, 0), (0, 1)]
+
+
+def test_a_long_log_is_thinned_to_means():
+    n = 2 * POINTS + 1
+    (found,) = curves("a", [line("train", i, loss=i % 2) for i in range(n)])
+    assert len(found.values) == 201
+    np.testing.assert_allclose(found.steps[:2], [1, 4])
+    np.testing.assert_allclose(found.values[:2], [1 / 3, 2 / 3])
+    assert found.steps[-1] == n - 1
+
+
+def test_what_a_kill_cut_short_is_left_out_and_other_damage_told(tmp_path):
+    run = write_log(tmp_path / "a", [line("train", 10, loss=1.0)], '{"kind": "tr')
+    assert read_log(run) == [line("train", 10, loss=1.0)]
+    (run / "log.jsonl").write_text("what?\n" + json.dumps(line("train", 1)) + "\n")
+    with pytest.raises(InputError, match=r"log\.jsonl:1: not a line of a log; remove it"):
+        read_log(run)
+    assert read_log(tmp_path) == []
+
+
+def test_a_panel_has_a_line_for_each_curve_in_the_colours_of_the_page():
+    lines = [line("train", i, accuracy=0.1 * i, chance_accuracy=0.01, loss=1.0) for i in (1, 2)]
+    found = curves("a", [*lines, line("validation", 2, accuracy=0.2)]) + curves("b", lines)
+    series = series_of(found)
+    svg = inline_svg(lambda: draw_panel(found, "accuracy", "Context accuracy", series), "accuracy <1>")
+    assert svg.count('class="series s0"') == 3
+    assert svg.count('class="series s1"') == 2
+    assert 'aria-label="accuracy &lt;1&gt;"' in svg
+    assert "stroke: var(--c0)" in svg
+    assert "var(--ink)" in svg
+    assert not any(colour in svg for colour in (*COLOURS, *NAMED))
+    assert ">per cent</text>" in svg
+    assert "font-family" not in svg

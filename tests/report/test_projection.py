@@ -1,0 +1,173 @@
+"""Vectors in the plane, against a singular value decomposition; pictures of them, and the command."""
+
+import json
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+from report_pages import read_page
+from typer.testing import CliRunner
+
+from structviews.cli import app
+from structviews.embedder import Embedder
+from structviews.errors import InputError
+from structviews.evaluation.pool import open_pool
+from structviews.report import projection
+from structviews.report.project import draw_run
+from structviews.report.projection import Classes, project, style
+from structviews.report.sample import Sample, read_labels
+
+
+def by_svd(vectors):
+    """The first two principal components' scores, to their signs."""
+    centred = vectors - vectors.mean(0)
+    u, s, _ = np.linalg.svd(centred.astype(np.float64), full_matrices=False)
+    return u[:, :2] * s[:2], s[:2] ** 2 / (s**2).sum()
+
+
+def test_without_umap_points_are_the_first_two_principal_components():
+    vectors = np.random.default_rng(0).standard_normal((60, 9)).astype(np.float32) * np.arange(9, 0, -1)
+    expected, shares = by_svd(vectors)
+    found = project(vectors)
+    np.testing.assert_allclose(np.abs(found.points), np.abs(expected), atol=1e-3)
+    assert found.method == f"PCA, {100 * shares.sum():.0f} % of the variance"
+    assert project(np.ones((5, 4), np.float32)).method == "PCA, 0 % of the variance"
+    with pytest.raises(InputError, match="2 different sentences are too few"):
+        project(vectors[:2])
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    """A module that stands in for umap-learn."""
+    asked = []
+
+    class UMAP:
+        def __init__(self, **settings):
+            asked.append(settings)
+
+        def fit_transform(self, vectors):
+            return vectors[:, :2] + 1
+
+    module = ModuleType("umap")
+    module.UMAP = UMAP
+    monkeypatch.setitem(sys.modules, "umap", module)
+    monkeypatch.setattr(projection, "find_spec", lambda name: module if name == "umap" else None)
+    return asked
+
+
+def test_with_umap_it_is_asked_for_neighbours_by_cosine(stand_in):
+    vectors = np.random.default_rng(0).standard_normal((16, 4)).astype(np.float32)
+    found = project(vectors, seed=7)
+    np.testing.assert_array_equal(found.points, vectors[:, :2] + 1)
+    assert found.method == "UMAP by cosine"
+    assert stand_in == [{"n_neighbors": 15, "metric": "cosine", "random_state": 7}]
+    assert project(vectors[:15]).method.startswith("PCA")
+
+
+def test_classes_are_counted_and_look_different():
+    classes = Classes.of_labels(["b", "a", "c", "a", "c", "a"])
+    assert classes.names == ["a", "c", "b"]
+    assert classes.of.tolist() == [2, 0, 1, 0, 1, 0]
+    assert [rows.tolist() for rows in classes.rows()] == [[1, 3, 5], [2, 4], [0]]
+    assert len({style(i) for i in range(30)}) == 30
+
+
+def test_a_sample_is_spread_over_the_pool(made):
+    pool = open_pool(made[0])
+    assert Sample.of(pool, 10**6).texts == pool.texts
+    some = Sample.of(pool, 7)
+    assert len(some.rows) == len(some.texts) == 7
+    assert (some.rows[0], some.rows[-1]) == (0, len(pool) - 1)
+    assert np.ptp(np.diff(some.rows)) <= 1
+    assert [" ".join(sentence.tokens) for sentence in some.sentences] == some.texts
+
+
+def test_labels_belong_to_lines_of_the_source(made, tmp_path):
+    text, labels = tmp_path / "x.txt", tmp_path / "labels"
+    text.write_text("one bird\n\ntwo birds\none bird\nno bird\n")
+    labels.write_text("a\n\nb\nc\nd\n")
+    pool = open_pool(text)
+    assert read_labels(labels, pool, np.arange(3)) == ["a", "b", "d"]
+    assert read_labels(labels, pool, np.array([2])) == ["d"]
+    labels.write_text("a\n\n \nc\nd\n")
+    with pytest.raises(InputError, match=r"labels:3: no label, but .*x\.txt has a sentence from that line"):
+        read_labels(labels, pool, np.arange(3))
+    labels.write_text("a\nb\n")
+    with pytest.raises(InputError, match=r"labels: 2 lines, but a sentence of .*x\.txt is from line 5"):
+        read_labels(labels, pool, np.arange(3))
+    parsed = open_pool(made[0])
+    labels.write_text("".join(f"line {i}\n" for i in range(1, 97)))
+    assert read_labels(labels, parsed, np.array([0, 5])) == ["line 1", f"line {parsed.places[5] + 1}"]
+
+
+@pytest.fixture
+def labels(made, tmp_path):
+    path = tmp_path / "labels"
+    path.write_text("".join(f"kind {i % 3}\n" for i in range(96)))
+    return path
+
+
+def test_an_interactive_page_has_each_sentence_where_its_vector_is(made, labels, tmp_path):
+    corpus, (run, _) = made
+    pool, out = open_pool(corpus), tmp_path / "x.html"
+    found, sample = draw_run(run, pool, out, labels=labels, most=50)
+    np.testing.assert_allclose(found.points, project(Embedder.load(run).encode(sample.sentences)).points)
+    page = read_page(out)
+    (data,) = (json.loads(each.text) for each in page.all("script", id="points"))
+    assert data["texts"] == sample.texts
+    assert data["labels"] == read_labels(labels, pool, sample.rows)
+    assert sorted(data["order"]) == list(range(50))
+    groups = page.all("g", of="points")
+    drawn = [(float(use.attributes["x"]), float(use.attributes["y"])) for group in groups for use in group.all("use")]
+    # Places in the picture are places in the plane, moved and scaled, with y downwards.
+    at = found.points[data["order"]]
+    for got, wanted in zip(np.array(drawn).T, (at[:, 0], -at[:, 1]), strict=True):
+        assert np.corrcoef(got, wanted)[0, 1] == pytest.approx(1, abs=1e-5)
+    names = [each.text.split(" ", 1)[1] for each in page.all("button")]
+    of_group = [{data["labels"][row] for row in data["order"][i : i + n]} for i, n in spans(groups)]
+    assert of_group == [{name} for name in names]
+    assert [group.attributes["class"] for group in groups] == [f"points c{i} l{i}" for i in range(3)]
+
+
+def spans(groups):
+    start = 0
+    for group in groups:
+        yield start, (n := len(group.all("use")))
+        start += n
+
+
+def project_command(*arguments):
+    return CliRunner().invoke(app, ["project", *map(str, arguments)])
+
+
+@pytest.mark.parametrize(("name", "begins"), [("x.png", b"\x89PNG"), ("x.svg", b"<?xml"), ("x.html", b"<!doctype")])
+def test_the_command_writes_what_the_ending_says_and_the_same_again(made, labels, tmp_path, name, begins):
+    out = tmp_path / name
+    command = (made[1][0], "--corpus", made[0], "--labels", labels, "--max-sentences", 30, "-o", out)
+    ended = project_command(*command)
+    assert ended.exit_code == 0, ended.output
+    first = out.read_bytes()
+    assert first.startswith(begins)
+    assert f"{out}: 30 of " in ended.stdout
+    assert " sentences, PCA, " in ended.stdout
+    project_command(*command)
+    assert out.read_bytes() == first
+
+
+def test_bad_input_is_one_line(made, tmp_path):
+    run, corpus = made[1][0], made[0]
+    (tmp_path / "x.png").mkdir()
+    for arguments, message in [
+        ((run, "--corpus", corpus, "-o", "x.jpg"), "x.jpg: pictures are .png, .svg, .html; give the file one"),
+        ((run, "--corpus", corpus, "-o", tmp_path / "x.png"), "x.png: is a folder; give the name of a file"),
+        ((run, "--corpus", corpus, "-o", tmp_path / "no/x.png"), "no folder"),
+        ((run, "--corpus", "nothing.txt", "-o", tmp_path / "y.png"), "nothing.txt: No such file"),
+        ((tmp_path, "--corpus", corpus, "-o", tmp_path / "y.png"), "not a run: it has no config.toml"),
+        ((run, "--corpus", corpus, "--max-sentences", 2, "-o", tmp_path / "y.png"), "--max-sentences 2: give at least"),
+    ]:
+        ended = project_command(*arguments)
+        assert isinstance(ended.exception, InputError), ended.output
+        assert message in str(ended.exception)
+        assert "\n" not in str(ended.exception)
+    assert not list(tmp_path.glob("*y.png*"))

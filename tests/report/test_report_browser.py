@@ -1,0 +1,103 @@
+"""Pages in a browser: nothing in the console, hover, legends, and what fits on a phone."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from structviews.evaluation.pool import open_pool
+from structviews.report.page import write_report
+from structviews.report.project import draw_run
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+SECONDS = 120
+
+
+def browse(page, tmp_path, script="", size=(1200, 900)):
+    """The page after a script has run in it, and what the console says."""
+    copy = tmp_path / "copy.html"
+    copy.write_text(page.read_text("utf-8").replace("</body>", f"<script>{script}</script></body>"), "utf-8")
+    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--hide-scrollbars"]
+    flags += [f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={size[0]},{size[1]}", "--dump-dom"]
+    command = [BROWSER, *flags, "--virtual-time-budget=2000", copy.as_uri()]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+    return ended.stdout, [line for line in ended.stderr.splitlines() if "CONSOLE" in line]
+
+
+def told(dom):
+    """What a script has put into the page's title."""
+    return json.loads(re.search(r"<title>(.*?)</title>", dom, flags=re.DOTALL)[1])
+
+
+@pytest.fixture(scope="module")
+def pages(made, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    corpus, runs = made
+    labels = folder / "labels"
+    labels.write_text("".join(f"kind {i % 2}\n" for i in range(96)))
+    write_report(runs, folder / "report.html", labels=labels)
+    draw_run(runs[0], open_pool(corpus), folder / "projection.html", labels=labels, most=50)
+    return folder
+
+
+POINT = """
+const svg = document.querySelector(".cloud svg"), use = svg.querySelectorAll(".points use")[20];
+svg.scrollIntoView();
+const at = new DOMPoint(use.x.baseVal.value, use.y.baseVal.value).matrixTransform(svg.getScreenCTM());
+svg.dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX: at.x, clientY: at.y}));
+const tip = document.getElementById("tip"), data = JSON.parse(document.getElementById("points").textContent);
+const row = data.order[20];
+const shown = [...document.querySelectorAll(".ring")].map((ring) => ring.getAttribute("visibility"));
+const before = [tip.hidden, tip.textContent, shown];
+const box = document.querySelector(".cloud");
+box.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight"}));
+const after = tip.textContent;
+box.dispatchEvent(new KeyboardEvent("keydown", {key: "Escape"}));
+const next = (row + 1) % data.texts.length;
+document.title = JSON.stringify([...before, data.labels[row] + data.texts[row], after,
+  data.labels[next] + data.texts[next], tip.hidden]);
+"""
+
+
+@pytest.mark.parametrize(("name", "n"), [("report.html", 2), ("projection.html", 1)])
+def test_what_is_pointed_at_is_said_and_shown_in_every_picture(pages, tmp_path, name, n):
+    dom, console = browse(pages / name, tmp_path, POINT)
+    assert console == []
+    hidden, said, rings, expected, after, next_one, hidden_again = told(dom)
+    assert (hidden, said, rings) == (False, expected, ["visible"] * n)
+    assert after == next_one
+    assert hidden_again
+
+
+LEGEND = """
+const button = document.querySelector("#curves .legend button");
+button.click();
+const dim = [...document.querySelectorAll("#curves .series")].map((each) => [each.classList.contains("s0"),
+  each.classList.contains("dim")]);
+const pressed = button.getAttribute("aria-pressed");
+button.click();
+document.title = JSON.stringify([pressed, dim, document.querySelectorAll(".dim").length]);
+"""
+
+
+def test_a_name_in_the_legend_lets_its_curves_stand_out(pages, tmp_path):
+    dom, console = browse(pages / "report.html", tmp_path, LEGEND)
+    assert console == []
+    pressed, dim, left = told(dom)
+    assert pressed == "true"
+    assert {tuple(each) for each in dim} == {(True, False), (False, True)}
+    assert left == 0
+
+
+WIDTH = "document.title = JSON.stringify([document.documentElement.scrollWidth, innerWidth]);"
+
+
+@pytest.mark.parametrize("name", ["report.html", "projection.html"])
+def test_a_phone_scrolls_down_but_not_sideways(pages, tmp_path, name):
+    dom, console = browse(pages / name, tmp_path, WIDTH, size=(500, 900))
+    assert console == []
+    page, window = told(dom)
+    assert page <= window

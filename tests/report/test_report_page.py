@@ -1,0 +1,247 @@
+"""The report: its parts, its numbers, what is missing, and bad input."""
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpora import load_random
+from report_pages import read_page
+from typer.testing import CliRunner
+
+from structviews.cache import ParsedCorpus
+from structviews.cli import app
+from structviews.embedder import Embedder
+from structviews.errors import InputError
+from structviews.joined import join_runs
+from structviews.parsing import backends
+from structviews.report import page as report
+from structviews.report.page import write_report
+
+SECTIONS = ["scores", "curves", "projection", "neighbours", "trees", "settings"]
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["report", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def page(made, tmp_path_factory):
+    """The page about both runs."""
+    out = tmp_path_factory.mktemp("page") / "report.html"
+    runs = made[1]
+    labels = out.parent / "labels"
+    labels.write_text("".join(f"kind {i % 2}\n" for i in range(96)))
+    write_report(runs, out, labels=labels)
+    return out
+
+
+@pytest.fixture
+def root(page):
+    return read_page(page)
+
+
+def section(root, name):
+    (found,) = root.all("section", id=name)
+    return found
+
+
+def missing(part):
+    return [each.text for each in part.all("p", of="missing")]
+
+
+def test_all_sections_are_there_and_linked(root):
+    assert [each.attributes["id"] for each in root.all("section")] == SECTIONS
+    assert [each.attributes["href"] for each in root.all("a")] == [f"#{name}" for name in SECTIONS]
+    assert missing(root) == []
+    names = [each.attributes["id"] for tag in ("path", "clippath", "g", "section", "div") for each in root.all(tag)
+             if "id" in each.attributes]  # fmt: skip
+    assert len(set(names)) == len(names)
+
+
+def test_the_page_needs_nothing_else(page):
+    text = page.read_text("utf-8")
+    places = re.findall(r"""(?:src|href)=["']([^"']*)""", text) + re.findall(r"url\(([^)]*)\)|@import", text)
+    assert places
+    assert all(place.startswith(("#", "data:")) for place in places)
+    assert "default-src 'none'" in text
+    assert len(text) < 400_000
+
+
+def test_the_table_has_the_numbers_and_intervals_of_the_results(root, made):
+    table, published = section(root, "scores").all("table")
+    header, *rows = table.rows()
+    assert header == ["run", "views", "dim", "MR", "STS14"]
+    for row, run in zip(rows, made[1], strict=True):
+        tasks = json.loads((run / "results.json").read_text())["tasks"]
+        ((accuracy, ends),) = ((each["scores"]["accuracy"], each["intervals"]["accuracy"]) for each in [tasks["MR"]])
+        ((pearson, other),) = (
+            (each["scores"]["pearson mean"], each["intervals"]["pearson mean"]) for each in [tasks["STS14"]]
+        )
+        assert row[0] == run.name
+        assert row[3] == f"{accuracy:.1f} [{ends[0]:.1f}, {ends[1]:.1f}]"
+        assert row[4] == f"{100 * pearson:.1f} [{100 * other[0]:.1f}, {100 * other[1]:.1f}]"
+    assert published.rows()[0] == ["model", "paper, table", "dim", "MR", "STS14"]
+    assert ["DEP, CONST (UMBC 40M)", "S 1", "4800", "80.7", "-"] in published.rows()
+    assert len(published.all("tbody", of="published")) == len(published.all("tbody")) - 1
+
+
+def test_each_task_has_a_heat_map_with_the_same_numbers(root):
+    first, second = section(root, "scores").all("figure", of="matrix")
+    assert first.text.split().count("71.2") == 2
+    assert first.text.count("[70.0, 72.5]") == first.text.count("[67.3, 69.7]") == 2
+    assert second.text.split().count("62.6") == 2
+
+
+def test_curves_are_named_and_drawn(root, made):
+    part = section(root, "curves")
+    titles = [svg.attributes["aria-label"] for svg in part.all("svg") if "aria-label" in svg.attributes]
+    assert titles == ["Loss by step", "Context accuracy by step", "Sentences per second by step"]
+    assert [each.text for each in part.all("button")] == [run.name for run in made[1]]
+
+
+def points(root):
+    return json.loads(root.all("script", id="points")[0].text)
+
+
+def test_the_projections_show_each_sentence_of_the_corpus(root, made):
+    data, clouds = points(root), root.all("figure", of="cloud")
+    texts = dict.fromkeys(" ".join(row.sentence.tokens) for row in ParsedCorpus.open(made[0]))
+    assert data["texts"] == list(texts)
+    assert sorted(data["order"]) == list(range(len(texts)))
+    assert [len([use for group in each.all("g", of="points") for use in group.all("use")]) for each in clouds] == [
+        len(texts)
+    ] * 2
+    assert [label.text for label in section(root, "projection").all("button")] == ["● kind 0", "● kind 1"]
+
+
+def test_neighbours_are_those_of_the_cosine(root, made):
+    part = section(root, "neighbours")
+    corpus = ParsedCorpus.open(made[0])
+    sentences = {" ".join(row.sentence.tokens): row.sentence for row in corpus}
+    queries, tables = [each.text for each in part.all("h3")], part.all("table")
+    assert len(queries) == len(tables) == 3
+    for place, run in enumerate(made[1]):
+        vectors = Embedder.load(run).encode(list(sentences.values()))
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        texts = list(sentences)
+        for query, table in zip(queries, tables, strict=True):
+            header, *rows = table.rows()
+            assert header == [run.name for run in made[1]]
+            cosines = vectors @ vectors[texts.index(query)]
+            cosines[texts.index(query)] = -np.inf
+            for row, best in zip(rows, np.sort(cosines)[::-1][:3], strict=True):
+                number, text = row[place].split(" ", 1)
+                assert float(number) == pytest.approx(best, abs=6e-4)
+                assert cosines[texts.index(text)] == pytest.approx(best, abs=1e-3)
+
+
+def test_arcs_bear_the_weights_of_the_attentive_view(root, made):
+    part = section(root, "trees")
+    assert {each.text for each in part.all("figcaption") if each.text} == {"dep-const: attention of dep"}
+    sentences = {" ".join(row.sentence.tokens): row.sentence for row in ParsedCorpus.open(made[0])}
+    trees = [each for each in part.all("figure", of="tree") if each.all("path", of="arc")]
+    for heading, tree in zip(part.all("h3"), trees, strict=True):
+        sentence = sentences[heading.text]
+        (weights,) = Embedder.load(made[1][0]).attention([sentence])["dep"]
+        expected = [f"dep {weight:.2f}" for weight in weights if weight == weight]  # noqa: PLR0124 - not that of the root
+        assert [each.text for each in tree.all("text", of="relation")] == expected
+
+
+def test_settings_that_differ_stand_before_those_in_common(root, made):
+    different, common = section(root, "settings").all("table")
+    rows = {row[0]: row[1:] for row in different.rows()}
+    assert rows[""] == [run.name for run in made[1]]
+    assert rows["views"] == ["dep, const", "seq, avg"]
+    assert "hidden" not in rows
+    assert {row[0]: row[1] for row in common.rows()} | {
+        "hidden": "8",
+        "scored with x": "1.5",
+        "parser.name": "random",
+    } == {row[0]: row[1] for row in common.rows()}
+
+
+def test_the_same_runs_give_the_same_bytes_and_queries_are_taken(made, tmp_path, monkeypatch):
+    monkeypatch.setitem(backends._backends, "random", f"{load_random.__module__}:load_random")
+    queries = tmp_path / "queries.txt"
+    queries.write_text("the topic0-1 of it\nand <it> .\n")
+    out = tmp_path / "report.html"
+    flags = ["--query", queries, "--query", "of the", "--tokenised", "--corpus", made[0], "-o", out]
+    ended = command(*made[1], *flags)
+    assert ended.exit_code == 0, ended.output
+    assert ended.stdout.strip() == str(out)
+    first = out.read_bytes()
+    headings = [each.text for each in section(read_page(out), "neighbours").all("h3")]
+    assert headings == ["the topic0-1 of it", "and <it> .", "of the"]
+    command(*made[1], *flags)
+    assert out.read_bytes() == first
+
+
+def test_what_is_missing_says_which_command_makes_it(made, tmp_path):
+    bare = Path(shutil.copytree(made[1][1], tmp_path / "bare"))
+    for name in ("results.json", "log.jsonl"):
+        (bare / name).unlink()
+    settings = (bare / "config.toml").read_text()
+    (bare / "config.toml").write_text(settings.replace(str(made[0]), "gone.parsed"))
+    write_report([bare], tmp_path / "x.html")
+    root = read_page(tmp_path / "x.html")
+    assert missing(section(root, "scores")) == [
+        f"bare: this model is not evaluated; run: structviews eval {bare} --senteval DIR"
+    ]
+    assert missing(section(root, "curves")) == [f"bare: no training log; structviews train --resume {bare} writes one"]
+    for name in ("projection", "neighbours", "trees"):
+        assert missing(section(root, name)) == ["the corpus gone.parsed is not here: name one with --corpus"]
+    assert missing(section(root, "settings")) == []
+
+
+def test_a_run_without_weights_or_pair_of_views_is_told_beside_the_others(made, tmp_path):
+    corpus, (_, second) = made
+    light = Path(shutil.copytree(second, tmp_path / "light"))
+    (light / "model.safetensors").unlink()
+    joined = join_runs([second, second], tmp_path / "joined")
+    write_report([light, joined], tmp_path / "x.html", corpus=corpus)
+    root = read_page(tmp_path / "x.html")
+    assert any(each.startswith("light: ") for each in missing(section(root, "projection")))
+    assert section(root, "neighbours").all("table")[0].rows()[0] == ["joined"]
+    assert missing(section(root, "trees")) == [
+        "no attention to draw: structviews train --views dep,const makes a run that has"
+    ]
+    assert missing(section(root, "curves")) == ["joined: no training log; only runs that train made have one"]
+
+
+def test_bad_input_is_one_line_and_nothing_is_written(made, tmp_path, monkeypatch):
+    runs = made[1]
+    (tmp_path / "folder.html").mkdir()
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    shutil.copy(runs[0] / "config.toml", empty)
+    out = tmp_path / "x.html"
+    for arguments, message in [
+        ((tmp_path, "-o", out), "not a run: it has no config.toml"),
+        ((empty, "-o", out), "empty: nothing to report: no scores, no log, no weights; finish training first"),
+        ((*runs, runs[0], "-o", out), "dep-const: named twice; leave one out"),
+        ((*runs, "-o", tmp_path / "folder.html"), "folder.html: is a folder; give the name of a file"),
+        ((*runs, "-o", tmp_path / "no/x.html"), f"no folder {tmp_path / 'no'}; make it first"),
+        ((*runs, "-o", tmp_path / "x.pdf"), "x.pdf: pages are .html, .htm; give the file one of these endings"),
+        ((*runs, "-o", out, "--corpus", "gone.txt"), "gone.txt: No such file or directory"),
+        ((*runs, "-o", out, "--labels", "gone.txt"), "gone.txt: No such file or directory"),
+    ]:
+        ended = command(*arguments)
+        assert isinstance(ended.exception, InputError), ended.output
+        assert message in str(ended.exception)
+        assert "\n" not in str(ended.exception)
+    out.write_text("an earlier page")
+    monkeypatch.setattr(report, "settings", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_report(runs, out)
+    assert out.read_text() == "an earlier page"
+    assert not list(tmp_path.glob(".x.html*"))
+
+
+def test_without_jinja2_the_extra_is_named(made, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(InputError, match=r"a report needs jinja2; pip install 'structviews\[report\]'"):
+        write_report(made[1], tmp_path / "x.html")

@@ -1,0 +1,74 @@
+"""The attention of dependency views, word by word."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from corpora import random_trees, small_config, topic_corpus
+from trees_for_tests import WORDS, chain, random_sentence, star
+
+from structviews import views
+from structviews.batching import collate
+from structviews.embedder import Embedder
+from structviews.joined import join_runs
+from structviews.kernels.naive import child_sum_node
+from structviews.training import train
+from structviews.views import attention_weights
+from structviews.vocabulary import UNKNOWN, Vocabulary, WordTable
+
+VOCABULARY = Vocabulary([UNKNOWN, *WORDS])
+SENTENCES = [random_sentence(n, random.Random(n)) for n in (1, 2, 7, 12)] + [chain(4), star(5)]
+
+
+def weights_by_recursion(view, table, sentence):
+    """Of each word, by going down from the root."""
+    found = [float("nan")] * len(sentence.tokens)
+    vectors = table.weight[torch.from_numpy(VOCABULARY.ids(sentence.tokens))]
+
+    def visit(node):
+        below = [child for child, head in enumerate(sentence.heads) if head == node + 1]
+        state, alpha = child_sum_node(view.cell, vectors[node], [visit(child) for child in below])
+        for child, weight in zip(below, alpha, strict=True):
+            found[child] = weight.item()
+        return state
+
+    visit(sentence.heads.index(0))
+    return found
+
+
+@pytest.mark.parametrize("backend", ["level", "naive"])
+def test_each_word_has_the_weight_that_recursion_gives_it(backend):
+    view, table = views.create("dep", 5, 6).double(), WordTable(len(VOCABULARY), 5).double()
+    view.tree_backend = backend
+    batch = collate(SENTENCES, {"words": VOCABULARY}, ["dependency"])
+    weights = attention_weights(view.encode(table, batch, batch.ids["words"], states=True), batch)
+    assert [len(each) for each in weights] == [len(sentence.tokens) for sentence in SENTENCES]
+    for each, sentence in zip(weights, SENTENCES, strict=True):
+        assert each == pytest.approx(weights_by_recursion(view, table, sentence), abs=1e-6, nan_ok=True)
+
+
+def test_a_view_without_attention_has_none():
+    view, table = views.create("dep-sum", 5, 6), WordTable(len(VOCABULARY), 5)
+    batch = collate(SENTENCES, {"words": VOCABULARY}, ["dependency"])
+    assert attention_weights(view.encode(table, batch, batch.ids["words"], states=True), batch) is None
+
+
+def test_runs_give_the_weights_of_each_attentive_view(tmp_path):
+    corpus = topic_corpus(tmp_path / "x.parsed")
+    twice = train(small_config(corpus, tmp_path / "dep-dep", ("dep", "dep"), steps=1))
+    plain = train(small_config(corpus, tmp_path / "seq-avg", ("seq", "avg"), steps=1))
+    sentences = [random_trees(("the", "bird", "of", "it")), random_trees(("and",))]
+    found = Embedder.load(twice).attention(sentences)
+    assert list(found) == ["dep.1", "dep.2"]
+    assert not np.allclose(found["dep.1"][0], found["dep.2"][0], equal_nan=True)
+    for weights in found.values():
+        assert [len(each) for each in weights] == [4, 1]
+        heads = np.array(sentences[0].heads)
+        assert np.isnan(weights[0]).tolist() == (heads == 0).tolist()
+        for head in set(heads) - {0}:
+            assert weights[0][heads == head].sum() == pytest.approx(1, abs=1e-5)
+    assert Embedder.load(plain).attention(sentences) == {}
+    joined = Embedder.load(join_runs([plain, twice], tmp_path / "joined")).attention(sentences)
+    assert list(joined) == ["1-dep-dep: dep.1", "1-dep-dep: dep.2"]
+    np.testing.assert_array_equal(joined["1-dep-dep: dep.2"][0], found["dep.2"][0])
