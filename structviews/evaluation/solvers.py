@@ -4,6 +4,7 @@ Shape legend: n examples, d features, r = d + 1 weights of a column (the last is
 S strengths, P problems solved together, K score columns of a problem (1 for two classes, else their number).
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,8 @@ IDLE_STEPS = 10  # after so many without a gain that counts there is only roundi
 MEMORY = 40  # correction pairs of L-BFGS
 BLOCK_ELEMENTS = 1 << 26  # numbers that the problems solved together may take (256 MiB)
 CHUNK_ELEMENTS = 1 << 22  # numbers of the features that are copied at a time
-FACTOR_ELEMENTS = 3 * 10**8  # numbers that kept Cholesky factors may take (1.2 GB), unless one alone takes more
+FACTOR_ELEMENTS = 42 * 10**7  # numbers that kept Cholesky factors may take (1.7 GB), unless one alone takes more
+FEW_FACTORS = 4
 HESSIAN_EXAMPLES = 4  # examples per weight that estimate a Hessian which few problems share
 
 
@@ -281,10 +283,11 @@ class _Point:
 class _Rough:
     """Inverse of ``s (X^T X + ridge / s)`` where ``s`` is a column's mean certainty; ``ridge / s`` is rounded.
 
-    So a handful of Cholesky factors serve all columns and strengths. Of large ones few are kept.
+    So a handful of Cholesky factors serve all columns and strengths. Of large ones few are kept, and rounding is
+    coarser, so that they need not be made again and again.
 
     Attributes:
-        at_once: strengths that may be solved together without making factors again and again.
+        at_once: strengths that may be solved together.
     """
 
     def __init__(self, design: Design, training: torch.Tensor) -> None:
@@ -297,23 +300,24 @@ class _Rough:
         self.factors: dict[float, torch.Tensor] = {}
         self.most = max(1, FACTOR_ELEMENTS // len(self.gram) ** 2)
         self.at_once = max(1, self.most // 2)
+        self.base = 4.0 if self.most > FEW_FACTORS else 16.0
 
     def __call__(self, q: torch.Tensor, certainty: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
         result = torch.empty_like(q)
         scales = (certainty / self.count).clamp_min(1e-6)
-        levels = (ridge / scales).log2().div(2).round()
+        levels = (ridge / scales).log2().div(math.log2(self.base)).round()
         for level in levels.unique().tolist():
             here = levels == level
             result[:, here] = _solve(self.factor(level), q[:, here]) / scales[here]
         return result
 
     def factor(self, level: float) -> torch.Tensor:
-        """Cholesky factor with a ridge of ``4 ** level``; of too many that which was not used for longest goes."""
+        """Cholesky factor with a ridge of ``base ** level``; of too many that which was not used for longest goes."""
         found = self.factors.pop(level, None)
         if found is None:
             while len(self.factors) >= self.most:
                 del self.factors[next(iter(self.factors))]
-            found = _factor(self.gram, 4.0**level)
+            found = _factor(self.gram, self.base**level)
         self.factors[level] = found
         return found
 
