@@ -25,7 +25,7 @@ EXPLAINED = [f"views/{name}" for name in views.names()] + [f"objectives/{name}" 
 def site(tmp_path_factory):
     """The site; a link or an anchor that leads nowhere, or a page that is not in the navigation, ends the build."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stdout + built.stderr
