@@ -1,0 +1,165 @@
+"""What the README and docs/ tell people to type is typed: each page's blocks in order, in a folder of their own.
+
+Commands of blocks that cannot be run here are parsed, so that none has a flag that there is not.
+"""
+
+import contextlib
+import glob
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from code_blocks import ROOT, blocks_of, pages
+
+from structviews import cli
+from structviews.views import base as views
+
+EXTRA = """
+The whale swam along the coast as well as the boats.
+A bird is singing on a dead tree.
+She had won the race.
+He had won the race.
+
+Nobody saw a second whale that year.
+A dog barks at the black bird.
+Her mom keeps the nets as well as the sails.
+Her dad keeps the nets as well as the sails.
+"""
+RUNS = {
+    "dep-const": "dep,const",
+    "seq-seq": "seq,seq --objective quick-thoughts",
+    "seq-uni-seq-uni": "seq-uni,seq-uni --objective quick-thoughts",
+    "seq-avg": "seq,avg --objective consensus",
+    "seq": "seq --objective consensus --agreement single",
+    "avg": "avg --objective consensus --agreement single",
+}
+# What `train` is given where the page leaves it open: the defaults are for millions of sentences.
+SMALL = {"--hidden": "8", "--words-dim": "8", "--epochs": "1"}
+# What is there before a page's first command, beside corpus.txt, corpus.parsed and files of vectors and sentences.
+GIVEN = {
+    "docs/representations.md": ["seq-avg", "seq-uni-seq-uni", "seq-seq", "seq", "avg"],
+    "docs/retrieval.md": ["dep-const"],
+    "docs/word-vectors.md": ["dep-const"],
+}
+# Two threads in each other's way take far longer than one, with sums as small as these.
+pytestmark = pytest.mark.usefixtures("one_thread")
+PAGES = [page for page in pages() if blocks_of(page)]
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch):
+    """What commands and programs change of this process is put back."""
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    monkeypatch.setattr(views, "_REGISTRY", dict(views._REGISTRY))
+
+
+def structviews(*words):
+    """The command line, in this process."""
+    if words[0] == "train":
+        words = (*words, *(word for flag in SMALL.items() if flag[0] not in words for word in flag))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["structviews", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    assert ended.value.code in (0, None), f"structviews {' '.join(words)} ended with {ended.value.code}"
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory):
+    """A parsed corpus, word vectors and runs, all small."""
+    folder = tmp_path_factory.mktemp("given")
+    text = ((ROOT / "tests/data/story.txt").read_text() + EXTRA + "\n") * 2
+    with contextlib.chdir(folder):
+        Path("corpus.txt").write_text(text)
+        Path("sentences.txt").write_text("A dog barks .\nThe whale swam .\n")
+        Path("questions-words.txt").write_text(": family\nhe she dad mom\n")
+        write_vectors(sorted(set(text.replace(".", " .").split())))
+        structviews("parse", "corpus.txt")
+        structviews("cache", "split", "corpus.parsed", "--shares", "novels=0.4,reviews=0.3,news=0.3", "-o", "parts")
+        Path("trained").mkdir()
+    return folder
+
+
+def write_vectors(words):
+    """Word vectors under the names that pages use."""
+    numbers = np.random.default_rng(0).normal(size=(len(words), 20)).round(3)
+    lines = [" ".join([word, *map(str, row)]) for word, row in zip(words, numbers, strict=True)]
+    for name in ("glove.txt", "glove.840B.300d.txt", "corpus.vec"):
+        Path(name).write_text("\n".join(lines) + "\n")
+
+
+def trained(given, name):
+    """A run, trained when the first page wants it."""
+    run = given / "trained" / name
+    if not run.exists():
+        words = f"train --views {RUNS[name]} --out {run} --corpus {given / 'corpus.parsed'}"
+        structviews(*words.split())
+    return run
+
+
+@pytest.fixture
+def folder(request, given, tmp_path, monkeypatch):
+    """A page's folder."""
+    page = request.getfixturevalue("page")
+    for path in given.iterdir():
+        if path.is_file() or path.name == "corpus.parsed":
+            (tmp_path / path.name).symlink_to(path)
+    if page == "docs/cache.md":
+        for path in (given / "parts").iterdir():
+            (tmp_path / path.name).symlink_to(path)
+    for name in GIVEN.get(page, []):
+        target = tmp_path / "runs" / name
+        target.parent.mkdir(exist_ok=True)
+        subprocess.run(["cp", "-r", trained(given, name), target], check=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def run(words):
+    """A command, its patterns of file names filled in."""
+    words = [name for word in words for name in (sorted(glob.glob(word)) or [word])]
+    if words[0] == "structviews":
+        structviews(*words[1:])
+    else:
+        assert words[0] == "python", f"nothing runs {words[0]} here: mark the block"
+        subprocess.run([sys.executable, *words[1:]], check=True)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_blocks_run_in_order(page, folder):
+    names = {"__name__": "page"}
+    for block in blocks_of(page):
+        print(f"{block.page}:{block.line}")
+        if block.mark == "file":
+            Path(block.of).write_text(block.text)
+        elif block.python:
+            code = compile(block.text, f"{block.page}:{block.line}", "exec")
+            if block.mark != "not run":
+                exec(code, names)
+        else:
+            for words in block.commands:
+                if block.runs(words):
+                    run(words)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_flags_exist(page):
+    for block in blocks_of(page):
+        for words in [] if block.python else block.commands:
+            if "structviews" in words:
+                parse(words[words.index("structviews") + 1 :])
+
+
+def parse(words):
+    """Parse a command line without running anything."""
+    name, command, context = "structviews", typer.main.get_command(cli.app), None
+    words = words[: words.index(">")] if ">" in words else words
+    while hasattr(command, "resolve_command"):
+        context = command.context_class(command, parent=context)
+        name, command, words = command.resolve_command(context, words)
+    command.make_context(name, words, parent=context)
