@@ -838,29 +838,35 @@ def encode_sentences(
     ] = None,
     tokenised: Annotated[bool, typer.Option("--tokenised", help="Words stand between white space.")] = False,
     batch_size: Annotated[int, typer.Option(help="Sentences encoded together.")] = 256,
+    workers: Annotated[int, typer.Option(help="Processes; each loads the run.")] = 1,
     pooling: Pooling = None,
     remove_component: RemoveComponent = None,
     normalise: Normalise = None,
     join: Join = None,
     transductive: Transductive = None,
 ) -> None:
-    """Encode sentences, one a line, as a numpy array with one row each.
+    """Encode sentences, one a line, as a numpy array with one row each, in the same memory for any number.
+
+    With --out, stopped at any point, the same command goes on where it was; the file appears when it is whole.
+
+    Example: structviews encode runs/dep-const big.txt -o vectors.npy --workers 4
 
     Example: structviews encode runs/dep-const < sentences.txt > vectors.npy
     """
-    import io
+    from contextlib import nullcontext
+    from shutil import copyfileobj
+    from tempfile import TemporaryDirectory
 
-    import numpy as np
-    from rich.progress import Progress
-
-    from structviews.cache import write_whole
     from structviews.embedder import Embedder
+    from structviews.log import rate_bar
+    from structviews.streaming import encode_text, open_text
 
     if out is None and sys.stdout.isatty():
         raise InputError("the vectors are binary: send them to a file with --out vectors.npy or > vectors.npy")
     if out and (out.is_dir() or not out.parent.is_dir()):
         raise InputError(f"{out}: cannot be written: give --out the name of a file in a folder that is there")
-    lines = read_lines(source)
+    if workers < 1:
+        raise InputError(f"--workers {workers}: give a number from 1")
     changes = chosen(
         pooling=pooling,
         remove_component=remove_component,
@@ -868,20 +874,24 @@ def encode_sentences(
         join=join,
         transductive=transductive,
     )
-    embedder = Embedder.load(run).represented(**changes)
-    with Progress(console=errors) as progress:
-        task = progress.add_task("encoding", total=len(lines))
-        vectors = embedder.encode(
-            [line.split() for line in lines] if tokenised else lines,
-            batch_size,
-            lambda done, total: progress.update(task, completed=done, total=total),
-        )
-    buffer = io.BytesIO()
-    np.save(buffer, vectors)
-    if out is None:
-        sys.stdout.buffer.write(buffer.getbuffer())
-    else:
-        write_whole(out, lambda file: file.write(buffer.getbuffer()))
+    with open_text(source) as text, TemporaryDirectory(prefix="structviews-") as temporary:
+        embedder = Embedder.load(run).represented(**changes)
+        file = out or Path(temporary) / "vectors.npy"
+        try:
+            with (
+                rate_bar(errors, "encoding", "sentences") as progress,
+                embedder.processes(workers) if workers > 1 else nullcontext() as pool,
+            ):
+                encode_text(
+                    text, embedder, file, tokenised=tokenised, batch_size=batch_size, pool=pool, progress=progress
+                )
+        except KeyboardInterrupt:
+            again = "; give the same command again to go on" if out else ""
+            errors.print(f"stopped{again}", markup=False, soft_wrap=True)
+            raise typer.Exit(130) from None
+        if out is None:
+            with file.open("rb") as vectors:
+                copyfileobj(vectors, sys.stdout.buffer)
 
 
 def chosen(**flags: Any) -> dict[str, Any]:
