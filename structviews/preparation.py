@@ -61,7 +61,9 @@ class Preparer:
         needs = frozenset(needs)
         ready: list[ParsedSentence] = []
         to_parse = []
-        found_words = iter(self._tokenise([sentence for sentence in sentences if isinstance(sentence, str)]))
+        # Those of a numpy array are of a class of numpy's own.
+        raw = [str(sentence) for sentence in sentences if isinstance(sentence, str)]
+        found_words = iter(self._tokenise(raw))
         for i, sentence in enumerate(sentences):
             words = next(found_words) if isinstance(sentence, str) else sentence
             parsed = words if isinstance(words, ParsedSentence) else _without_trees(i, words)
