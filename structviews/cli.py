@@ -1406,6 +1406,53 @@ def make_a_baseline(
     console.print(str(run), markup=False, highlight=False, soft_wrap=True)
 
 
+@app.command("push")
+def push_run(
+    run: Annotated[Path, typer.Argument(help="A run that train or join made.", show_default=False)],
+    repo: Annotated[str, typer.Argument(help="Repository of the Hugging Face Hub: OWNER/NAME.", show_default=False)],
+    licence: Annotated[
+        str, typer.Option(help="Licence, as the Hub names it: apache-2.0, cc-by-4.0.", show_default="none")
+    ] = "",
+    private: Annotated[bool, typer.Option("--private", help="Make the repository a private one.")] = False,
+    card: Annotated[
+        Path | None, typer.Option(help="Model card to send.", show_default="made from settings and scores")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the card and what would go; send nothing.")] = False,
+) -> None:
+    """Send a run to the Hugging Face Hub: weights, words, settings, scores and a model card.
+
+    Paths of this machine, training states and logs stay here.
+
+    Example: structviews push runs/dep-const me/dep-const --licence cc-by-4.0 --dry-run
+    """
+    from structviews.hub import push
+
+    pushed = push(run, repo, private=private, licence=licence, card=card, dry_run=dry_run)
+    for note in pushed.notes:
+        errors.print(note, markup=False, soft_wrap=True)
+    if dry_run:
+        print(pushed.card, end="")
+        for name, size in pushed.files.items():
+            errors.print(f"{size / 1000:9,.0f} kB  {name}", markup=False, highlight=False, soft_wrap=True)
+        errors.print("nothing was sent", highlight=False)
+    else:
+        console.print(pushed.url, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("pull")
+def pull_run(
+    repo: Annotated[str, typer.Argument(help="Repository of the Hugging Face Hub: OWNER/NAME.", show_default=False)],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to make.", show_default="runs/NAME")] = None,
+) -> None:
+    """Fetch a run from the Hugging Face Hub. Nothing that comes is executed.
+
+    Example: structviews pull me/dep-const -o runs/dep-const
+    """
+    from structviews.hub import pull
+
+    console.print(str(pull(repo, out)), markup=False, highlight=False, soft_wrap=True)
+
+
 @app.command("demo")
 def demonstrate(
     folder: Annotated[Path, typer.Option("-o", "--out", help="Work folder; made if need be.")] = Path(

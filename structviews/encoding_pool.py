@@ -4,11 +4,10 @@ with embedder.processes(4) as pool:
     vectors = embedder.encode(sentences, pool=pool)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import lru_cache
-from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +21,9 @@ from structviews.preparation import Sentence, SentenceError
 if TYPE_CHECKING:
     from structviews.parsing.engines import Engine
 
-# Pieces that each process gets of what is encoded at once, so that none waits long for the last one.
-PIECES = 4
+# Sentences that are parsed and encoded together. A parser's choice between two trees that it finds almost equally good
+# may depend on the sentences beside; so pieces are cut by the sentences alone, not by the number of processes.
+PIECE = 512
 
 
 class EncodingPool:
@@ -33,13 +33,14 @@ class EncodingPool:
         self._engine = engine
         self._run = run
         self._device = device
-        self._processes = processes
         self._threads = max(1, torch.get_num_threads() // processes)
 
     def encode(
         self, embedder: Embedder, sentences: Sequence[Sentence], batch_size: int = 256, progress: Progress | None = None
     ) -> np.ndarray:
-        """Vectors ``(n, d)``; those of ``Embedder.encode``, to rounding.
+        """Vectors ``(n, d)``, the same for any number of processes.
+
+        They are those of ``Embedder.encode`` for each piece of 512 sentences, to rounding.
 
         Args:
             embedder: of the run that the pool was opened for, with any representation but a transductive one.
@@ -54,35 +55,46 @@ class EncodingPool:
             raise InputError("transductive = true: a component of all sentences wants one process: leave the pool out")
         if embedder.preparer.parser_is_given:
             sentences = embedder.prepare(sentences)
-        vectors = np.empty((len(sentences), embedder.dim), dtype=np.float32)
-        pieces = self._submit(embedder, sentences, batch_size)
-        try:
-            for start, stop, piece in pieces:
-                try:
-                    vectors[start:stop] = piece.result()
-                except SentenceError as error:
-                    raise SentenceError(start + error.index, error.reason) from None
-                if progress:
-                    progress(stop, len(sentences))
-        finally:
-            for *_, piece in pieces:
-                piece.cancel()
-        return vectors
-
-    def _submit(
-        self, embedder: Embedder, sentences: Sequence[Sentence], batch_size: int
-    ) -> list[tuple[int, int, "Future[np.ndarray]"]]:
-        size = max(1, ceil(len(sentences) / self._processes / PIECES))
-        size = max(size, min(batch_size, ceil(len(sentences) / self._processes)))
         how = str(self._run), self._device, self._threads, embedder.choices, batch_size
-        return [
-            (
-                start,
-                min(start + size, len(sentences)),
-                self._engine.submit(encode_piece, *how, list(sentences[start : start + size])),
-            )
-            for start in range(0, len(sentences), size)
-        ]
+        under_way: list[Future[np.ndarray]] = []
+
+        def submit(piece: Sequence[Sentence]) -> Callable[[], np.ndarray]:
+            under_way.append(self._engine.submit(encode_piece, *how, piece))
+            return under_way[-1].result
+
+        try:
+            return in_pieces(submit, embedder.dim, sentences, batch_size, progress)
+        finally:
+            for piece in under_way:
+                piece.cancel()
+
+
+def in_pieces(
+    submit: Callable[[Sequence[Sentence]], Callable[[], np.ndarray]],
+    dim: int,
+    sentences: Sequence[Sentence],
+    batch_size: int,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """Vectors ``(n, d)`` of sentences that are encoded a piece at a time.
+
+    Args:
+        submit: takes a piece, and gives what gives its vectors; called for all before any vectors are asked for.
+        dim: length d of a vector.
+        sentences, batch_size, progress: see ``Embedder.encode``.
+    """
+    size = max(PIECE, batch_size)
+    starts = range(0, len(sentences), size)
+    results = [submit(sentences[start : start + size]) for start in starts]
+    vectors = np.empty((len(sentences), dim), dtype=np.float32)
+    for start, result in zip(starts, results, strict=True):
+        try:
+            vectors[start : start + size] = result()
+        except SentenceError as error:
+            raise SentenceError(start + error.index, error.reason) from None
+        if progress:
+            progress(min(start + size, len(sentences)), len(sentences))
+    return vectors
 
 
 @contextmanager
@@ -108,7 +120,7 @@ def open_pool(embedder: Embedder, processes: int) -> Iterator[EncodingPool]:
 
 
 def encode_piece(
-    run: str, device: str, threads: int, choices: list[Choice], batch_size: int, sentences: list[Sentence]
+    run: str, device: str, threads: int, choices: list[Choice], batch_size: int, sentences: Sequence[Sentence]
 ) -> np.ndarray:
     """What a process does: vectors ``(n, d)`` of some sentences."""
     embedder = _load(run, device, threads)

@@ -13,18 +13,16 @@ from glob import escape
 from itertools import islice
 from pathlib import Path
 from shutil import copyfileobj
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
 from structviews.embedder import Embedder, Progress
+from structviews.encoding_pool import EncodingPool, in_pieces
 from structviews.errors import InputError
 from structviews.evaluation.results import model_checksum
 from structviews.npy import AT_ONCE, write_blocks
-from structviews.preparation import SentenceError
-
-if TYPE_CHECKING:
-    from structviews.encoding_pool import EncodingPool
+from structviews.preparation import Sentence, SentenceError
 
 BOM = b"\xef\xbb\xbf"
 
@@ -38,6 +36,7 @@ class Text:
         checksum: SHA-256 of its bytes.
         starts: where every ``AT_ONCE``-th line begins.
         n: its lines.
+        file: opened for reading bytes.
     """
 
     name: str
@@ -112,13 +111,14 @@ def encode_text(
     *,
     tokenised: bool = False,
     batch_size: int = 256,
-    pool: "EncodingPool | None" = None,
+    pool: EncodingPool | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Write vectors ``(n, d)``, float32, of the lines of a text to a ``.npy`` file.
 
     Memory is that of a block of ``AT_ONCE`` sentences, but for a transductive representation, which wants all at
-    once. The file appears when it is whole; an interrupted call is gone on with by the same one.
+    once. The file appears when it is whole; an interrupted call is gone on with by the same one. A pool, of any
+    number of processes, gives the same vectors as none, to rounding.
 
     Args:
         text: from ``open_text``.
@@ -132,7 +132,7 @@ def encode_text(
         InputError: for a line that cannot be encoded, or if ``out`` was begun with another text, run or
             representation and not finished.
     """
-    how = f"{model_checksum(embedder.folder)} {embedder.description} {text.checksum} {tokenised}"
+    how = f"{model_checksum(embedder.folder)} {embedder.choices} {text.checksum} {tokenised}"
     partial = out.with_name(f".{out.name}.{hashlib.sha256(how.encode()).hexdigest()[:16]}.partial")
     for other in out.parent.glob(f".{escape(out.name)}.*.partial"):
         if other != partial:
@@ -141,15 +141,23 @@ def encode_text(
                 f"another --out, or delete {other}"
             )
 
-    def block(start: int, stop: int) -> np.ndarray:
-        def show(done: int, total: int) -> None:
-            if progress:
-                progress(start + (stop - start) * done // total, text.n)
+    transductive = any(representation.transductive for representation, _ in embedder.choices)
 
+    def encode(sentences: list[Sentence], show: Progress) -> np.ndarray:
+        if transductive:
+            return embedder.encode(sentences, batch_size, show)
+        if pool:
+            return pool.encode(embedder, sentences, batch_size, show)
+        return in_pieces(
+            lambda piece: lambda: embedder.encode(piece, batch_size), embedder.dim, sentences, batch_size, show
+        )
+
+    def block(start: int, stop: int) -> np.ndarray:
         lines = text.lines(start, stop)
         try:
-            vectors = embedder.encode(
-                [line.split() for line in lines] if tokenised else lines, batch_size, show, pool=pool
+            vectors = encode(
+                [line.split() if tokenised else line for line in lines],
+                lambda done, _: progress(start + done, text.n) if progress else None,
             )
         except SentenceError as error:
             raise InputError(f"{text.name}:{start + error.index + 1}: {error.reason}") from None
@@ -160,5 +168,4 @@ def encode_text(
             )
         return vectors
 
-    transductive = any(representation.transductive for representation, _ in embedder.choices)
     write_blocks(out, partial, (text.n, embedder.dim), block, text.n if transductive else AT_ONCE)

@@ -124,6 +124,8 @@ def test_what_a_pool_cannot_do_is_one_line(runs, embedder, joined, pool):
         embedder.encode(RAW, pool=pool)
     with pytest.raises(InputError, match="transductive = true"):
         joined.represented(remove_component=True, transductive=True).encode(SENTENCES, pool=pool)
+    with pytest.raises(InputError, match="'one string': give a list of sentences, not one string"):
+        joined.encode("one string", pool=pool)
     with pytest.raises(InputError, match="processes = 0: give at least 1"), embedder.processes(0):
         pass
     made = TrainedEmbedder(embedder.config, embedder.parsed, embedder.model, embedder.vocabularies)

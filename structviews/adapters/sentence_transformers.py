@@ -83,6 +83,7 @@ class StructViewsModule(InputModule):
         cache_folder: str | None = None,
         revision: str | None = None,
         local_files_only: bool = False,
+        init_defaults: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> Self:
         """Load what ``save`` wrote, or any run, from disk or from the Hub.
@@ -91,7 +92,7 @@ class StructViewsModule(InputModule):
             model_name_or_path: a folder, or a repository of the Hub.
             subfolder: in it.
             token, cache_folder, revision, local_files_only: for the Hub.
-            **kwargs: what only other modules take.
+            init_defaults, **kwargs: what only other modules take.
         """
         place = (model_name_or_path, subfolder, token, cache_folder, revision, local_files_only)
         run = cls.load_dir_path(*place) or str(Path(model_name_or_path, subfolder))

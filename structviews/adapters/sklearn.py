@@ -129,7 +129,7 @@ def _texts(given: Iterable[Sentence]) -> list[Sentence]:
     Raises:
         InputError: if they are one string, a table, or have something among them that is no sentence.
     """
-    shape = np.shape(given) if hasattr(given, "shape") else (0,)
+    shape = getattr(given, "shape", (0,))
     if isinstance(given, str) or len(shape) != 1:
         what = repr(given[:40]) if isinstance(given, str) else f"of shape {tuple(shape)}"
         raise InputError(f"X is {what}: give a list of sentences, or one column, by its name in a ColumnTransformer")
