@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -197,20 +196,33 @@ def test_a_text_that_changes_meanwhile(source, runs, tmp_path):
             encode_text(text, Embedder.load(runs[0]), tmp_path / "v.npy")
 
 
+# Dies when the first block is on disk.
+DYING = """
+import os, signal, sys
+from structviews import cli
+
+def fsync(descriptor):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+os.fsync = fsync
+sys.argv[0] = "structviews"
+cli.main()
+"""
+
+
 def test_a_killed_command_goes_on(runs, tmp_path):
-    """Two real processes: the first is killed when it has written some rows."""
+    """Two real processes."""
     n = npy.AT_ONCE + 100
     (tmp_path / "big.txt").write_text("".join(f"a bird {i}\n" for i in range(n)))
-    command = [sys.executable, "-m", "structviews", "encode", str(runs[0]), "big.txt", "-o", "v.npy", "--tokenised"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    first = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
-    while not partials(tmp_path) or partials(tmp_path)[0].stat().st_size < 2 * npy.AT_ONCE:
-        assert first.poll() is None
-        time.sleep(0.02)
-    first.send_signal(signal.SIGKILL)
-    first.wait()
+    arguments = ["encode", str(runs[0]), "big.txt", "-o", "v.npy", "--tokenised"]
+    shell = {"cwd": tmp_path, "env": os.environ | {"OMP_NUM_THREADS": "1"}, "capture_output": True}
+    killed = subprocess.run([sys.executable, "-c", DYING, *arguments], check=False, **shell)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert partials(tmp_path)[0].stat().st_size == len(npy.header(n, 16)) + npy.AT_ONCE * 16 * 4
     assert not (tmp_path / "v.npy").exists()
-    assert subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True).stdout == b""
+    ended = subprocess.run([sys.executable, "-m", "structviews", *arguments], check=True, **shell)
+    assert ended.stdout == b""
+    assert b"sentences/s" in ended.stderr
     vectors = np.load(tmp_path / "v.npy")
     assert len(vectors) == n
     rows = [0, npy.AT_ONCE - 1, npy.AT_ONCE, n - 1]
