@@ -1,7 +1,7 @@
 """A run's weights and everything that resuming it needs; no file here can execute code."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,12 @@ class Progress:
 
 def save_weights(run: Path, model: nn.Module) -> None:
     """Write ``model.safetensors``, whole or not at all."""
-    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()})
+    write_weights(run, model.state_dict())
+
+
+def write_weights(run: Path, weights: Mapping[str, Tensor]) -> None:
+    """Write ``model.safetensors`` from weights by name, whole or not at all."""
+    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()})
     write_whole(run / WEIGHTS, lambda file: file.write(content))
 
 

@@ -839,29 +839,35 @@ def encode_sentences(
     ] = None,
     tokenised: Tokenised = False,
     batch_size: Annotated[int, typer.Option(help="Sentences encoded together.")] = 256,
+    workers: Annotated[int, typer.Option(help="Processes; each loads the run.")] = 1,
     pooling: Pooling = None,
     remove_component: RemoveComponent = None,
     normalise: Normalise = None,
     join: Join = None,
     transductive: Transductive = None,
 ) -> None:
-    """Encode sentences, one a line, as a numpy array with one row each.
+    """Encode sentences, one a line, as a numpy array with one row each, in the same memory for any number.
+
+    With --out, stopped at any point, the same command goes on where it was; the file appears when it is whole.
+
+    Example: structviews encode runs/dep-const big.txt -o vectors.npy --workers 4
 
     Example: structviews encode runs/dep-const < sentences.txt > vectors.npy
     """
-    import io
+    from contextlib import nullcontext
+    from shutil import copyfileobj
+    from tempfile import TemporaryDirectory
 
-    import numpy as np
-    from rich.progress import Progress
-
-    from structviews.cache import write_whole
     from structviews.embedder import Embedder
+    from structviews.log import rate_bar
+    from structviews.streaming import encode_text, open_text
 
     if out is None and sys.stdout.isatty():
         raise InputError("the vectors are binary: send them to a file with --out vectors.npy or > vectors.npy")
     if out and (out.is_dir() or not out.parent.is_dir()):
         raise InputError(f"{out}: cannot be written: give --out the name of a file in a folder that is there")
-    lines = read_lines(source)
+    if workers < 1:
+        raise InputError(f"--workers {workers}: give a number from 1")
     changes = chosen(
         pooling=pooling,
         remove_component=remove_component,
@@ -869,20 +875,24 @@ def encode_sentences(
         join=join,
         transductive=transductive,
     )
-    embedder = Embedder.load(run).represented(**changes)
-    with Progress(console=errors) as progress:
-        task = progress.add_task("encoding", total=len(lines))
-        vectors = embedder.encode(
-            [line.split() for line in lines] if tokenised else lines,
-            batch_size,
-            lambda done, total: progress.update(task, completed=done, total=total),
-        )
-    buffer = io.BytesIO()
-    np.save(buffer, vectors)
-    if out is None:
-        sys.stdout.buffer.write(buffer.getbuffer())
-    else:
-        write_whole(out, lambda file: file.write(buffer.getbuffer()))
+    with open_text(source) as text, TemporaryDirectory(prefix="structviews-") as temporary:
+        embedder = Embedder.load(run).represented(**changes)
+        file = out or Path(temporary) / "vectors.npy"
+        try:
+            with (
+                rate_bar(errors, "encoding", "sentences") as progress,
+                embedder.processes(workers) if workers > 1 else nullcontext() as pool,
+            ):
+                encode_text(
+                    text, embedder, file, tokenised=tokenised, batch_size=batch_size, pool=pool, progress=progress
+                )
+        except KeyboardInterrupt:
+            again = "; give the same command again to go on" if out else ""
+            errors.print(f"stopped{again}", markup=False, soft_wrap=True)
+            raise typer.Exit(130) from None
+        if out is None:
+            with file.open("rb") as vectors:
+                copyfileobj(vectors, sys.stdout.buffer)
 
 
 def chosen(**flags: Any) -> dict[str, Any]:
@@ -1483,6 +1493,53 @@ def make_a_baseline(
     encoders = chosen(views=names_in(views) or None, hidden=hidden, words_dim=words_dim, seed=seed)
     run = make_baseline(kind, corpus or find_corpus(), out, vectors, encoders, errors)
     console.print(str(run), markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("push")
+def push_run(
+    run: Annotated[Path, typer.Argument(help="A run that train or join made.", show_default=False)],
+    repo: Annotated[str, typer.Argument(help="Repository of the Hugging Face Hub: OWNER/NAME.", show_default=False)],
+    licence: Annotated[
+        str, typer.Option(help="Licence, as the Hub names it: apache-2.0, cc-by-4.0.", show_default="none")
+    ] = "",
+    private: Annotated[bool, typer.Option("--private", help="Make the repository a private one.")] = False,
+    card: Annotated[
+        Path | None, typer.Option(help="Model card to send.", show_default="made from settings and scores")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the card and what would go; send nothing.")] = False,
+) -> None:
+    """Send a run to the Hugging Face Hub: weights, words, settings, scores and a model card.
+
+    Paths of this machine, training states and logs stay here.
+
+    Example: structviews push runs/dep-const me/dep-const --licence cc-by-4.0 --dry-run
+    """
+    from structviews.hub import push
+
+    pushed = push(run, repo, private=private, licence=licence, card=card, dry_run=dry_run)
+    for note in pushed.notes:
+        errors.print(note, markup=False, soft_wrap=True)
+    if dry_run:
+        print(pushed.card, end="")
+        for name, size in pushed.files.items():
+            errors.print(f"{size / 1000:9,.0f} kB  {name}", markup=False, highlight=False, soft_wrap=True)
+        errors.print("nothing was sent", highlight=False)
+    else:
+        console.print(pushed.url, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("pull")
+def pull_run(
+    repo: Annotated[str, typer.Argument(help="Repository of the Hugging Face Hub: OWNER/NAME.", show_default=False)],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to make.", show_default="runs/NAME")] = None,
+) -> None:
+    """Fetch a run from the Hugging Face Hub. Nothing that comes is executed.
+
+    Example: structviews pull me/dep-const -o runs/dep-const
+    """
+    from structviews.hub import pull
+
+    console.print(str(pull(repo, out)), markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command("demo")

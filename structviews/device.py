@@ -4,7 +4,7 @@ from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from structviews.errors import InputError
 
@@ -18,6 +18,19 @@ PRECISIONS = ("auto", "fp32", "bf16")
 def best_device() -> torch.device:
     """The GPU where there is one; of several, the process' own."""
     return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+
+
+def move(module: nn.Module, device: str | torch.device) -> None:
+    """Move a module's weights.
+
+    Raises:
+        InputError: if there is no such device.
+    """
+    try:
+        module.to(device)
+    except (RuntimeError, AssertionError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"device = {device}: {reason}: give cpu, or cuda:0 where there is a GPU") from None
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:

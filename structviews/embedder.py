@@ -5,10 +5,12 @@ Shapes: n sentences, d length of a vector.
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 import torch
@@ -18,9 +20,10 @@ from structviews.batching import collate
 from structviews.channels import empty_table, load_vocabularies
 from structviews.checkpoint import load_weights
 from structviews.config import Parsed, TrainConfig, load_run, run_kind
-from structviews.device import best_device
+from structviews.device import best_device, move
 from structviews.errors import InputError
 from structviews.expansion import ExpandedVocabulary, expanded
+from structviews.log import shown
 from structviews.model import Model, build_model
 from structviews.preparation import Preparer, Sentence
 from structviews.representation import Components, Encoder, Representation, join_views, joined_width, load_components
@@ -30,9 +33,11 @@ from structviews.views import attention_weights
 from structviews.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
+    from structviews.encoding_pool import EncodingPool
     from structviews.parsing.backends import Parser
 
 Progress = Callable[[int, int], None]
+Choice = tuple[Representation, int | None]
 
 
 class Embedder(ABC):
@@ -45,6 +50,7 @@ class Embedder(ABC):
         parsers: descriptions of the parsers whose trees it was trained on; empty where it reads none.
         representation: which vectors the sentences get.
         only: the place among the views of the one that ``encode`` gives alone, see ``alone``; None for all of them.
+        run: the folder that it was loaded from; None for one that was made in memory.
     """
 
     views: tuple[str, ...]
@@ -53,6 +59,7 @@ class Embedder(ABC):
     parsers: list[dict[str, Any]]
     representation: Representation
     only: int | None = None
+    run: Path | None = None
 
     @staticmethod
     def load(
@@ -90,9 +97,43 @@ class Embedder(ABC):
             return self.widths[self.only]
         return joined_width(self.widths, self.views, self.representation.join)
 
+    @overload
     def encode(
-        self, sentences: Sequence[Sentence], batch_size: int = 256, progress: Progress | None = None
-    ) -> np.ndarray:
+        self,
+        sentences: Sequence[Sentence],
+        batch_size: int = ...,
+        progress: Progress | bool | None = ...,
+        *,
+        normalise: bool = ...,
+        convert_to_tensor: Literal[False] = ...,
+        device: str | torch.device | None = ...,
+        pool: "EncodingPool | None" = ...,
+    ) -> np.ndarray: ...
+
+    @overload
+    def encode(
+        self,
+        sentences: Sequence[Sentence],
+        batch_size: int = ...,
+        progress: Progress | bool | None = ...,
+        *,
+        normalise: bool = ...,
+        convert_to_tensor: Literal[True],
+        device: str | torch.device | None = ...,
+        pool: "EncodingPool | None" = ...,
+    ) -> Tensor: ...
+
+    def encode(
+        self,
+        sentences: Sequence[Sentence],
+        batch_size: int = 256,
+        progress: Progress | bool | None = None,
+        *,
+        normalise: bool = False,
+        convert_to_tensor: bool = False,
+        device: str | torch.device | None = None,
+        pool: "EncodingPool | None" = None,
+    ) -> np.ndarray | Tensor:
         """Vectors ``(n, d)``, float32, in the order of the sentences.
 
         A sentence's vector is the same alone and in any batch, to rounding; but for a transductive
@@ -102,22 +143,64 @@ class Embedder(ABC):
             sentences: raw strings, which are tokenised and parsed; lists of tokens, which are
                 parsed as they are; or parsed sentences. They may be mixed.
             batch_size: sentences encoded together.
-            progress: called with the number of sentences done and their total.
+            progress: called with the number of sentences done and their total; True shows a bar on stderr.
+            normalise: scale each sentence's vector, of all views together, to length 1; that of the
+                representation scales those of each view, before they are joined.
+            convert_to_tensor: give a tensor on the run's device instead of a numpy array.
+            device: move the run there first, such as ``cuda:1``.
+            pool: processes that do it, see ``structviews.encoding_pool``.
 
         Raises:
-            InputError: for a sentence that is empty or cannot be parsed, or a representation that the run
-                does not have.
+            InputError: for a sentence that is empty or cannot be parsed, a representation that the run
+                does not have, or a device that the machine does not have.
         """
+        if device is not None:
+            self.to(device)
+        with shown(progress) as told:
+            encode = partial(pool.encode, self) if pool else self._encode_here
+            vectors = encode(sentences, batch_size, told)
+        if normalise:
+            vectors = normalised_rows(vectors)
+        return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
+
+    def _encode_here(self, sentences: Sequence[Sentence], batch_size: int, progress: Progress | None) -> np.ndarray:
         if self.only is not None:
             return self.encode_views(sentences, batch_size, progress)[self.only]
         joined_width(self.widths, self.views, self.representation.join)
         return join_views(self.encode_views(sentences, batch_size, progress), self.views, self.representation.join)
+
+    def processes(self, processes: int) -> "AbstractContextManager[EncodingPool]":
+        """Processes that ``encode`` takes as ``pool``; see ``encoding_pool.open_pool``."""
+        from structviews.encoding_pool import open_pool  # noqa: PLC0415 - it builds on the Embedder
+
+        return open_pool(self, processes)
+
+    @property
+    def device(self) -> torch.device:
+        """Where its encoders run."""
+        return torch.device("cpu")
+
+    def to(self, device: str | torch.device) -> Self:
+        """Move its encoders, also those of every embedder that was made from this one.
+
+        Raises:
+            InputError: if there is no such device.
+        """
+        return self
 
     @abstractmethod
     def encode_views(
         self, sentences: Sequence[Sentence], batch_size: int = 256, progress: Progress | None = None
     ) -> list[np.ndarray]:
         """Vectors ``(n, width)`` of each view; see ``encode``."""
+
+    def prepare(self, sentences: Sequence[Sentence]) -> list[ParsedSentence]:
+        """Sentences with the structures that the run reads, so that encoding them again need not parse them again.
+
+        Raises:
+            InputError: for a sentence that is empty or cannot be parsed.
+        """
+        return self.preparer.prepare(sentences, self.needs)
 
     def represented(self, **changes: Any) -> Self:
         """The same run with another representation.
@@ -146,8 +229,19 @@ class Embedder(ABC):
         return changed
 
     @property
+    def folder(self) -> Path:
+        """The run's folder.
+
+        Raises:
+            InputError: if the run was made in memory.
+        """
+        if self.run is None:
+            raise InputError("a run that was made in memory has no folder: load it from one")
+        return self.run
+
+    @property
     def view_names(self) -> list[str]:
-        """The views' names; where two bear one name, ``seq.1`` and ``seq.2``."""
+        """The names of the views; ``seq.1`` and ``seq.2`` where two bear one name."""
         twice = {name for name in self.views if self.views.count(name) > 1}
         return [
             f"{name}.{self.views[: i + 1].count(name)}" if name in twice else name for i, name in enumerate(self.views)
@@ -164,6 +258,15 @@ class Embedder(ABC):
             for each sentence: see ``views.attention_weights``. Empty for a run without such views.
         """
         return {}
+
+    @property
+    def choices(self) -> list[Choice]:
+        """What was chosen of the run, by ``represented``, ``alone`` and so on; of its members too, if it is joined."""
+        return [(self.representation, self.only)]
+
+    def choose(self, choices: Iterator[Choice]) -> None:
+        """Take over the ``choices`` of another embedder of the same run."""
+        self.representation, self.only = next(choices)
 
     def for_similarity(self) -> Self:
         """The same run with the representation for similarity tasks."""
@@ -201,7 +304,7 @@ class PooledEmbedder(Embedder):
         pooling = self.representation.pooling
         if pooling not in self.poolings:
             raise InputError(f"pooling = {pooling}: this run has {', '.join(self.poolings)} only")
-        pooled = self._pool_all(self.preparer.prepare(sentences, self.needs), [pooling], batch_size, progress)
+        pooled = self._pool_all(self.prepare(sentences), [pooling], batch_size, progress)
         return [
             np.concatenate([self._post_process(component_key(e, pooling), pooled) for e in view], axis=1)
             for view in self.encoders
@@ -250,6 +353,14 @@ class PooledEmbedder(Embedder):
     def _components(self, key: str, vectors: np.ndarray) -> Components:
         if self.representation.transductive:
             return Components.fit(vectors, self.n_components)
+        return self.stored_components(key)
+
+    def stored_components(self, key: str) -> Components:
+        """Those of an encoder and a pooling, see ``component_key``.
+
+        Raises:
+            InputError: if the run has stored none.
+        """
         if key not in self.components:
             raise InputError(
                 "this run has stored no components, as training stores them when it has finished: finish it, or give "
@@ -281,8 +392,7 @@ class TrainedEmbedder(PooledEmbedder):
     ):
         self.config = config
         self.parsed = parsed
-        self.device = best_device()
-        self.model = model.to(self.device).eval()
+        self.model = model.to(best_device()).eval()
         self.vocabularies = vocabularies
         self.preparer = Preparer(parsed, parser)
         self.representation = config.representation
@@ -312,13 +422,22 @@ class TrainedEmbedder(PooledEmbedder):
         grown = any(isinstance(vocabulary, ExpandedVocabulary) for vocabulary in self.vocabularies.values())
         return f"{self.representation}, expanded" if grown else str(self.representation)
 
+    @property
+    def device(self) -> torch.device:
+        """Where its encoders run."""
+        return next(self.model.parameters()).device
+
+    def to(self, device: str | torch.device) -> Self:
+        """Move its encoders; see ``Embedder.to``."""
+        move(self.model, device)
+        return self
+
     @torch.inference_mode()
     def attention(self, sentences: Sequence[Sentence]) -> dict[str, list[np.ndarray]]:
         """What each word weighs among the dependents of its head; see ``Embedder.attention``."""
         if not sentences or "dependency" not in self.needs:
             return {}
-        prepared = self.preparer.prepare(sentences, self.needs)
-        batch = collate(prepared, self.vocabularies, self.needs).to(self.device)
+        batch = collate(self.prepare(sentences), self.vocabularies, self.needs).to(self.device)
         names = [name for name, _ in self.model.each()]
         return {
             f"{view} ({name})" if len(names) > 1 else view: weights
@@ -356,5 +475,7 @@ def load_kind(kind: str, run: Path, parser: "Parser | None") -> Embedder:
         GIVEN: lambda run, _: GivenVectors.open(run),
     }
     if kind in openers:
-        return openers[kind](run, parser)
+        embedder = openers[kind](run, parser)
+        embedder.run = run
+        return embedder
     raise InputError(f"{run}: a run of an unknown kind, {kind!r}: update structviews, or make the run again")

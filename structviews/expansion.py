@@ -208,6 +208,12 @@ def expanded(run: Path, model: Model, vocabularies: dict[str, Vocabulary]) -> di
     return {name: ExpandedVocabulary(vocabulary, vectors) for name, vocabulary in vocabularies.items()}
 
 
+def own_weights(model: Model) -> dict[str, Tensor]:
+    """The weights of a model as its run stores them: without what ``expanded`` has added."""
+    weights = model.state_dict()
+    return {name.replace(".known.", "."): each for name, each in weights.items() if not name.endswith(".affine")}
+
+
 def _open_again(run: Path, expansion: Expansion) -> WordVectors | None:
     try:
         vectors = WordVectors.open(expansion.vectors)

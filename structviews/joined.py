@@ -1,19 +1,21 @@
 """Several runs as one: combine-QT, channels trained apart, ensembles of single views."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import torch
 
 from structviews.config import CONFIG, KIND, read_settings, run_kind, run_views, write_settings
-from structviews.embedder import Embedder, Progress, load_kind
+from structviews.embedder import Choice, Embedder, Progress, load_kind
 from structviews.errors import InputError
 from structviews.evaluation.results import MEMBERS
 from structviews.preparation import Preparer, Sentence
 from structviews.representation import Representation, joined_width
 from structviews.runs import new_run
+from structviews.sentence import ParsedSentence
 
 if TYPE_CHECKING:
     from structviews.parsing.backends import Parser
@@ -73,6 +75,28 @@ class JoinedEmbedder(Embedder):
         return [member.dim for member in self.members]
 
     @property
+    def device(self) -> torch.device:
+        """Where the encoders of the first member run."""
+        return self.members[0].device
+
+    def to(self, device: str | torch.device) -> Self:
+        """Move the encoders of all members; see ``Embedder.to``."""
+        for member in self.members:
+            member.to(device)
+        return self
+
+    @property
+    def choices(self) -> list[Choice]:
+        """What was chosen of the run and of its members."""
+        return [*super().choices, *(choice for member in self.members for choice in member.choices)]
+
+    def choose(self, choices: Iterator[Choice]) -> None:
+        """Take over the ``choices`` of another embedder of the same run."""
+        super().choose(choices)
+        for member in self.members:
+            member.choose(choices)
+
+    @property
     def description(self) -> str:
         """Which vectors these are, in a few words."""
         text = " | ".join(dict.fromkeys(member.description for member in self.members))
@@ -85,7 +109,7 @@ class JoinedEmbedder(Embedder):
         self, sentences: Sequence[Sentence], batch_size: int = 256, progress: Progress | None = None
     ) -> list[np.ndarray]:
         """Vectors ``(n, width)`` of each member; sentences are parsed once for all that share a parser."""
-        prepared = self.preparer.prepare(sentences, self.needs if self._one_parser else {"tokens"})
+        prepared = self.prepare(sentences)
         total = len(self.members) * len(prepared)
         vectors = []
         for i, member in enumerate(self.members):
@@ -97,6 +121,10 @@ class JoinedEmbedder(Embedder):
 
             vectors.append(member.encode(prepared, batch_size, show))
         return vectors
+
+    def prepare(self, sentences: Sequence[Sentence]) -> list[ParsedSentence]:
+        """See ``Embedder.prepare``; members that have parsers of their own will parse by themselves."""
+        return self.preparer.prepare(sentences, self.needs if self._one_parser else {"tokens"})
 
     def attention(self, sentences: Sequence[Sentence]) -> dict[str, list[np.ndarray]]:
         """What each word weighs among the dependents of its head, by member and view; see ``Embedder.attention``."""

@@ -130,3 +130,13 @@ def rate_bar(console: Console, what: str, unit: str, size: int = 1) -> Iterator[
             bar.update(task, completed=done, total=total, rate=f"{(bar.tasks[task].speed or 0) / size:,.0f} {unit}/s")
 
         yield show
+
+
+@contextmanager
+def shown(progress: Callable[[int, int], None] | bool | None) -> Iterator[Callable[[int, int], None] | None]:
+    """What is told of sentences done and their total: a function as it is; for True a bar on stderr."""
+    if progress is True:
+        with rate_bar(Console(stderr=True), "encoding", "sentences") as bar:
+            yield bar
+    else:
+        yield progress or None

@@ -15,6 +15,23 @@ Sentence = str | Sequence[str] | ParsedSentence
 TREEBANK = "treebank"
 
 
+class SentenceError(InputError):
+    """A sentence that cannot be encoded.
+
+    Attributes:
+        index: its place among those that were given, from 0.
+        reason: why not, with the sentence where that helps.
+    """
+
+    def __init__(self, index: int, reason: str):
+        super().__init__(index, reason)  # what a process that passes it on makes it of again
+        self.index = index
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"sentence {self.index + 1}: {self.reason}"
+
+
 class Preparer:
     """Tokenises what is raw, parses what has no trees that are needed.
 
@@ -22,24 +39,31 @@ class Preparer:
         parsed: what the encoders were trained on.
         parser: gives trees to sentences that come without; by default the one that parsed the
             training corpus, loaded when first needed.
+
+    Attributes:
+        parser_is_given: whether there was one.
     """
 
     def __init__(self, parsed: Parsed, parser: "Parser | None" = None):
         self.parsed = parsed
+        self.parser_is_given = parser is not None
         self._parser = parser
 
     def prepare(self, sentences: Sequence[Sentence], needs: Iterable[str]) -> list[ParsedSentence]:
         """The sentences with the structures ``needs`` (``tokens``, ``dependency``, ``constituency``).
 
         Raises:
-            InputError: for a sentence that is empty or cannot be parsed.
+            SentenceError: for a sentence that is empty or cannot be parsed.
+            InputError: if it is one string, or the parser is not there.
         """
         if isinstance(sentences, str):
             raise InputError(f"{sentences[:40]!r}: give a list of sentences, not one string")
         needs = frozenset(needs)
         ready: list[ParsedSentence] = []
         to_parse = []
-        found_words = iter(self._tokenise([sentence for sentence in sentences if isinstance(sentence, str)]))
+        # Those of a numpy array are of a class of numpy's own.
+        raw = [str(sentence) for sentence in sentences if isinstance(sentence, str)]
+        found_words = iter(self._tokenise(raw))
         for i, sentence in enumerate(sentences):
             words = next(found_words) if isinstance(sentence, str) else sentence
             parsed = words if isinstance(words, ParsedSentence) else _without_trees(i, words)
@@ -50,9 +74,7 @@ class Preparer:
             found = self._resolve_parser().parse([ready[i].tokens for i in to_parse])
             for i, parse in zip(to_parse, found, strict=True):
                 if not isinstance(parse, ParsedSentence):
-                    raise InputError(
-                        f"sentence {i + 1}, {' '.join(ready[i].tokens)[:60]!r}: not parsed: {parse.reason}"
-                    )
+                    raise SentenceError(i, f"{' '.join(ready[i].tokens)[:60]!r}: not parsed: {parse.reason}")
                 ready[i] = parse
         return ready
 
@@ -107,11 +129,11 @@ def warn_if_another(parser: dict[str, Any], trained_with: dict[str, Any]) -> Non
 
 def _without_trees(index: int, words: "Sequence[str] | Unparsed") -> ParsedSentence:
     if not isinstance(words, Iterable):
-        raise InputError(f"sentence {index + 1}: {words.reason}")
+        raise SentenceError(index, words.reason)
     try:
         return ParsedSentence(tuple(words))
     except ValueError as error:
-        raise InputError(f"sentence {index + 1}: {error}") from None
+        raise SentenceError(index, str(error)) from None
 
 
 def _has_trees(sentence: ParsedSentence, needs: frozenset[str]) -> bool:

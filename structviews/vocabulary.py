@@ -218,7 +218,9 @@ class Words(nn.Module):
 class WordTable(Words):
     """Vectors that are learnt from scratch.
 
-    The gradient of its weights is sparse: it has the rows of the words that were read.
+    Attributes:
+        sparse: whether the gradient of its weights has but the rows of the words that were read, as the optimiser
+            of ``train`` wants it; PyTorch's own want all.
 
     Args:
         n_words: rows, that of unknown words among them.
@@ -226,6 +228,8 @@ class WordTable(Words):
         spread: vectors start uniformly between ``-spread`` and ``spread``; 0 for Xavier's spread
             (structured views 4.1), which is small where words are many.
     """
+
+    sparse: bool = True
 
     def __init__(self, n_words: int, dim: int, spread: float = 0.0):
         super().__init__()
@@ -237,7 +241,7 @@ class WordTable(Words):
             nn.init.xavier_uniform_(self.weight)
 
     def rows(self, ids: WordIds) -> Tensor:
-        return _Rows.apply(self.weight, ids.distinct)
+        return _Rows.apply(self.weight, ids.distinct) if self.sparse else self.weight.index_select(0, ids.distinct)
 
 
 class FixedWords(Words):

@@ -134,7 +134,7 @@ def test_another_parser_warns():
     ("sentences", "message"),
     [
         ("one string", "'one string': give a list of sentences, not one string"),
-        ([SENTENCES[0], "stop here"], "sentence 2, 'stop here': not parsed: says stop"),
+        ([SENTENCES[0], "stop here"], "sentence 2: 'stop here': not parsed: says stop"),
         (["fine", ""], "sentence 2: "),
         ([[]], "sentence 1: a sentence needs at least one token"),
         ([["a", "b c"]], "sentence 1: token 2 is 'b c'"),

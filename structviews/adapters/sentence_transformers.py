@@ -1,18 +1,14 @@
-"""A run as a module of sentence-transformers, so that its evaluators and whatever else takes a model take it.
+"""A run as a module of sentence-transformers, for its evaluators, losses, trainers and whatever else takes a model.
 
-model = SentenceTransformer(modules=[StructviewsModule("runs/dep-const")])
+model = SentenceTransformer(modules=[StructViewsModule("runs/dep-const")])
 """
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import torch
-
 from structviews.adapters import encodable
 from structviews.embedder import Embedder
-from structviews.errors import InputError
-from structviews.joined import LEFT_BEHIND
+from structviews.sentence_encoder import SentenceEncoder
 
 try:
     from sentence_transformers.base.modules import InputModule
@@ -24,12 +20,15 @@ except ImportError as error:
 if TYPE_CHECKING:
     from structviews.parsing.backends import Parser
 
+# Under which a batch's sentences go from ``preprocess`` to ``forward``: the trainers know a column of sentences by a
+# name that ends like this.
+SENTENCES = "input_ids"
 
-class StructviewsModule(InputModule):
+
+class StructViewsModule(InputModule):
     """A run, as the first module of a ``SentenceTransformer``.
 
-    Its encoders are not trained there: gradients end at the sentences' vectors. They run where ``Embedder`` puts
-    them; the vectors go to the device of the ``SentenceTransformer``.
+    Its weights are trained there like those of any other module, unless ``requires_grad_(False)`` says otherwise.
 
     Args:
         run: what ``train``, ``join`` or ``baseline`` made.
@@ -46,45 +45,55 @@ class StructviewsModule(InputModule):
     def __init__(self, run: str | Path, similarity: bool = False, parser: "Parser | None" = None):
         super().__init__()
         embedder = Embedder.load(run, parser)
-        self.run = Path(run).resolve()
         self.similarity = similarity
-        self.embedder = embedder.for_similarity() if similarity else embedder
-        # Moves with the model, and so tells where the modules behind this one want the vectors.
-        self.register_buffer("place", torch.empty(0), persistent=False)
+        self.encoder = SentenceEncoder(embedder.for_similarity() if similarity else embedder)
 
     def preprocess(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> dict[str, Any]:
-        """What ``forward`` takes: the sentences, behind the prompt if there is one."""
-        return {"sentences": encodable(self._prepend_prompt(inputs, prompt) if prompt else inputs)}
-
-    def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """Add ``sentence_embedding``, vectors ``(n, d)``, float32.
+        """What ``forward`` takes: the sentences with their trees, behind the prompt if there is one.
 
         Raises:
             InputError: for a sentence that cannot be parsed.
         """
-        sentences = features["sentences"]
-        vectors = self.embedder.encode(sentences, batch_size=len(sentences))
-        return features | {"sentence_embedding": torch.from_numpy(vectors).to(self.place.device)}
+        sentences = encodable(self._prepend_prompt(inputs, prompt) if prompt else inputs)
+        return {SENTENCES: self.encoder.prepare(sentences)}
+
+    def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        """Add ``sentence_embedding``, vectors ``(n, d)``, float32."""
+        return features | {"sentence_embedding": self.encoder(features[SENTENCES])}
 
     def get_embedding_dimension(self) -> int:
         """Length d of a sentence's vector."""
-        return self.embedder.dim
+        return self.encoder.dim
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
-        """Copy the run into a folder, without its training states, logs and scores.
+        """Write the run with the weights that it has now, without its training states, logs and scores.
 
         Raises:
             InputError: if that folder is within the run.
         """
-        folder = Path(output_path).resolve()
-        if self.run in folder.parents:
-            raise InputError(f"{folder}: within the run that would be copied there: save elsewhere")
-        if folder != self.run:
-            shutil.copytree(self.run, folder, ignore=shutil.ignore_patterns(*LEFT_BEHIND), dirs_exist_ok=True)
+        self.encoder.save(output_path)
         self.save_config(output_path)
 
     @classmethod
-    def load(cls, model_name_or_path: str, subfolder: str = "", *args: Any, **kwargs: Any) -> Self:
-        """Load what ``save`` wrote, or any run."""
-        run = Path(model_name_or_path, subfolder)
-        return cls(run, **cls.load_config(str(run)))
+    def load(
+        cls,
+        model_name_or_path: str,
+        subfolder: str = "",
+        token: bool | str | None = None,
+        cache_folder: str | None = None,
+        revision: str | None = None,
+        local_files_only: bool = False,
+        init_defaults: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Load what ``save`` wrote, or any run, from disk or from the Hub.
+
+        Args:
+            model_name_or_path: a folder, or a repository of the Hub.
+            subfolder: in it.
+            token, cache_folder, revision, local_files_only: for the Hub.
+            init_defaults, **kwargs: what only other modules take.
+        """
+        place = (model_name_or_path, subfolder, token, cache_folder, revision, local_files_only)
+        run = cls.load_dir_path(*place) or str(Path(model_name_or_path, subfolder))
+        return cls(run, **cls.load_config(run))

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 from structviews.cache import file_hash, write_whole
 from structviews.checkpoint import WEIGHTS
 from structviews.config import Parsed
-from structviews.device import best_device
+from structviews.device import best_device, move
 from structviews.embedder import PooledEmbedder
 from structviews.errors import InputError
 from structviews.preparation import Preparer
@@ -57,6 +57,16 @@ class TransformerBaseline(PooledEmbedder):
         width = len(self._vectors(["a"])[0])
         self.encoders = [[Encoder("transformer", width, linear=False)]]
         self.components = {}
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model runs."""
+        return torch.device(self._model.device)
+
+    def to(self, device: str | torch.device) -> Self:
+        """Move the model; see ``Embedder.to``."""
+        move(self._model, device)
+        return self
 
     def fingerprint(self) -> str:
         """Hash of the model's files."""

@@ -3,10 +3,7 @@
 Shapes: n distinct sentences, d length of a vector.
 """
 
-import fcntl
 import hashlib
-import io
-import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
@@ -16,16 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from structviews.cache import ParsedCorpus, file_hash, sync_folder
+from structviews.cache import ParsedCorpus, file_hash
 from structviews.config import Parsed
 from structviews.embedder import Embedder, Progress
 from structviews.errors import InputError
 from structviews.evaluation.results import model_checksum
 from structviews.lines import text_lines
+from structviews.npy import AT_ONCE, write_blocks
 from structviews.preparation import Preparer, Sentence
-
-AT_ONCE = 8192
-"""Sentences encoded between two writings: what an interruption loses."""
 
 
 class Pool(ABC):
@@ -167,41 +162,14 @@ def pool_vectors(pool: Pool, run: Path, embedder: Embedder, progress: Progress |
     path = vectors_path(pool, run, embedder)
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
-        _encode(pool, embedder, path, progress)
+        partial = path.with_name(f".{path.name}.partial")
+        shape = (len(pool), embedder.dim)
+        write_blocks(path, partial, shape, lambda start, stop: _block(pool, embedder, start, stop, progress), AT_ONCE)
     return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
-def _encode(pool: Pool, embedder: Embedder, path: Path, progress: Progress | None) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{path}: another process is making it: wait until it has finished") from None
-        header = _header(len(pool), embedder.dim)
-        # Rows that a kill may have cut short are made again.
-        row_bytes = 4 * embedder.dim
-        done = max(file.tell() - len(header), 0) // row_bytes // AT_ONCE * AT_ONCE
-        file.truncate(len(header) + done * row_bytes if done else 0)
-        if not done:
-            file.write(header)
-        for start in range(done, len(pool), AT_ONCE):
-            file.write(np.ascontiguousarray(_block(pool, embedder, start, progress), np.float32).data)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    sync_folder(path.parent)
-
-
-def _header(n: int, d: int) -> bytes:
-    """What an npy file of float32 numbers begins with."""
-    content = io.BytesIO()
-    np.lib.format.write_array_header_1_0(content, {"descr": "<f4", "fortran_order": False, "shape": (n, d)})
-    return content.getvalue()
-
-
-def _block(pool: Pool, embedder: Embedder, start: int, progress: Progress | None) -> np.ndarray:
-    sentences = pool.sentences(start, start + AT_ONCE)
+def _block(pool: Pool, embedder: Embedder, start: int, stop: int, progress: Progress | None) -> np.ndarray:
+    sentences = pool.sentences(start, stop)
 
     def show(done: int, total: int) -> None:
         if progress:

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 from corpora import RandomParser
 from scipy.stats import spearmanr
 
@@ -21,10 +22,10 @@ def toolkit():
 @pytest.fixture
 def make(toolkit, run):
     """A model of the run, with other modules behind it."""
-    from structviews.adapters.sentence_transformers import StructviewsModule
+    from structviews.adapters.sentence_transformers import StructViewsModule
 
     def make(*behind, **options):
-        module = StructviewsModule(run, parser=RandomParser(), **options)
+        module = StructViewsModule(run, parser=RandomParser(), **options)
         return toolkit.SentenceTransformer(modules=[module, *behind], device="cpu")
 
     return make
@@ -108,31 +109,64 @@ def test_pair_classification_evaluator(make, embedder):
     assert make().evaluate(evaluator)["cosine_accuracy"] == pytest.approx(expected)
 
 
-def test_modules_behind_it_learn_and_the_run_stays(make, embedder):
+def test_a_frozen_run_stays_and_modules_behind_it_learn(make, embedder):
     from sentence_transformers.base.modules import Dense
 
     model = make(Dense(16, 3, activation_function=None))
-    features = model(model.preprocess(SENTENCES))
-    features["sentence_embedding"].square().sum().backward()
-    weight = dict(model.named_parameters())["1.linear.weight"]
-    assert weight.grad.abs().sum() > 0
-    assert [name for name, _ in model.named_parameters()] == ["1.linear.weight", "1.linear.bias"]
-    np.testing.assert_allclose(
-        model.encode(SENTENCES),
-        embedder.encode(SENTENCES) @ weight.detach().numpy().T + model[1].linear.bias.detach().numpy(),
-        atol=1e-5,
+    model[0].requires_grad_(False)
+    model(model.preprocess(SENTENCES))["sentence_embedding"].square().sum().backward()
+    gradients = {name: each.grad for name, each in model.named_parameters() if each.grad is not None}
+    assert set(gradients) == {"1.linear.weight", "1.linear.bias"}
+    assert gradients["1.linear.weight"].abs().sum() > 0
+    dense = model[1].linear
+    expected = embedder.encode(SENTENCES) @ dense.weight.detach().numpy().T + dense.bias.detach().numpy()
+    np.testing.assert_allclose(model.encode(SENTENCES), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["CosineSimilarityLoss", "CoSENTLoss", "MultipleNegativesRankingLoss"])
+def test_losses_reach_the_weights_of_the_run(make, name):
+    from sentence_transformers.sentence_transformer import losses
+
+    model = make()
+    features = [model.preprocess(SENTENCES), model.preprocess(SENTENCES[::-1])]
+    getattr(losses, name)(model)(features, torch.tensor([0.0, 1.0, 0.5, 0.8, 0.1])).backward()
+    gradients = {each: weight.grad for each, weight in model.named_parameters()}
+    assert all(gradient is not None and not gradient.is_sparse for gradient in gradients.values())
+    assert gradients["0.encoder.encoder.model.channels.trained.words.0.weight"].abs().sum() > 0
+
+
+def test_the_trainer_changes_the_run_and_what_is_saved(toolkit, make, embedder, run, tmp_path):
+    for name in ("accelerate", "datasets"):
+        pytest.importorskip(name, reason="needs sentence-transformers[train]")
+    from datasets import Dataset
+    from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+
+    model = make()
+    pairs = Dataset.from_dict({"a": SENTENCES, "b": SENTENCES[::-1], "score": [0.0, 1.0, 0.5, 1.0, 0.0]})
+    arguments = toolkit.SentenceTransformerTrainingArguments(
+        output_dir=str(tmp_path / "states"),
+        per_device_train_batch_size=5,
+        max_steps=3,
+        learning_rate=0.01,
+        use_cpu=True,
+        report_to="none",
+        save_strategy="no",
+        disable_tqdm=True,
     )
-
-
-def test_vectors_go_to_the_device_of_the_model(make):
-    """There is nothing on the device ``meta`` but what was sent there."""
-    model = make().to("meta")
-    assert model(model.preprocess(SENTENCES))["sentence_embedding"].device.type == model.device.type == "meta"
+    toolkit.SentenceTransformerTrainer(
+        model=model, args=arguments, train_dataset=pairs, loss=CosineSimilarityLoss(model)
+    ).train()
+    trained = model.encode(SENTENCES)
+    assert np.abs(trained - embedder.encode(SENTENCES)).max() > 1e-3
+    np.testing.assert_array_equal(Embedder.load(run, RandomParser()).encode(SENTENCES), embedder.encode(SENTENCES))
+    model.save(str(tmp_path / "saved"))
+    again = Embedder.load(tmp_path / "saved" / "0_StructViewsModule", RandomParser())
+    np.testing.assert_allclose(again.encode(SENTENCES), trained, atol=1e-5)
 
 
 @pytest.mark.parametrize("similarity", [False, True])
 def test_a_saved_model_is_loaded_again_without_its_run(toolkit, make, similarity, tmp_path):
-    from structviews.adapters.sentence_transformers import StructviewsModule
+    from structviews.adapters.sentence_transformers import StructViewsModule
 
     model = make(similarity=similarity)
     model.save(str(tmp_path / "saved"))
@@ -141,25 +175,41 @@ def test_a_saved_model_is_loaded_again_without_its_run(toolkit, make, similarity
     (tmp_path / "saved").rename(tmp_path / "moved")
 
     given = [sentence.split() for sentence in SENTENCES]
+    expected = model[0].encoder(given).detach()
     loaded = toolkit.SentenceTransformer(str(tmp_path / "moved"), trust_remote_code=True, local_files_only=True)
-    module = StructviewsModule.load(str(tmp_path / "moved"), "0_StructviewsModule")
+    module = StructViewsModule.load(str(tmp_path / "moved"), "0_StructViewsModule")
     for each in (loaded[0], module):
         assert each.similarity == similarity
-        each.embedder.preparer._parser = RandomParser()
-        vectors = each({"sentences": given})["sentence_embedding"]
-        np.testing.assert_array_equal(vectors, model[0]({"sentences": given})["sentence_embedding"])
+        each.encoder.embedder.preparer._parser = RandomParser()
+        torch.testing.assert_close(each.encoder(given).detach(), expected, rtol=0, atol=0)
     loaded.save(str(tmp_path / "moved"))
-    assert Embedder.load(tmp_path / "moved" / "0_StructviewsModule").dim == 16
+    assert Embedder.load(tmp_path / "moved" / "0_StructViewsModule").dim == 16
+
+
+def test_no_code_of_a_saved_folder_is_run(toolkit, make, tmp_path):
+    """Also where the toolkit is told to trust it: the module is the installed package's."""
+    folder = tmp_path / "saved"
+    make().save(str(folder))
+    trap = f"open({str(tmp_path / 'sprung')!r}, 'w').close()"
+    package = folder / "structviews" / "adapters"
+    package.mkdir(parents=True)
+    for place in (folder, folder / "0_StructViewsModule", package, package.parent):
+        for name in ("structviews.py", "sentence_transformers.py", "adapters.py", "__init__.py"):
+            (place / name).write_text(trap)
+    with pytest.raises(ValueError, match="trust_remote_code"):
+        toolkit.SentenceTransformer(str(folder), local_files_only=True)
+    toolkit.SentenceTransformer(str(folder), trust_remote_code=True, local_files_only=True)
+    assert not (tmp_path / "sprung").exists()
 
 
 def test_what_cannot_be_done_is_one_line(toolkit, make, run, tmp_path):
-    from structviews.adapters.sentence_transformers import StructviewsModule
+    from structviews.adapters.sentence_transformers import StructViewsModule
 
     with pytest.raises(InputError, match="not a run"):
-        StructviewsModule(tmp_path)
+        StructViewsModule(tmp_path)
     with pytest.raises(InputError, match="within the run that would be copied there: save elsewhere"):
         make().save(str(run / "saved"))
-    model = toolkit.SentenceTransformer(modules=[StructviewsModule(run)], device="cpu")
+    model = toolkit.SentenceTransformer(modules=[StructViewsModule(run)], device="cpu")
     with pytest.raises(InputError, match="random") as error:
         model.encode(SENTENCES)
     assert "\n" not in str(error.value)

@@ -1,0 +1,349 @@
+"""Runs to and from a folder that stands for the Hub."""
+
+import io
+import json
+import re
+import shutil
+import sys
+from fnmatch import fnmatch
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from corpora import RandomParser, opened, small_config, tiny_corpus
+from rich.console import Console
+from safetensors.numpy import load_file, save_file
+from vector_files import random_vectors, write_vectors
+
+from structviews import cli
+from structviews.baselines import make_baseline
+from structviews.config import read_settings
+from structviews.embedder import Embedder
+from structviews.errors import InputError
+from structviews.evaluation.results import model_checksum, save_results
+from structviews.expansion import expand
+from structviews.hub import pull, push
+from structviews.joined import join_runs
+from structviews.training import train
+from structviews.vocabulary import count_words
+
+hub = pytest.importorskip("huggingface_hub", reason="needs structviews[hub]")
+hub_errors = pytest.importorskip("huggingface_hub.errors")
+pytest.importorskip("jinja2", reason="needs structviews[hub]")
+
+TEXTS = ["A bird sings.", "The dead tree"]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return tiny_corpus(tmp_path_factory.mktemp("private") / "x.parsed")
+
+
+@pytest.fixture(scope="module")
+def trained(corpus):
+    run = train(small_config(corpus, corpus.parent / "dep-const", epochs=1))
+    task = {"scores": {"accuracy": 81.5}, "partial": {}, "dim": 16}
+    tasks = {"MR": task, "STS14": task | {"scores": {"pearson mean": 0.5}}, "SUBJ": task | {"partial": {"test": 1}}}
+    results = {"format": 1, "dim": 16, "representation": "vector", "protocol": {"name": "senteval"}}
+    save_results(run, results | {"tasks": tasks, "unavailable": {}})
+    (run / "notes.py").write_text("print('mine')")
+    return run
+
+
+@pytest.fixture(scope="module")
+def joined(corpus, trained):
+    other = make_baseline(
+        "random", corpus, corpus.parent / "random", None, {"views": ["avg", "seq"], "hidden": 8}, _quiet()
+    )
+    first = join_runs([trained, other], corpus.parent / "joined")
+    return join_runs([first, other], corpus.parent / "joined-twice", "concatenation")
+
+
+@pytest.fixture(scope="module")
+def vectors(corpus):
+    words = sorted(count_words(opened(corpus)))
+    return write_vectors(corpus.parent / "v.vec", words, random_vectors(words, 5))
+
+
+def _quiet():
+    return Console(quiet=True)
+
+
+class Folder:
+    """What ``HfApi`` does with the Hub, done with a folder."""
+
+    root = None
+
+    def __init__(self, **options):
+        assert options == {"library_name": "structviews"}
+
+    def create_repo(self, repo, *, private, exist_ok):
+        assert exist_ok
+        (self.root / repo).mkdir(parents=True, exist_ok=True)
+        (self.root / f"{repo.replace('/', '-')}.private").write_text(str(private))
+        return SimpleNamespace(repo_id=repo)
+
+    def upload_folder(self, *, repo_id, folder_path, commit_message, delete_patterns):
+        target = self.root / repo_id
+        for path in list(target.rglob("*")):
+            if path.is_file() and any(fnmatch(str(path.relative_to(target)), each) for each in delete_patterns):
+                path.unlink()
+        shutil.copytree(folder_path, target, dirs_exist_ok=True)
+        return SimpleNamespace(commit_url=f"hub/{repo_id}: {commit_message}")
+
+    def snapshot_download(self, repo, *, local_dir, allow_patterns):
+        source = self.root / repo
+        (local_dir / ".cache" / "huggingface").mkdir(parents=True)
+        for path in source.rglob("*"):
+            name = path.relative_to(source)
+            if not path.is_dir() and any(fnmatch(str(name), each) for each in allow_patterns):
+                (local_dir / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, local_dir / name, follow_symlinks=False)
+
+
+@pytest.fixture
+def remote(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_none")
+    monkeypatch.setattr(Folder, "root", tmp_path / "hub")
+    monkeypatch.setattr(hub, "HfApi", Folder)
+    return tmp_path / "hub"
+
+
+def names(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+TRAINED_FILES = ["components.safetensors", "config.toml", "model.safetensors", "vocabulary.trained.txt"]
+
+
+def test_a_run_comes_back(remote, trained, tmp_path):
+    pushed = push(trained, "me/dep-const")
+    assert pushed.url == "hub/me/dep-const: Push dep-const"
+    assert names(remote / "me/dep-const") == ["README.md", *TRAINED_FILES[:3], "results.json", TRAINED_FILES[3]]
+    assert pull("me/dep-const", tmp_path / "again") == tmp_path / "again"
+    assert names(tmp_path / "again") == names(remote / "me/dep-const")
+    assert model_checksum(tmp_path / "again") == model_checksum(trained)
+    before, after = (Embedder.load(run, RandomParser()) for run in (trained, tmp_path / "again"))
+    np.testing.assert_array_equal(after.encode(TEXTS), before.encode(TEXTS))
+    assert after.parsers == before.parsers
+
+
+def test_no_path_of_this_machine_goes(remote, corpus, trained):
+    push(trained, "me/x")
+    for path in (remote / "me/x").iterdir():
+        assert str(corpus.parent).encode() not in path.read_bytes()
+    settings = read_settings(remote / "me/x")
+    assert (settings["corpus"], settings["out"]) == ("x.parsed", "dep-const")
+    assert settings["parsed"] == read_settings(trained)["parsed"]
+
+
+def test_a_join_of_joins_comes_back(remote, joined, tmp_path):
+    push(joined, "me/joined")
+    pull("me/joined", tmp_path / "again")
+    first = [f"members/0-joined/members/{name}" for name in ("0-dep-const", "1-random")]
+    expected = [f"{folder}/{name}" for folder in (*first, "members/1-random") for name in TRAINED_FILES]
+    assert names(tmp_path / "again") == sorted(["README.md", "config.toml", "members/0-joined/config.toml", *expected])
+    before, after = (Embedder.load(run, RandomParser()) for run in (joined, tmp_path / "again"))
+    np.testing.assert_array_equal(after.encode(TEXTS), before.encode(TEXTS))
+
+
+def test_the_card(trained, remote):
+    card = push(trained, "me/dep-const", licence="cc-by-4.0").card
+    assert card == (remote / "me/dep-const" / "README.md").read_text()
+    header = hub.ModelCard(card).data
+    assert (header.library_name, header.license, header.language) == ("structviews", "cc-by-4.0", ["en"])
+    assert {"structviews", "dep", "const"} <= set(header.tags)
+    found = {(each.dataset_name, each.metric_type): each.metric_value for each in header.eval_results}
+    assert found == {("MR", "accuracy"): 81.5, ("STS14", "pearson mean"): 50.0}  # SUBJ is of a part of the task
+    assert "structviews pull me/dep-const -o dep-const" in card
+    assert "| dep-const | dep,const | 16 | 81.5 | 81.5* | 50.0 |" in card
+    assert "corpus: `x.parsed`" in card
+    assert "trees: random 1" in card
+    assert "lr = 0.02" in card
+    assert "No licence" not in card
+    assert not re.search(r"\{[{%]|[%}]\}|\n\n\n", card)
+
+
+def test_the_card_of_joined_and_random_runs(joined, corpus, remote):
+    card = push(joined, "me/joined", dry_run=True).card
+    assert "several runs, joined" in card
+    assert "**0-dep-const**" in card
+    assert "Not evaluated yet" in card
+    assert "No licence is given" in card
+    assert hub.ModelCard(card).data.license is None
+    assert "**not trained**" in push(corpus.parent / "random", "me/random", dry_run=True).card
+    assert not remote.exists()
+
+
+def test_a_card_of_ones_own(trained, remote, tmp_path):
+    (tmp_path / "card.md").write_text("mine")
+    assert push(trained, "me/x", card=tmp_path / "card.md").card == "mine"
+    assert (remote / "me/x/README.md").read_text() == "mine"
+    with pytest.raises(InputError, match=r"none\.md: not readable"):
+        push(trained, "me/x", card=tmp_path / "none.md")
+
+
+def test_what_a_run_has_no_longer_goes_and_the_rest_stays(trained, joined, remote):
+    push(joined, "me/x", private=True)
+    assert (remote / "me-x.private").read_text() == "True"
+    (remote / "me/x/mine.csv").write_text("1")
+    push(trained, "me/x")
+    found = names(remote / "me/x")
+    assert "mine.csv" in found
+    assert not [name for name in found if name.startswith("members")]
+
+
+def test_scores_of_other_weights_stay(trained, remote, tmp_path):
+    run = shutil.copytree(trained, tmp_path / "run")
+    tensors = load_file(run / "model.safetensors")
+    save_file({name: each + 1 for name, each in tensors.items()}, run / "model.safetensors")
+    pushed = push(run, "me/x")
+    assert pushed.notes == [f"{run}/results.json: stays here, as it has scores of other weights"]
+    assert "Not evaluated yet" in pushed.card
+    assert not (remote / "me/x/results.json").exists()
+
+
+def test_an_expansion_stays(trained, vectors, remote, tmp_path):
+    run = shutil.copytree(trained, tmp_path / "run")
+    expand(run, vectors)
+    assert push(run, "me/x").notes == [f"{run}: goes without its expansion, which reads a file of this machine"]
+    np.testing.assert_array_equal(
+        Embedder.load(pull("me/x", tmp_path / "y"), RandomParser()).encode(TEXTS),
+        Embedder.load(trained, RandomParser()).encode(TEXTS),
+    )
+
+
+def test_what_is_not_whole_in_its_folder_is_not_pushed(corpus, vectors, trained, remote, tmp_path):
+    average = make_baseline("average", corpus, tmp_path / "average", vectors, None, _quiet())
+    for run in (average, join_runs([trained, average], tmp_path / "joined")):
+        with pytest.raises(InputError, match="a run of the kind 'baseline' reads a file outside its folder"):
+            push(run, "me/x")
+    with pytest.raises(InputError, match="not a run"):
+        push(tmp_path, "me/x")
+    assert not remote.exists()
+
+
+def damaged(change):
+    def damage(repo):
+        path = repo / "config.toml"
+        path.write_text(change(path.read_text()))
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda repo: (repo / "config.toml").unlink(), "not a run"),
+        (lambda repo: (repo / "model.safetensors").unlink(), "model.safetensors: no such file"),
+        (lambda repo: (repo / "model.safetensors").write_bytes(b"\x80\x04pickled"), "not the weights of this run"),
+        (lambda repo: (repo / "vocabulary.trained.txt").write_text("<unk>\n"), "not the weights of this run"),
+        (damaged(lambda text: text.replace('"const"]', '"deep"]')), "unknown view 'deep'"),
+        (damaged(lambda text: 'kind = "baseline"\n' + text), "a run of the kind 'baseline' reads a file"),
+        (damaged(lambda text: 'kind = "vectors"\n' + text), "a run of the kind 'vectors' reads a file"),
+        (damaged(lambda text: text.replace('models = ""', 'models = "/home/me"')), "names a folder of models on this"),
+        (damaged(lambda text: 'kind = "joined"\nmembers = ["../../.."]\n' + text), "not the names of folders"),
+        (lambda repo: (repo / "vocabulary.x.txt").symlink_to("/etc/passwd"), "vocabulary.x.txt: not a file of a run"),
+    ],
+)
+def test_what_arrives_is_looked_at(trained, remote, tmp_path, damage, message):
+    push(trained, "me/x")
+    damage(remote / "me/x")
+    with pytest.raises(InputError, match=re.escape(message)) as error:
+        pull("me/x", tmp_path / "y")
+    assert str(error.value).startswith("me/x: what the Hub has there is not a run: ")
+    assert str(tmp_path) not in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.glob("*y*"))
+
+
+def test_code_is_not_even_fetched(trained, remote, tmp_path):
+    push(trained, "me/x")
+    for name in ("structviews.py", "pytorch_model.bin", "members/0/evil.py", "vocabulary.py", "expansion.safetensors"):
+        (remote / "me/x" / name).parent.mkdir(exist_ok=True, parents=True)
+        (remote / "me/x" / name).write_text("raise SystemExit")
+    pull("me/x", tmp_path / "y")
+    assert names(tmp_path / "y") == ["README.md", *TRAINED_FILES[:3], "results.json", TRAINED_FILES[3]]
+
+
+def refusal(kind, status=400, message="no reason"):
+    response = SimpleNamespace(headers={}, request=None, status_code=status)
+    return kind(message, response=response, server_message=message)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (refusal(hub_errors.RepositoryNotFoundError, 404), "me/x: no such repository, or not one that you may see"),
+        (refusal(hub_errors.GatedRepoError, 403), "me/x: no such repository, or not one that you may see"),
+        (refusal(hub_errors.HfHubHTTPError, 403, "You may not\nwrite"), "refused it (403, You may not): log in with"),
+        (refusal(hub_errors.HfHubHTTPError, 500, "Busy."), "refused it (500, Busy): try again later"),
+        (hub_errors.HTTPError("[Errno 111] refused"), "the Hub cannot be reached ([Errno 111] refused): check the net"),
+        (hub_errors.LocalEntryNotFoundError("Offline."), "the Hub cannot be reached (Offline): check the network"),
+        (hub_errors.OfflineModeIsEnabled("Offline."), "the Hub cannot be reached (Offline): check the network"),
+    ],
+)
+def test_errors_of_the_hub_are_one_line(trained, remote, tmp_path, monkeypatch, error, message):
+    def fails(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr(Folder, "create_repo", fails)
+    monkeypatch.setattr(Folder, "snapshot_download", fails)
+    for call in (lambda: push(trained, "me/x"), lambda: pull("me/x", tmp_path / "y")):
+        with pytest.raises(InputError, match=re.escape(message)) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+    assert not list(tmp_path.glob("*y*"))
+
+
+@pytest.mark.parametrize("repo", ["../x", "a/b/c", "me/", "me/x y", "-x"])
+def test_names_that_no_repository_has(trained, remote, tmp_path, repo):
+    for call in (lambda: push(trained, repo), lambda: push(trained, repo, dry_run=True), lambda: pull(repo)):
+        with pytest.raises(InputError, match="not the name of a repository: give OWNER/NAME"):
+            call()
+
+
+def test_without_a_token_nothing_is_sent(trained, remote, monkeypatch):
+    monkeypatch.setattr(hub, "get_token", lambda: None)
+    with pytest.raises(InputError, match="no token of the Hugging Face Hub: log in with `hf auth login`, or set HF_TO"):
+        push(trained, "me/x")
+    assert push(trained, "me/x", dry_run=True).url == ""
+
+
+def test_without_the_client_the_extra_is_named(trained, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    for call in (lambda: push(trained, "me/x"), lambda: pull("me/x", tmp_path / "y")):
+        with pytest.raises(InputError, match=r"pip install 'structviews\[hub\]'"):
+            call()
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path):
+    def run(*arguments):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["structviews", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.StringIO())
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return (stop.value.code, *capsys.readouterr())
+
+    return run
+
+
+def test_the_commands(trained, remote, command, tmp_path):
+    code, output, errors = command("push", trained, "me/x", "--dry-run", "--licence", "mit")
+    assert code == 0
+    assert "license: mit" in output
+    assert errors.splitlines()[-1] == "nothing was sent"
+    assert [line.split()[-1] for line in errors.splitlines()[:-1]] == [
+        *TRAINED_FILES[:3],
+        "results.json",
+        TRAINED_FILES[3],
+    ]
+    assert not remote.exists()
+    assert command("push", trained, "me/x", "--private") == (0, "hub/me/x: Push dep-const\n", "")
+    assert command("pull", "me/x") == (0, "runs/x\n", "")
+    assert json.loads((tmp_path / "runs/x/results.json").read_text())["tasks"]["MR"]
+    code, output, errors = command("pull", "me/x")
+    assert (code, output) == (2, "")
+    assert errors == "error: runs/x: is there already: give another folder with --out\n"
