@@ -34,6 +34,8 @@ LEVELS = 30
 STEP = 24
 BESIDE_WORD = 14
 BEND = 7
+# How thick an arc is whose dependent has no weight, and all weight, under its head.
+THIN, THICK = 0.75, 4
 # Two constituency trees that are wider together stand one below the other.
 BESIDE = 1600
 STYLE = """
@@ -108,12 +110,17 @@ def svg(sentences: Sequence[Chosen]) -> str:
                 parts += constituency_trees(chosen.sentence)
             else:
                 parts += [title("dependency tree"), dependency_tree(chosen.sentence)]
+    return drawing(parts, [word for chosen in sentences for word in chosen.sentence.tokens])
+
+
+def drawing(parts: Sequence[Picture], words: Sequence[str]) -> str:
+    """Pictures one below the other as an SVG document, which is called by its words."""
     page = stacked(parts)
     width, height = page.width + 2 * MARGIN, page.height + 2 * MARGIN
-    words = " ".join(printable(word) for chosen in sentences for word in chosen.sentence.tokens)
+    name = " ".join(map(printable, words))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
-        f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(words)}">\n<style>{STYLE}</style>\n'
+        f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(name)}">\n<style>{STYLE}</style>\n'
         f'<rect class="paper" width="100%" height="100%"/>\n{moved(page, MARGIN, MARGIN)}</svg>\n'
     )
 
@@ -157,14 +164,21 @@ def wide(text: str) -> float:
     return COLUMN * cell_len(text) + GAP
 
 
-def dependency_tree(sentence: ParsedSentence) -> Picture:
-    """Words, and above them arcs from heads to dependents, each with its relation."""
+def dependency_tree(sentence: ParsedSentence, weights: Sequence[float] = ()) -> Picture:
+    """Words, and above them arcs from heads to dependents, each with its relation.
+
+    Args:
+        sentence: with a dependency tree.
+        weights: of each word among the children of its head, from 0 to 1: arcs are as thick, and have them beside the
+            relation. That of the root is not read. None are drawn if empty.
+    """
     words, tags = list(map(printable, sentence.tokens)), list(map(printable, sentence.tags))
-    arcs = [
-        Arc(min(word, head - 1), max(word, head - 1), word, printable(relation))
-        for word, (head, relation) in enumerate(zip(sentence.heads, sentence.relations, strict=True))
-        if head
-    ]
+    arcs = []
+    for word, (head, relation) in enumerate(zip(sentence.heads, sentence.relations, strict=True)):
+        if head:
+            weight = weights[word] if len(weights) else None
+            name = printable(relation) if weight is None else f"{printable(relation)} {weight:.2f}"
+            arcs.append(Arc(min(word, head - 1), max(word, head - 1), word, name, weight))
     x, width = word_places([max(map(wide, texts)) for texts in zip(words, tags or words, strict=True)], arcs)
     if reads_right_to_left(sentence.tokens):
         x = [width - place for place in x]
@@ -183,7 +197,8 @@ class Arc(NamedTuple):
     low: int
     high: int
     dependent: int
-    relation: str
+    name: str
+    weight: float | None = None
 
 
 def arc_levels(arcs: Sequence[Arc]) -> list[int]:
@@ -200,7 +215,7 @@ def word_places(widths: Sequence[float], arcs: Sequence[Arc]) -> tuple[list[floa
     x = [widths[0] / 2]
     for word in range(1, len(widths)):
         nearest = x[-1] + (widths[word - 1] + widths[word]) / 2
-        needed = (x[arc.low] + wide(arc.relation) + 2 * BESIDE_WORD for arc in arcs if arc.high == word)
+        needed = (x[arc.low] + wide(arc.name) + 2 * BESIDE_WORD for arc in arcs if arc.high == word)
         x.append(max(nearest, *needed, 0))
     return x, x[-1] + widths[-1] / 2
 
@@ -214,9 +229,9 @@ def drawn_arc(arc: Arc, x: Sequence[float], base: float, top: float) -> str:
         f"M{start:g},{base:g} V{top + BEND:g} Q{start:g},{top:g} {start + bend:g},{top:g} "
         f"H{end - bend:g} Q{end:g},{top:g} {end:g},{top + BEND:g} V{base - 4:g}"
     )
-    return f'<path class="arc" d="{path}"/>\n<path class="arrow" d="M{end:g},{base:g} l-4,-7 h8 z"/>\n' + text_at(
-        "relation", (start + end) / 2, top + 4, arc.relation
-    )
+    thick = "" if arc.weight is None else f' stroke-width="{THIN + (THICK - THIN) * arc.weight:.2f}"'
+    drawn = f'<path class="arc"{thick} d="{path}"/>\n<path class="arrow" d="M{end:g},{base:g} l-4,-7 h8 z"/>\n'
+    return drawn + text_at("relation", (start + end) / 2, top + 4, arc.name)
 
 
 def constituency_trees(sentence: ParsedSentence) -> list[Picture]:

@@ -83,6 +83,14 @@ class Embedder(ABC):
         return str(self.representation)
 
     @property
+    def view_names(self) -> list[str]:
+        """The views; where two bear one name, ``seq.1`` and ``seq.2``."""
+        twice = {name for name in self.views if self.views.count(name) > 1}
+        return [
+            f"{name}.{self.views[: i + 1].count(name)}" if name in twice else name for i, name in enumerate(self.views)
+        ]
+
+    @property
     def dim(self) -> int:
         """Length d of a sentence's vector."""
         if self.only is not None:
@@ -107,16 +115,34 @@ class Embedder(ABC):
             InputError: for a sentence that is empty or cannot be parsed, or a representation that the run
                 does not have.
         """
+        if self.only is None:  # what cannot be joined is told before the work
+            joined_width(self.widths, self.views, self.representation.join)
+        return self.joined(self.encode_views(sentences, batch_size, progress))
+
+    def joined(self, views: Sequence[np.ndarray]) -> np.ndarray:
+        """The vectors ``(n, d)`` that ``encode`` makes of those of each view, ``(n, width)`` each."""
         if self.only is not None:
-            return self.encode_views(sentences, batch_size, progress)[self.only]
-        joined_width(self.widths, self.views, self.representation.join)
-        return join_views(self.encode_views(sentences, batch_size, progress), self.views, self.representation.join)
+            return views[self.only]
+        return join_views(views, self.views, self.representation.join)
 
     @abstractmethod
     def encode_views(
         self, sentences: Sequence[Sentence], batch_size: int = 256, progress: Progress | None = None
     ) -> list[np.ndarray]:
         """Vectors ``(n, width)`` of each view; see ``encode``."""
+
+    def attention(self, sentences: Sequence[ParsedSentence]) -> dict[str, list[np.ndarray]]:
+        """How much each word weighs among the children of its head, by the encoders that weigh them.
+
+        Args:
+            sentences: with dependency trees.
+
+        Returns:
+            By the encoder's name, such as ``dep``, or where a run has several channels ``dep (fixed)``: for each
+            sentence ``(n words,)`` weights, which are 1 in sum over the children of a word; that of the root is NaN.
+            Empty where no view attends.
+        """
+        return {}
 
     def represented(self, **changes: Any) -> Self:
         """The same run with another representation.
@@ -132,19 +158,15 @@ class Embedder(ABC):
         """The same run, which encodes with one of its views.
 
         Args:
-            view: its name; where two bear one name, ``seq.1`` or ``seq.2``.
+            view: one of ``view_names``.
 
         Raises:
             InputError: if there is no such view.
         """
-        twice = {name for name in self.views if self.views.count(name) > 1}
-        names = [
-            f"{name}.{self.views[: i + 1].count(name)}" if name in twice else name for i, name in enumerate(self.views)
-        ]
-        if view not in names:
-            raise InputError(f"no view {view!r}: the run has {', '.join(names)}")
+        if view not in self.view_names:
+            raise InputError(f"no view {view!r}: the run has {', '.join(self.view_names)}")
         changed = copy.copy(self)
-        changed.only = names.index(view)
+        changed.only = self.view_names.index(view)
         return changed
 
     def for_similarity(self) -> Self:
@@ -301,6 +323,24 @@ class TrainedEmbedder(PooledEmbedder):
             for encoder, each in zip(encoders, channels, strict=True):
                 for pooling in poolings:
                     yield component_key(encoder, pooling), encoder.pool(each, pooling)
+
+    @torch.inference_mode()
+    def attention(self, sentences: Sequence[ParsedSentence]) -> dict[str, list[np.ndarray]]:
+        if "dependency" not in self.needs or not sentences:
+            return {}
+        batch = collate(sentences, self.vocabularies, self.needs).to(self.device)
+        trees, ends = batch.dependency_trees, batch.offsets[1:-1].tolist()
+        several = len(self.vocabularies) > 1
+        found = {}
+        every = zip(self.view_names, self.model.by_view(), self.model.encode(batch, states=True), strict=True)
+        for name, encoders, results in every:
+            for (channel, _), encoded in zip(encoders, results, strict=True):
+                if encoded.attention is not None:
+                    by_place = encoded.attention.new_full((len(trees),), torch.nan)
+                    by_place[trees.children] = encoded.attention
+                    by_word = by_place[trees.rank].float().cpu().numpy()
+                    found[f"{name} ({channel})" if several else name] = np.split(by_word, ends)
+        return found
 
 
 def component_key(encoder: Encoder, pooling: str) -> str:

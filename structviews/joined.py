@@ -14,6 +14,7 @@ from structviews.evaluation.results import MEMBERS
 from structviews.preparation import Preparer, Sentence
 from structviews.representation import Representation, joined_width
 from structviews.runs import new_run
+from structviews.sentence import ParsedSentence
 
 if TYPE_CHECKING:
     from structviews.parsing.backends import Parser
@@ -97,6 +98,14 @@ class JoinedEmbedder(Embedder):
 
             vectors.append(member.encode(prepared, batch_size, show))
         return vectors
+
+    def attention(self, sentences: Sequence[ParsedSentence]) -> dict[str, list[np.ndarray]]:
+        """What each member gives for the same trees, behind the member's name; see ``Embedder.attention``."""
+        return {
+            f"{name}: {encoder}": weights
+            for name, member in zip(self.views, self.members, strict=True)
+            for encoder, weights in member.attention(sentences).items()
+        }
 
     def represented(self, **changes: Any) -> Self:
         """The same runs with another representation: of every member, and of their join."""

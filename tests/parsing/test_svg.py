@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from structviews.errors import InputError
 from structviews.parsing.binarise import binary_tree, unbinarise
-from structviews.parsing.svg import COLUMN, svg, write_svg
+from structviews.parsing.svg import COLUMN, THICK, THIN, dependency_tree, drawing, svg, write_svg
 from structviews.selection import Chosen
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -207,3 +207,13 @@ def test_what_cannot_be_written_is_one_line_and_leaves_nothing(tmp_path, name):
         write_svg(tmp_path / name, [chosen(BIRD)])
     assert "\n" not in str(caught.value)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder.svg"]
+
+
+def test_weights_are_told_and_make_arcs_thick():
+    weights = [0.25 + word / 100 for word in range(len(BIRD.tokens))]
+    root = ElementTree.fromstring(drawing([dependency_tree(BIRD, weights)], BIRD.tokens))
+    dependents = [word for word, head in enumerate(BIRD.heads) if head]
+    assert texts(root, "relation") == [f"{BIRD.relations[word]} {weights[word]:.2f}" for word in dependents]
+    widths = [float(e.get("stroke-width")) for e in root.iter() if e.get("class") == "arc"]
+    assert widths == [round(THIN + (THICK - THIN) * weights[word], 2) for word in dependents]
+    assert "stroke-width=" not in drawing([dependency_tree(BIRD)], BIRD.tokens)
