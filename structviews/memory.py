@@ -26,7 +26,7 @@ def keep_few_shapes() -> None:
     """Make PyTorch keep what oneDNN prepares for a few shapes of products only; call it before torch is imported.
 
     By default it keeps that of 1,024 shapes, each with buffers of its own, and the shapes of batches that a server
-    makes of what happens to be waiting never end: parsing 75 batches took 205 MB so, and 35 MB with few.
+    makes of what happens to be waiting never end: parsing 50 batches took 205 MB so, and 36 MB with few.
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, "16")
