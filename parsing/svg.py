@@ -110,10 +110,15 @@ def svg(sentences: Sequence[Chosen]) -> str:
                 parts += constituency_trees(chosen.sentence)
             else:
                 parts += [title("dependency tree"), dependency_tree(chosen.sentence)]
+    return drawing(parts, [word for chosen in sentences for word in chosen.sentence.tokens])
+
+
+def drawing(parts: Sequence[Picture], words: Sequence[str]) -> str:
+    """Pictures one below the other as an SVG document, which is called by its words."""
     page = stacked(parts)
     page = Picture(moved(page, MARGIN, MARGIN), page.width + 2 * MARGIN, page.height + 2 * MARGIN)
-    words = " ".join(printable(word) for chosen in sentences for word in chosen.sentence.tokens)
-    return element(page, words, f'<style>{STYLE}</style>\n<rect class="paper" width="100%" height="100%"/>\n')
+    name = " ".join(map(printable, words))
+    return element(page, name, f'<style>{STYLE}</style>\n<rect class="paper" width="100%" height="100%"/>\n')
 
 
 def element(picture: Picture, name: str, before: str = "") -> str:

@@ -1349,6 +1349,57 @@ def report_on_runs(
     console.print(str(out), markup=False, highlight=False, soft_wrap=True)
 
 
+@app.command("serve")
+def serve_runs(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders of any kind.", show_default=False)],
+    corpus: Annotated[
+        Path | None,
+        typer.Option(help="Sentences to search for neighbours: one a line, or a parsed corpus.", show_default=False),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; others than loopback need --token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="STRUCTVIEWS_TOKEN", help="What requests must bear.", show_default=False),
+    ] = None,
+    tokenised: Annotated[
+        bool, typer.Option("--tokenised", help="Of --corpus: words stand between white space, also in its queries.")
+    ] = False,
+    similarity: ForSimilarity = False,
+) -> None:
+    """Serve runs on a page to play with, and as JSON endpoints (needs structviews\\[serve]).
+
+    Shows two sentences' trees, attention, cosines and nearest neighbours in a corpus, which is encoded once with each
+    run, to CORPUS.vectors/; stopped while it does that, the same command goes on where it was.
+
+    Example: structviews serve runs/dep-const runs/seq-seq --corpus corpus.parsed
+    """
+    from structviews.log import rate_bar
+    from structviews.memory import keep_few_shapes
+
+    keep_few_shapes()
+    try:
+        from structviews.serving.app import create_app
+        from structviews.serving.server import allowed_hosts, bound_socket, check_token, serve, url
+    except ImportError as error:
+        raise InputError(f"serve needs an extra ({error}): pip install 'structviews[serve]'") from None
+    from structviews.evaluation.pool import open_pool
+    from structviews.serving.served import open_runs
+
+    check_token(host, token)
+    with bound_socket(host, port) as bound:
+        pool = open_pool(corpus, tokenised) if corpus else None
+        served = open_runs(runs, pool, similarity, lambda what: rate_bar(errors, what, "sentences"))
+        server = serve(create_app(served, token, allowed_hosts(host, token)), bound)
+        console.print(url(bound), markup=False, highlight=False, soft_wrap=True)
+        names = ", ".join(run.name for run in served)
+        errors.print(f"serving {names}; Ctrl-C stops", markup=False, soft_wrap=True)
+        try:
+            server.run(sockets=[bound])
+        except KeyboardInterrupt:
+            errors.print("stopped", highlight=False)
+
+
 analogy = typer.Typer(help="Make and score sentence analogies: A is to B as C is to D.", no_args_is_help=True)
 app.add_typer(analogy, name="analogy")
 

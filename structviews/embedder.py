@@ -164,10 +164,15 @@ class Embedder(ABC):
         return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
 
     def _encode_here(self, sentences: Sequence[Sentence], batch_size: int, progress: Progress | None) -> np.ndarray:
+        if self.only is None:  # what cannot be joined is told before the work
+            joined_width(self.widths, self.views, self.representation.join)
+        return self.joined(self.encode_views(sentences, batch_size, progress))
+
+    def joined(self, views: Sequence[np.ndarray]) -> np.ndarray:
+        """The vectors ``(n, d)`` that ``encode`` makes of those of each view, ``(n, width)`` each."""
         if self.only is not None:
-            return self.encode_views(sentences, batch_size, progress)[self.only]
-        joined_width(self.widths, self.views, self.representation.join)
-        return join_views(self.encode_views(sentences, batch_size, progress), self.views, self.representation.join)
+            return views[self.only]
+        return join_views(views, self.views, self.representation.join)
 
     def processes(self, processes: int) -> "AbstractContextManager[EncodingPool]":
         """Processes that ``encode`` takes as ``pool``; see ``encoding_pool.open_pool``."""
@@ -216,16 +221,15 @@ class Embedder(ABC):
         """The same run, which encodes with one of its views.
 
         Args:
-            view: its name; where two bear one name, ``seq.1`` or ``seq.2``.
+            view: one of ``view_names``.
 
         Raises:
             InputError: if there is no such view.
         """
-        names = self.view_names
-        if view not in names:
-            raise InputError(f"no view {view!r}: the run has {', '.join(names)}")
+        if view not in self.view_names:
+            raise InputError(f"no view {view!r}: the run has {', '.join(self.view_names)}")
         changed = copy.copy(self)
-        changed.only = names.index(view)
+        changed.only = self.view_names.index(view)
         return changed
 
     @property

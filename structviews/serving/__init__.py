@@ -1,0 +1,1 @@
+"""A page to play with runs, and JSON endpoints for programs: ``structviews serve``."""

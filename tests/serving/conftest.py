@@ -1,0 +1,73 @@
+"""Two runs, one of which attends, over random trees; and a server of them."""
+
+import socket
+import threading
+import time
+
+import pytest
+from corpora import RandomParser, small_config, topic_corpus
+
+from structviews.embedder import Embedder
+from structviews.evaluation.pool import open_pool, pool_vectors
+from structviews.training import train
+
+LINES = ["one bird sings", "two birds sing", "", "one  bird sings", "three birds sleep on a tree", "a cat sleeps"]
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("serving")
+    corpus = topic_corpus(folder / "x.parsed", documents=6)
+    return [
+        train(small_config(corpus, folder / "-".join(views), views, steps=2))
+        for views in (("dep", "const"), ("seq", "avg"))
+    ]
+
+
+@pytest.fixture(scope="session")
+def embedders(folders):
+    return [Embedder.load(run, RandomParser()) for run in folders]
+
+
+@pytest.fixture(scope="session")
+def pool(tmp_path_factory):
+    path = tmp_path_factory.mktemp("pool") / "pool.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return open_pool(path, tokenised=True)
+
+
+@pytest.fixture(scope="session")
+def served(folders, embedders, pool):
+    pytest.importorskip("fastapi", reason="needs structviews[serve]")
+    from structviews.serving.served import ServedRun
+
+    return [
+        ServedRun(run.name, embedder, pool, pool_vectors(pool, run, embedder))
+        for run, embedder in zip(folders, embedders, strict=True)
+    ]
+
+
+@pytest.fixture
+def listening():
+    """Serves applications on free ports of loopback, and gives their sockets; they end with the test."""
+    pytest.importorskip("uvicorn", reason="needs structviews[serve]")
+    from structviews.serving.server import bound_socket, serve
+
+    started = []
+
+    def start(app, **settings):
+        bound = bound_socket("127.0.0.1", 0)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)  # less than the answer that nobody reads
+        server = serve(app, bound, **settings)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+        thread.start()
+        started.append((server, thread, bound))
+        while not server.started:
+            time.sleep(0.01)
+        return bound.getsockname()
+
+    yield start
+    for server, thread, bound in started:
+        server.should_exit = True
+        thread.join(30)
+        bound.close()

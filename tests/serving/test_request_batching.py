@@ -1,0 +1,128 @@
+"""What waits together is worked on together, and each gets its own."""
+
+import threading
+from concurrent.futures import CancelledError
+
+import pytest
+
+from structviews.errors import InputError
+from structviews.serving.batching import Batcher, Full
+
+
+class Doubles:
+    """Doubles numbers, none of which may be negative; waits where it is told to, and counts its calls."""
+
+    def __init__(self):
+        self.calls = []
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.go_on.set()
+
+    def __call__(self, numbers):
+        self.calls.append(list(numbers))
+        self.begun.set()
+        assert self.go_on.wait(30)
+        if any(number < 0 for number in numbers):
+            raise InputError(f"{min(numbers)} is negative")
+        return [2 * number for number in numbers]
+
+
+@pytest.fixture
+def batcher():
+    made = Batcher(waiting=12, at_once=8)
+    yield made
+    made.close()
+
+
+def held(batcher, work):
+    """A job that is being done until ``work.go_on`` is set."""
+    work.go_on.clear()
+    first = batcher.submit(work, [0])
+    assert work.begun.wait(30)
+    return first
+
+
+def test_jobs_that_wait_become_one_call(batcher):
+    work = Doubles()
+    first = held(batcher, work)
+    others = [batcher.submit(work, [n, n + 10]) for n in range(3)]
+    work.go_on.set()
+    assert first.result(30) == [0]
+    assert [other.result(30) for other in others] == [[0, 20], [2, 22], [4, 24]]
+    assert work.calls == [[0], [0, 10, 1, 11, 2, 12]]
+
+
+def test_no_more_are_taken_at_once_than_allowed(batcher):
+    work = Doubles()
+    held(batcher, work)
+    results = [batcher.submit(work, [n] * 3) for n in range(4)]
+    work.go_on.set()
+    assert [result.result(30) for result in results] == [[2 * n] * 3 for n in range(4)]
+    assert list(map(len, work.calls)) == [1, 6, 6]
+
+
+def test_one_large_job_is_done_alone(batcher):
+    assert batcher.submit(Doubles(), list(range(11))).result(30) == [2 * n for n in range(11)]
+
+
+def test_other_work_waits_for_its_turn(batcher):
+    work, other = Doubles(), Doubles()
+    held(batcher, work)
+    results = [batcher.submit(each, [n]) for n, each in enumerate([other, work, other, work])]
+    work.go_on.set()
+    assert [result.result(30) for result in results] == [[0], [2], [4], [6]]
+    assert other.calls == [[0, 2]]
+    assert work.calls == [[0], [1, 3]]
+
+
+def test_an_error_is_that_of_its_own_job(batcher):
+    work = Doubles()
+    held(batcher, work)
+    good, bad, also_good = (batcher.submit(work, numbers) for numbers in ([1], [2, -7], [3]))
+    work.go_on.set()
+    assert (good.result(30), also_good.result(30)) == ([2], [6])
+    with pytest.raises(InputError, match="-7 is negative"):
+        bad.result(30)
+
+
+def test_the_thread_survives_any_error(batcher):
+    def broken(items):
+        raise KeyError(items[0])
+
+    with pytest.raises(KeyError):
+        batcher.submit(broken, ["x"]).result(30)
+    assert batcher.submit(Doubles(), [4]).result(30) == [8]
+
+
+def test_what_does_not_fit_is_refused_and_room_comes_back(batcher):
+    work = Doubles()
+    first = held(batcher, work)
+    waiting = [batcher.submit(work, [n] * 6) for n in range(2)]
+    with pytest.raises(Full):
+        batcher.submit(work, [1])
+    work.go_on.set()
+    assert first.result(30) == [0]
+    assert waiting[1].result(30) == [2] * 6
+    assert batcher.submit(work, [1]).result(30) == [2]
+
+
+def test_what_is_given_up_is_not_done(batcher):
+    work = Doubles()
+    held(batcher, work)
+    given_up, wanted = batcher.submit(work, [1]), batcher.submit(work, [2])
+    assert given_up.cancel()
+    work.go_on.set()
+    assert wanted.result(30) == [4]
+    assert work.calls == [[0], [2]]
+
+
+def test_closing_drops_what_waits():
+    batcher, work = Batcher(), Doubles()
+    first = held(batcher, work)
+    waiting = batcher.submit(work, [1])
+    threading.Timer(0.1, work.go_on.set).start()
+    batcher.close()
+    assert first.result(0) == [0]
+    with pytest.raises(CancelledError):
+        waiting.result(0)
+    with pytest.raises(Full):
+        batcher.submit(work, [1])

@@ -1,0 +1,232 @@
+"""The server itself: where it listens, how long it waits for slow clients, and the command."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import nullcontext, suppress
+from urllib.request import Request, urlopen
+
+import pytest
+from typer.testing import CliRunner
+
+from structviews.cli import app as cli
+from structviews.errors import InputError
+
+pytest.importorskip("fastapi", reason="needs structviews[serve]")
+pytest.importorskip("uvicorn", reason="needs structviews[serve]")
+
+from structviews.serving import server
+from structviews.serving.app import create_app
+from structviews.serving.served import names_of, open_runs
+
+PATIENCE = 0.5
+
+
+@pytest.fixture
+def address(served, listening):
+    return listening(create_app(served, hosts=["127.0.0.1"], seconds=PATIENCE), seconds=PATIENCE)
+
+
+def answer(connection):
+    """All that comes until the server closes the connection."""
+    return read(connection).decode()
+
+
+def read(connection):
+    connection.settimeout(30)
+    content = b""
+    with suppress(ConnectionResetError):
+        while part := connection.recv(2**16):
+            content += part
+    return content
+
+
+def request(body, length=None):
+    head = "POST /encode HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: "
+    return f"{head}{len(body) if length is None else length}\r\n\r\n{body}".encode()
+
+
+GOOD = request(json.dumps({"sentences": ["a bird"]}))
+
+
+def is_alive(address):
+    with urlopen("http://{}:{}/runs".format(*address), timeout=30) as found:
+        return found.status == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"POST /encode HTTP/1.1\r\nHost: 127.0.0.1\r\n", request('{"sentences"', 100)],
+    ids=["nothing", "half of the headers", "half of the body"],
+)
+def test_slow_requests_are_told_so_and_closed(address, sent):
+    with socket.create_connection(address) as connection:
+        connection.sendall(sent)
+        found = answer(connection)
+    assert found.startswith("HTTP/1.1 408 ")
+    head, _, body = found.partition("\r\n\r\n")
+    assert "send it faster" in json.loads(body)["detail"]
+    assert "connection: close" in head.lower()
+    assert is_alive(address)
+
+
+def test_drops_of_a_request_do_not_buy_time(address):
+    with socket.create_connection(address) as connection:
+        began = time.monotonic()
+        connection.sendall(b"POST /encode HTTP/1.1\r\n")
+        found = b""
+        connection.settimeout(0.05)
+        for number in range(1000):
+            try:
+                connection.sendall(f"x-{number}: 1\r\n".encode())
+                found += connection.recv(2**16)
+                break
+            except TimeoutError:
+                continue
+        assert b"408" in found
+        assert time.monotonic() - began < 20
+
+
+def test_a_second_request_has_its_own_time(address):
+    with socket.create_connection(address) as connection:
+        connection.settimeout(30)
+        for _ in range(3):
+            connection.sendall(GOOD)
+            assert connection.recv(2**16).startswith(b"HTTP/1.1 200 ")
+            time.sleep(0.6 * PATIENCE)
+        connection.sendall(GOOD[:40])
+        assert answer(connection).startswith("HTTP/1.1 408 ")
+
+
+def test_who_does_not_read_the_answer_is_cut_off(address):
+    body = json.dumps({"sentences": ["a bird sings " * 30] * 20})
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        connection.connect(address)
+        # Trees are drawn, so the answer is larger than all buffers on the way.
+        connection.sendall(request(body).replace(b"/encode", b"/trees"))
+        connection.settimeout(60)
+        assert connection.recv(1) == b"H"
+        time.sleep(4 * PATIENCE)
+        found = read(connection)
+    head, _, body = found.partition(b"\r\n\r\n")
+    assert 0 < len(body) < int(re.search(rb"content-length: (\d+)", head)[1])
+    assert is_alive(address)
+
+
+def test_bodies_that_are_far_too_large_get_their_answer(address):
+    with socket.create_connection(address) as connection:
+        connection.sendall(request("x" * 3 * 10**6))
+        found = answer(connection)
+    assert found.startswith("HTTP/1.1 413 ")
+    assert is_alive(address)
+
+
+def test_what_is_no_http_is_refused(address):
+    with socket.create_connection(address) as connection:
+        connection.sendall(b"\x16\x03\x01 hello\r\n\r\n")
+        assert answer(connection).startswith("HTTP/1.1 400 ")
+    assert is_alive(address)
+
+
+@pytest.mark.parametrize(("host", "only_here"), [("127.0.0.1", True), ("127.0.0.2", True), ("0.0.0.0", False)])
+def test_what_others_reach_needs_a_token(host, only_here):
+    assert server.is_loopback(host) == only_here
+    server.check_token(host, "secret")
+    if only_here:
+        server.check_token(host, None)
+        assert host in server.allowed_hosts(host, None)
+    else:
+        with pytest.raises(InputError, match="others can reach that address: give --token"):
+            server.check_token(host, None)
+    with pytest.raises(InputError, match="--token: empty"):
+        server.check_token(host, "")
+    assert server.allowed_hosts(host, "secret") == ["*"]
+
+
+def test_addresses_that_cannot_be_had():
+    with server.bound_socket("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        line = rf"port {port} of 127\.0\.0\.1 cannot be had .*give another --port"
+        assert server.url(taken) == f"http://127.0.0.1:{port}"
+        with server.bound_socket("127.0.0.1", port) as also_taken:
+            server.serve(None, taken)
+            with pytest.raises(InputError, match=line):
+                server.serve(None, also_taken)
+        with pytest.raises(InputError, match=line):
+            server.bound_socket("127.0.0.1", port)
+    with pytest.raises(InputError, match="no such address"):
+        server.bound_socket("no such host", 0)
+
+
+def test_runs_have_different_names(folders, tmp_path):
+    assert names_of(folders) == ["dep-const", "seq-avg"]
+    other = tmp_path / "seq-avg"
+    assert names_of([folders[1], other]) == [str(folders[1]), str(other)]
+    with pytest.raises(InputError, match="named twice"):
+        names_of([folders[0], folders[0].parent / "." / folders[0].name])
+
+
+def test_a_run_that_cannot_encode_is_refused_when_it_is_loaded(folders, tmp_path):
+    run = shutil.copytree(folders[1], tmp_path / "run")
+    config = run / "config.toml"
+    config.write_text(config.read_text().replace("remove_component = false", "remove_component = true"))
+    assert [served.name for served in open_runs([run], None, False, nullcontext)] == ["run"]
+    (run / "components.safetensors").unlink()
+    with pytest.raises(InputError, match="run: cannot encode: this run has stored no components"):
+        open_runs([run], None, False, nullcontext)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["nothing"], "nothing: not a run"),
+        (["RUN", "--host", "0.0.0.0"], "give --token too"),
+        (["RUN", "RUN"], "named twice"),
+        (["RUN", "--corpus", "nothing.txt"], "nothing.txt: No such file"),
+    ],
+)
+def test_the_command_says_what_is_wrong(folders, arguments, line):
+    given = [str(folders[1]) if argument == "RUN" else argument for argument in arguments]
+    ended = CliRunner().invoke(cli, ["serve", *given, "--port", "0"])
+    assert isinstance(ended.exception, InputError)
+    assert line in str(ended.exception)
+
+
+def test_without_the_extra_the_command_names_it(folders, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("structviews.serving.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    ended = CliRunner().invoke(cli, ["serve", str(folders[1]), "--port", "0"])
+    assert isinstance(ended.exception, InputError)
+    assert "pip install 'structviews[serve]'" in str(ended.exception)
+
+
+def test_the_command_serves_until_it_is_interrupted(folders, tmp_path):
+    pool = tmp_path / "pool.txt"
+    pool.write_text("one bird sings\ntwo birds sing\n")
+    command = [sys.executable, "-m", "structviews", "serve", str(folders[1]), "--corpus", str(pool), "--port", "0"]
+    environment = os.environ | {"STRUCTVIEWS_TOKEN": "secret", "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        url = process.stdout.readline().strip()
+        assert url.startswith("http://127.0.0.1:")
+        asked = Request(
+            f"{url}/neighbours",
+            json.dumps({"sentences": ["one bird sings"]}).encode(),
+            {"Content-Type": "application/json", "Authorization": "Bearer secret"},
+        )
+        with urlopen(asked, timeout=60) as found:
+            (neighbours,) = json.load(found)["neighbours"]
+        assert [neighbour["text"] for neighbour in neighbours] == ["two birds sing"]
+        process.send_signal(signal.SIGINT)
+        _, complaints = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "Traceback" not in complaints
