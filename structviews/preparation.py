@@ -120,9 +120,10 @@ def warn_if_another(parser: dict[str, Any], trained_with: dict[str, Any]) -> Non
     if any(parser[key] != trained_with[key] for key in parser.keys() & trained_with.keys()):
         import warnings  # noqa: PLC0415
 
+        this, that = (f"{each.get('name')} {each.get('version', '')}" for each in (parser, trained_with))
         warnings.warn(
-            f"these sentences are parsed with {parser.get('name')} {parser.get('version', '')}, but the run was "
-            f"trained on trees of {trained_with.get('name')} {trained_with.get('version', '')}",
+            f"these sentences are parsed with {this}, but the run was trained on trees of "
+            f"{that if that != this else f'{that} with another model or other settings'}",
             stacklevel=4,
         )
 

@@ -121,6 +121,12 @@ def test_another_parser_warns_by_name():
         Preparer(parsed, backends.load("trivial:chain")).prepare([["a"]], NEEDS)
 
 
+def test_another_model_of_the_same_parser_warns():
+    parsed = Parsed("", backends.load("trivial:chain").describe() | {"model": "other"}, {})
+    with pytest.warns(UserWarning, match="trees of trivial:chain 1 with another model"):
+        Preparer(parsed, backends.load("trivial:chain")).prepare([["a"]], NEEDS)
+
+
 def test_a_parser_that_is_not_there_is_one_line():
     with pytest.raises(
         InputError, match=r"the run's parser cannot be loaded here \(no parser 'gone'.*\): give it parsed"
