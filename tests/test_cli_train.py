@@ -11,6 +11,7 @@ from corpora import TINY, opened, small_config, tiny_corpus, topic_corpus
 from vector_files import random_vectors, write_vectors
 
 from structviews import cli, views
+from structviews.cache import FORMAT_VERSION
 from structviews.embedder import Embedder
 from structviews.representation import Representation
 from structviews.training import train
@@ -272,7 +273,7 @@ def flip_a_byte(corpus):
 
 def make_another_version(corpus):
     path = corpus / "manifest.json"
-    path.write_text(path.read_text().replace('"format_version": 1', '"format_version": 9'))
+    path.write_text(path.read_text().replace(f'"format_version": {FORMAT_VERSION}', '"format_version": 9'))
 
 
 @pytest.mark.parametrize(
@@ -280,7 +281,7 @@ def make_another_version(corpus):
     [
         (cut_short, "shard-00001.arrow is damaged: "),
         (flip_a_byte, "shard-00001.arrow is damaged: its checksum"),
-        (make_another_version, "manifest.json has format version 9, this structviews reads 1"),
+        (make_another_version, f"manifest.json has format version 9, this structviews reads {FORMAT_VERSION}"),
         (lambda corpus: (corpus / "shard-00002.arrow").unlink(), "shard-00002.arrow is damaged: the file is missing"),
     ],
 )
