@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -68,7 +68,7 @@ def open_engine(
     if address is not None:
         raise InputError(f"--address {address} is the address of a Ray cluster: add --engine ray")
     # Work that is only reading is not worth sending anywhere.
-    return here() if isinstance(work, TakeTrees) else in_processes(workers or 1)
+    return here() if isinstance(work, TakeTrees) else in_processes(workers or 1, work.describe)
 
 
 @contextmanager
@@ -84,11 +84,16 @@ def here() -> Iterator[Engine]:
 
 
 @contextmanager
-def in_processes(workers: int) -> Iterator[Engine]:
-    """Call in processes of this machine, which end when the block is left, and when this process dies."""
+def in_processes(workers: int, load: Callable[[], Any]) -> Iterator[Engine]:
+    """Call in processes of this machine, which end when the block is left, and when this process dies.
+
+    Args:
+        workers: how many.
+        load: what each calls first, so that all load at the same time what they work with.
+    """
     # The parent holds the only writing end: its end tells every worker to go.
     alive, life = get_context("spawn").Pipe(duplex=False)
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), start_worker, (alive,))
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), start_worker, (alive, load))
     try:
         with interrupts_held():
             # A process starts at each submission that finds none idle: these start them all.
@@ -105,14 +110,16 @@ def in_processes(workers: int) -> Iterator[Engine]:
         alive.close()
 
 
-def start_worker(alive: Connection) -> None:
-    """Give a worker process no life beyond its parent's."""
+def start_worker(alive: Connection, load: Callable[[], Any]) -> None:
+    """Give a worker process no life beyond its parent's, and load what it works with."""
 
     def follow() -> None:
         alive.poll(None)
         os._exit(1)
 
     threading.Thread(target=follow, daemon=True).start()
+    with suppress(Exception):  # the first call fails at the same, and says so
+        load()
 
 
 @contextmanager

@@ -14,6 +14,10 @@ from torch import Tensor, nn
 from .features import SPECIALS, UNKNOWN, Featuriser
 
 
+# Spans whose scores stay in the cache.
+SPANS = 1024
+
+
 @dataclass(frozen=True)
 class ParserConfig:
     """Sizes of the network; they are stored beside its weights."""
@@ -173,29 +177,55 @@ class SpanScorer(nn.Module):
     def gains(self, posts: Tensor) -> Tensor:
         """``(B, n + 1, span_dim)`` -> ``(n + 1, n, B)``; see the function."""
         posts = posts.transpose(0, 1).contiguous()
-        return gains(posts, posts + self.bias, self._scores)
+        return gains(posts, posts + self.bias, self._between, self.last)
 
     def _scores(self, starts: Tensor, ends: Tensor) -> Tensor:
-        return self.last((ends - starts).relu_())
+        return self.last(self._between(starts, ends))
+
+    def _between(self, starts: Tensor, ends: Tensor) -> Tensor:
+        return (ends - starts).relu_()
 
 
-def gains(starts: Tensor, ends: Tensor, scores: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def gains(
+    starts: Tensor, ends: Tensor, between: Callable[[Tensor, Tensor], Tensor], scores: Callable[[Tensor], Tensor]
+) -> Tensor:
     """How much the best label of each span scores above no label, by width, first word and sentence.
 
     Args:
         starts: ``(n + 1, B, H)`` fenceposts as starts of spans.
         ends: ``(n + 1, B, H)`` fenceposts as ends.
-        scores: maps starts and ends ``(..., H)`` to the scores ``(..., C)`` of labels; label 0 is none.
+        between: maps starts and ends ``(..., H)`` to the spans between them ``(..., H)``.
+        scores: maps spans ``(S, H)`` to the scores ``(S, C)`` of labels; label 0 is none.
 
     Returns:
         ``(n + 1, n, B)``, float32; 0 where there is no span.
     """
     n_posts, batch, _ = starts.shape
+    spans = torch.cat([between(starts[:-width], ends[width:]).flatten(0, 1) for width in range(1, n_posts)])
     best = torch.zeros(n_posts, n_posts - 1, batch)
-    for width in range(1, n_posts):
-        labels = scores(starts[:-width], ends[width:]).float()
-        best[width, : n_posts - width] = labels[..., 1:].amax(dim=-1) - labels[..., 0]
+    widths = torch.arange(n_posts)[:, None]
+    inside = (widths > 0) & (torch.arange(n_posts - 1) + widths < n_posts)
+    best[inside] = in_blocks(lambda some: above_first(scores(some).float()), SPANS, spans).view(-1, batch)
     return best
+
+
+def above_first(scores: Tensor) -> Tensor:
+    """How much the best of the other scores ``(S, C)`` is above the first, ``(S,)``."""
+    return scores[:, 1:].amax(dim=1) - scores[:, 0]
+
+
+def in_blocks(function: Callable[..., Tensor], size: int, *rows: Tensor) -> Tensor:
+    """What a function gives for rows ``(S, ...)``, ``size`` of them at a time.
+
+    The last block begins in the one before rather than being shorter: oneDNN prepares the product of each new shape,
+    for a third of a millisecond, as long as it takes itself.
+    """
+    count = len(rows[0])
+    starts = range(0, max(count - size, 0) + 1, size)
+    done = [function(*(each[start : start + size] for each in rows)) for start in starts]
+    if rest := max(count - size, 0) % size:
+        done.append(function(*(each[-size:] for each in rows))[-rest:])
+    return torch.cat(done)
 
 
 class ParserNetwork(nn.Module):

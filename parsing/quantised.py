@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from .neural import Biaffine, ParserNetwork, SpanScorer, gains
+from .neural import Biaffine, ParserNetwork, SpanScorer, gains, in_blocks
 
 # name of a layer -> the least and the greatest number that comes into it
 Ranges = dict[str, list[float]]
@@ -128,12 +128,11 @@ class QuantisedBiaffine(nn.Module):
 
     def pairs(self, dependent: Tensor, head: Tensor) -> Tensor:
         """As ``Biaffine.pairs``, of states without the constant 1."""
-        size = head.shape[1]
-        scores = []
-        for some, heads in zip(dependent.split(ROWS), head.split(ROWS), strict=True):
-            mixed = self.form(some).view(len(some), self.channels, size + 1)
-            scores.append((mixed[..., :-1] * heads[:, None]).sum(dim=-1) + mixed[..., -1])
-        return torch.cat(scores)
+        return in_blocks(self._pairs, ROWS, dependent, head)
+
+    def _pairs(self, dependent: Tensor, head: Tensor) -> Tensor:
+        mixed = self.form(dependent).view(len(dependent), self.channels, -1)
+        return (mixed[..., :-1] * head[:, None]).sum(dim=-1) + mixed[..., -1]
 
 
 class QuantisedSpanScorer(nn.Module):
@@ -165,10 +164,13 @@ class QuantisedSpanScorer(nn.Module):
     def gains(self, posts: tuple[Tensor, Tensor]) -> Tensor:
         """As ``SpanScorer.gains``."""
         starts, ends = (each.transpose(0, 1).contiguous() for each in posts)
-        return gains(starts, ends, self._scores)
+        return gains(starts, ends, self._between, self.last.product)
 
     def _scores(self, starts: Tensor, ends: Tensor) -> Tensor:
-        return self.last.product(torch.maximum(ends, starts).sub_(starts))
+        return self.last.product(self._between(starts, ends))
+
+    def _between(self, starts: Tensor, ends: Tensor) -> Tensor:
+        return torch.maximum(ends, starts).sub_(starts)
 
 
 @contextmanager

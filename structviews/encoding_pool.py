@@ -7,7 +7,7 @@ with embedder.processes(4) as pool:
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,13 +27,13 @@ PIECE = 512
 
 
 class EncodingPool:
-    """Processes that have loaded a run, or will when they get their first sentences; see ``open_pool``."""
+    """Processes that load a run; see ``open_pool``."""
 
-    def __init__(self, engine: "Engine", run: Path, device: str, processes: int):
+    def __init__(self, engine: "Engine", run: Path, device: str, threads: int):
         self._engine = engine
         self._run = run
         self._device = device
-        self._threads = max(1, torch.get_num_threads() // processes)
+        self._threads = threads
 
     def encode(
         self, embedder: Embedder, sentences: Sequence[Sentence], batch_size: int = 256, progress: Progress | None = None
@@ -114,9 +114,10 @@ def open_pool(embedder: Embedder, processes: int) -> Iterator[EncodingPool]:
 
     if processes < 1:
         raise InputError(f"processes = {processes}: give at least 1")
-    run = embedder.folder
-    with in_processes(processes) as engine:
-        yield EncodingPool(engine, run, str(embedder.device), processes)
+    run, device = embedder.folder, str(embedder.device)
+    threads = max(1, torch.get_num_threads() // processes)
+    with in_processes(processes, partial(_load, str(run), device, threads)) as engine:
+        yield EncodingPool(engine, run, device, threads)
 
 
 def encode_piece(

@@ -156,7 +156,7 @@ class BuiltinParser:
         lengths = np.array([len(s) for s in sentences], dtype=np.int64)
         mask = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None])
         states = self.network.contextualise(words.padded(sentences, mask.numpy()), mask)
-        tags = self.network.tags(states[mask]).argmax(dim=-1).numpy()
+        tags = self.network.tags(states).argmax(dim=-1)[mask].numpy()
         heads, relations = self._dependencies(states, lengths)
         left, right, word_labels, node_labels = self._constituents(states, mask, lengths)
         names = [named(self.tags, tags), heads.tolist(), named(self.relations, relations)]

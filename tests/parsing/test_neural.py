@@ -11,6 +11,7 @@ from structviews.parsing.neural import (
     SpanScorer,
     WordEmbedding,
     drop_words,
+    in_blocks,
 )
 
 LENGTHS = (1, 4, 9)
@@ -172,3 +173,16 @@ def test_drop_words_hides_forms_only():
 
 def test_configuration_survives_its_dictionary():
     assert ParserConfig(**CONFIG.to_dict()) == CONFIG
+
+
+@pytest.mark.parametrize("count", [0, 1, 4, 5, 6, 10, 13])
+def test_blocks_are_of_one_shape_and_give_what_all_rows_give(count):
+    shapes = []
+
+    def product(a, b):
+        shapes.append(len(a))
+        return a * b
+
+    a, b = torch.randn(2, count, 3)
+    torch.testing.assert_close(in_blocks(product, 5, a, b), a * b)
+    assert set(shapes) == {min(count, 5)}

@@ -6,6 +6,8 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
+from functools import partial
 from pathlib import Path
 
 import chain_parser
@@ -291,10 +293,20 @@ def test_standard_input_gives_the_same(tmp_path):
 def test_a_parser_in_a_worker_has_one_thread(tmp_path):
     (tmp_path / "a.txt").write_text("A sentence.\n")
     torch = pytest.importorskip("torch")
-    with engines.in_processes(1) as engine:
-        engine.submit(torch.set_num_threads, 2).result()
+    with engines.in_processes(1, partial(torch.set_num_threads, 2)) as engine:
+        assert engine.submit(torch.get_num_threads).result() == 2
         engine.submit(text_source(tmp_path / "a.txt").work.describe).result()
         assert engine.submit(torch.get_num_threads).result() == 1
+
+
+def test_what_fails_as_a_worker_starts_fails_again_where_it_is_told():
+    with engines.in_processes(1, partial(int, "x")) as engine, pytest.raises(ValueError, match="x"):
+        engine.submit(int, "x").result()
+
+
+def test_all_workers_load_as_they_start(tmp_path):
+    with engines.in_processes(2, partial(tempfile.mkstemp, dir=tmp_path)):
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
 
 
 def test_a_text_that_changes_meanwhile_is_refused(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from structviews.device import multiplies_bytes
+from structviews.parsing import neural
 from structviews.parsing.features import Featuriser
 from structviews.parsing.neural import ParserConfig, ParserNetwork
 from structviews.parsing.quantised import Grid, QuantisedFeedForward, QuantisedLinear, measured, quantise
@@ -100,7 +101,9 @@ def test_a_network_in_8_bits_scores_as_one_of_floats(network, features, mask):
 
 
 @torch.inference_mode()
-def test_gains_are_of_the_scores_span_by_span(network, features, mask):
+@pytest.mark.parametrize("spans", [3, neural.SPANS])
+def test_gains_are_of_the_scores_span_by_span(network, features, mask, spans, monkeypatch):
+    monkeypatch.setattr(neural, "SPANS", spans)
     with measured(network) as ranges:
         network.encode(features, mask)
         run(network, features, mask)
