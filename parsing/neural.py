@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from .features import SPECIALS, UNKNOWN, Featuriser
 
-
 # Spans whose scores stay in the cache.
 SPANS = 1024
 
