@@ -14,6 +14,7 @@ from rich.console import Console
 from structviews.cache_tools.commands import app as cache
 from structviews.errors import InputError
 from structviews.lines import read_lines
+from structviews.shipped import check_own, run_folder
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -60,6 +61,32 @@ def complain(colour: str, kind: str, what: str) -> None:
     errors.print(f"[{colour}]{kind}:[/{colour}]", end=" ")
     errors.print(what, markup=False, soft_wrap=True)
 
+
+def own_runs(given: Any) -> Any:
+    """Runs, or one, or none, that a command writes to: not the model that comes with the package."""
+    check_own(given if isinstance(given, list) else [given])
+    return given
+
+
+# Runs that a command reads, which may be the model that comes with the package, and those that it writes to.
+Run = Annotated[
+    Path,
+    typer.Argument(help="A run's folder, or default: the model in the box.", show_default=False, parser=run_folder),
+]
+Runs = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Run folders of any kind, or default: the model in the box.", show_default=False, parser=run_folder
+    ),
+]
+OwnRun = Annotated[
+    Path,
+    typer.Argument(help="A run's folder.", show_default=False, parser=run_folder, callback=own_runs),
+]
+OwnRuns = Annotated[
+    list[Path],
+    typer.Argument(help="Run folders of any kind.", show_default=False, parser=run_folder, callback=own_runs),
+]
 
 # Which vectors a run gives; by default those of its settings.
 Pooling = Annotated[
@@ -414,10 +441,19 @@ def train_views(
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(help="Go on with this run; only --epochs and --steps may be given too.", show_default=False),
+        typer.Option(
+            help="Go on with this run; only --epochs and --steps may be given too.",
+            show_default=False,
+            metavar="PATH",
+            parser=run_folder,
+            callback=own_runs,
+        ),
     ] = None,
     init_from: Annotated[
-        Path | None, typer.Option(help="Begin with the weights and words of this run.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="Begin with the weights and words of this run.", show_default=False, metavar="PATH", parser=run_folder
+        ),
     ] = None,
     channels: Annotated[
         str | None,
@@ -807,7 +843,7 @@ def learn_word_vectors(
 
 @app.command("expand")
 def expand_vocabulary(
-    run: Annotated[Path, typer.Argument(help="A run's folder, as made by train.", show_default=False)],
+    run: OwnRun,
     vectors: Annotated[Path, typer.Option(help="Word vectors: GloVe, word2vec or fastText .vec.")],
 ) -> None:
     """Let a trained run read every word of a vector file, by a linear map fitted on the words that both know.
@@ -832,7 +868,7 @@ def expand_vocabulary(
 
 @app.command("encode")
 def encode_sentences(
-    run: Annotated[Path, typer.Argument(help="A run's folder.", show_default=False)],
+    run: Run,
     source: Annotated[Path | None, typer.Argument(help="One sentence a line.", show_default="standard input")] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="File to write.", show_default="standard output")
@@ -943,7 +979,10 @@ def sentences_of_tasks(senteval: Path | None, probing: Path | None, tasks: str) 
 
 @app.command("eval")
 def evaluate_runs(
-    runs: Annotated[list[Path] | None, typer.Argument(help="Run folders of any kind.", show_default=False)] = None,
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Run folders of any kind.", show_default=False, parser=run_folder, callback=own_runs),
+    ] = None,
     senteval: Senteval = None,
     probing: Probing = None,
     tasks: Tasks = "",
@@ -1112,7 +1151,7 @@ def make_probing_tasks(
 
 @app.command("table")
 def table_of_runs(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders; each becomes a row.", show_default=False)],
+    runs: Runs,
     format: Annotated[TableFormat, typer.Option(help="How to print the table.")] = TableFormat.rich,
     intervals: Annotated[bool, typer.Option("--intervals", help="Write each score's 95 % interval behind it.")] = False,
     published: Annotated[bool, typer.Option("--published", help="Add the papers' published rows, apart.")] = False,
@@ -1174,8 +1213,8 @@ def print_matrix(runs: list[Path], task: str, picture: Path | None) -> None:
 
 @app.command("compare")
 def compare_two(
-    first: Annotated[Path, typer.Argument(help="A run that eval has scored.", show_default=False)],
-    second: Annotated[Path, typer.Argument(help="Another, on the same tasks.", show_default=False)],
+    first: Run,
+    second: Run,
 ) -> None:
     """Test whether two runs' scores differ by more than chance, on every task that both have.
 
@@ -1191,7 +1230,7 @@ def compare_two(
 
 @app.command("retrieve")
 def retrieve_neighbours(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders of any kind.", show_default=False)],
+    runs: OwnRuns,
     corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="that of the runs")] = None,
     candidates: Annotated[int, typer.Option(help="Sentences to find the next one among.")] = 1000,
     max_sentences: Annotated[int, typer.Option(help="Draw documents with so many sentences at most.")] = 20_000,
@@ -1227,7 +1266,7 @@ def retrieve_neighbours(
 
 @app.command("nearest")
 def nearest_sentences(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders of any kind.", show_default=False)],
+    runs: Runs,
     corpus: Annotated[Path, typer.Option(help="Sentences to search: one a line, or a parsed corpus.")],
     query: Annotated[str, typer.Option(help="A sentence, or a file with one a line.")],
     k: Annotated[int, typer.Option("-k", help="How many are shown.")] = 10,
@@ -1278,7 +1317,7 @@ def lines_of(query: str) -> list[str]:
 
 @app.command("project")
 def project_sentences(
-    run: Annotated[Path, typer.Argument(help="A run's folder.", show_default=False)],
+    run: Run,
     corpus: Annotated[Path, typer.Option(help="Sentences: one a line, or a parsed corpus.")],
     out: Annotated[
         Path, typer.Option("-o", "--out", help="Picture to write: .png, .svg, or .html, which shows the sentences.")
@@ -1317,7 +1356,7 @@ def project_sentences(
 
 @app.command("report")
 def report_on_runs(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders of any kind.", show_default=False)],
+    runs: Runs,
     out: Annotated[Path, typer.Option("-o", "--out", help="Page to write.")] = Path("report.html"),
     corpus: Annotated[
         Path | None,
@@ -1351,7 +1390,7 @@ def report_on_runs(
 
 @app.command("serve")
 def serve_runs(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders of any kind.", show_default=False)],
+    runs: Runs,
     corpus: Annotated[
         Path | None,
         typer.Option(help="Sentences to search for neighbours: one a line, or a parsed corpus.", show_default=False),
@@ -1430,7 +1469,7 @@ def make_analogies(
 
 @analogy.command("score")
 def score_analogies(
-    run: Annotated[Path, typer.Argument(help="A run's folder.", show_default=False)],
+    run: OwnRun,
     tuples: Annotated[Path, typer.Option(help="A line for each analogy: four sentences with tabs between.")],
     pool: Annotated[Path, typer.Option(help="Further candidates: one a line, or a parsed corpus.")],
     tokenised: Tokenised = False,
@@ -1461,7 +1500,7 @@ def score_analogies(
 
 @app.command("captions")
 def retrieve_captions(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders of any kind.", show_default=False)],
+    runs: OwnRuns,
     images: Annotated[
         Path, typer.Option(help="Folder with train, dev and test, each as .npz and .jsonl (docs/retrieval.md).")
     ],
@@ -1500,7 +1539,7 @@ def retrieve_captions(
 
 @app.command("join")
 def join_several(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders of any kind.", show_default=False)],
+    runs: Runs,
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder to make.", show_default=False)],
     join: Annotated[
         str, typer.Option(help="concatenation of the runs' vectors, or average of them normalised.")
@@ -1548,7 +1587,7 @@ def make_a_baseline(
 
 @app.command("push")
 def push_run(
-    run: Annotated[Path, typer.Argument(help="A run that train or join made.", show_default=False)],
+    run: Run,
     repo: Annotated[str, typer.Argument(help="Repository of the Hugging Face Hub: OWNER/NAME.", show_default=False)],
     licence: Annotated[
         str, typer.Option(help="Licence, as the Hub names it: apache-2.0, cc-by-4.0.", show_default="none")
@@ -1581,12 +1620,19 @@ def push_run(
 
 @app.command("pull")
 def pull_run(
-    repo: Annotated[str, typer.Argument(help="Repository of the Hugging Face Hub: OWNER/NAME.", show_default=False)],
+    repo: Annotated[
+        str,
+        typer.Argument(
+            help="Repository of the Hugging Face Hub: OWNER/NAME; or default, the model in the box.", show_default=False
+        ),
+    ],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to make.", show_default="runs/NAME")] = None,
 ) -> None:
-    """Fetch a run from the Hugging Face Hub. Nothing that comes is executed.
+    """Fetch a run from the Hugging Face Hub, or copy the one in the box. Nothing that comes is executed.
 
     Example: structviews pull me/dep-const -o runs/dep-const
+
+    Example: structviews pull default -o runs/default
     """
     from structviews.hub import pull
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
-from structviews import kernels, objectives, views
+from structviews import kernels, objectives, shipped, views
 from structviews.cache import MODELS, ParsedCorpus, write_whole
 from structviews.device import PRECISIONS
 from structviews.errors import InputError
@@ -313,6 +313,8 @@ def read_settings(run: Path) -> dict[str, Any]:
         InputError: if it is not a run's folder.
     """
     if not (run / CONFIG).is_file():
+        if run == shipped.FOLDER:
+            raise InputError(shipped.MISSING)
         raise InputError(f"{run}: not a run: it has no {CONFIG}; give a folder that structviews train made")
     return _read_toml(run / CONFIG)
 

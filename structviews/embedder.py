@@ -29,6 +29,7 @@ from structviews.preparation import Preparer, Sentence
 from structviews.representation import Components, Encoder, Representation, join_views, joined_width, load_components
 from structviews.representation import normalised as normalised_rows
 from structviews.sentence import ParsedSentence
+from structviews.shipped import run_folder
 from structviews.views import attention_weights
 from structviews.vocabulary import Vocabulary
 
@@ -68,7 +69,8 @@ class Embedder(ABC):
         """Load a run's folder.
 
         Args:
-            run: what ``train``, ``join`` or ``baseline`` made.
+            run: what ``train``, ``join`` or ``baseline`` made; ``default`` is the model that comes with the
+                package, ``./default`` a folder of that name.
             parser: gives trees to sentences that come without; by default the one that parsed the
                 training corpus, loaded when first needed.
             representation: by default the one in the run's settings.
@@ -76,7 +78,7 @@ class Embedder(ABC):
         Raises:
             InputError: if it is not a run, or has no weights yet.
         """
-        run = Path(run)
+        run = run_folder(run)
         embedder = load_kind(run_kind(run), run, parser)
         return embedder.represented(**vars(representation)) if representation else embedder
 

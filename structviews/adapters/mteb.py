@@ -40,7 +40,7 @@ class MTEBEncoder(AbsEncoder):
 
     def __init__(self, run: str | Path, parser: "Parser | None" = None, representation: Representation | None = None):
         self.model = Embedder.load(run, parser, representation)
-        self.mteb_model_meta = _meta(Path(run), self.model)
+        self.mteb_model_meta = _meta(self.model.folder, self.model)
 
     def encode(self, inputs: Any, *, task_metadata: Any, **kwargs: Any) -> np.ndarray:
         """Vectors ``(n, d)``, float32, of all texts of a data loader.

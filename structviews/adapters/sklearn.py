@@ -16,6 +16,7 @@ from structviews.errors import InputError
 from structviews.evaluation.results import model_checksum
 from structviews.preparation import Sentence
 from structviews.sentence import ParsedSentence
+from structviews.shipped import run_folder
 
 # The parameters that say which vectors a run gives, as in ``Representation``.
 REPRESENTATION = ("pooling", "remove_component", "normalise", "join")
@@ -67,7 +68,7 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):
             InputError: if ``run`` is not one, it does not have these vectors, or ``X`` are no sentences.
         """
         _texts(X)
-        self.checksum_ = model_checksum(Path(self.run))
+        self.checksum_ = model_checksum(run_folder(self.run))
         self._embedder()
         return self
 
@@ -100,7 +101,7 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):
         """The run with these parameters; loaded again if they have changed."""
         settings = (str(self.run), self.view, *(getattr(self, name) for name in REPRESENTATION))
         if getattr(self, "_loaded", (None,))[0] != settings:
-            run = Path(self.run)
+            run = run_folder(self.run)
             if hasattr(self, "checksum_") and model_checksum(run) != self.checksum_:
                 raise InputError(f"{run}: not the run that it was when this was fitted: fit again, or restore the run")
             changes = {name: getattr(self, name) for name in REPRESENTATION if getattr(self, name) is not None}
