@@ -73,11 +73,14 @@ class ScoreTable:
         return len(FIXED) + (self.header[len(FIXED) :][:1] == [COUNT])
 
 
-def score_table(runs: Sequence[Path], *, intervals: bool = False, published: bool = False) -> ScoreTable:
+def score_table(
+    runs: Sequence[Path], *, tasks: Collection[str] = (), intervals: bool = False, published: bool = False
+) -> ScoreTable:
     """Read the runs' ``config.toml`` and ``results.json`` into a table.
 
     Args:
         runs: their folders.
+        tasks: these alone; by default all that a run has been asked to score.
         intervals: write the 95 % interval behind each score.
         published: add the papers' rows that have a score for one of the tasks.
 
@@ -92,7 +95,7 @@ def score_table(runs: Sequence[Path], *, intervals: bool = False, published: boo
     groups = _by_settings(scored)
     counted = any(len(group) > 1 for group in groups)
     asked = {name for _, result in scored if result for name in (*result["tasks"], *result["unavailable"])}
-    tasks = in_order(asked)
+    tasks = in_order(tasks or asked)
     rows = [
         Row(
             (

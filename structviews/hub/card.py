@@ -1,10 +1,15 @@
 """The model card of a run."""
 
+from collections.abc import Collection
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from structviews.config import CONFIG, Parsed, load_run, run_kind, run_views
+from structviews import shipped
+from structviews.baselines.make import BASELINE
+from structviews.channels import load_vocabularies
+from structviews.config import CONFIG, load_run, read_settings, run_kind, run_views
 from structviews.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.rendering import as_markdown
@@ -16,17 +21,26 @@ from structviews.joined import JOINED
 TEMPLATE = "model_card.md"
 
 
-def model_card(run: Path, repo: str, embedder: Embedder, licence: str = "") -> str:
+def model_name(repo: str) -> str:
+    """What a model of a repository is called."""
+    return repo.rpartition("/")[2]
+
+
+def model_card(
+    run: Path, repo: str, embedder: Embedder, licence: str = "", *, baseline: Path | None = None, search: str = ""
+) -> str:
     """Markdown with a header of YAML, as the Hub reads it.
 
     Args:
-        run: a folder that ``stage`` made, with the scores that are told; its name is that of the model.
-        repo: its name on the Hub.
+        run: a folder that ``stage`` made, with the scores that are told.
+        repo: its name on the Hub; ``default`` for the model that comes with the package.
         embedder: the run.
         licence: an identifier of the Hub's, such as ``apache-2.0``; empty for none.
+        baseline: a run whose scores stand beside its own.
+        search: Markdown on how its settings were found.
 
     Raises:
-        InputError: if what makes cards is not installed.
+        InputError: if what makes cards is not installed, or the baseline lacks a score.
     """
     try:
         from huggingface_hub import ModelCardData  # noqa: PLC0415 - an extra
@@ -34,15 +48,15 @@ def model_card(run: Path, repo: str, embedder: Embedder, licence: str = "") -> s
     except ImportError as error:
         raise InputError(f"{error.name} is not installed: pip install 'structviews[hub]'") from None
 
-    parts = [(part.name, *load_run(part)) for part in trained_parts(run)]
-    languages = sorted({parsed.parser.get("language", "en") for *_, parsed in parts})
+    parts = list(map(_part, trained_parts(run)))
+    languages = sorted({part["language"] for part in parts})
     header = ModelCardData(
         language=languages,
         license=licence or None,
         library_name="structviews",
         pipeline_tag="sentence-similarity",
         tags=["structviews", "sentence-embeddings", "feature-extraction", *dict.fromkeys(run_views(run))],
-        model_name=run.name,
+        model_name=model_name(repo),
         eval_results=_evaluations(run) or None,
     )
     environment = Environment(
@@ -51,35 +65,72 @@ def model_card(run: Path, repo: str, embedder: Embedder, licence: str = "") -> s
     template = environment.from_string(files("structviews.hub").joinpath(TEMPLATE).read_text("utf-8"))
     return template.render(
         header=header.to_yaml(),
-        name=run.name,
+        name=model_name(repo),
         repo=repo,
+        shipped=repo == shipped.NAME,
         views=run_views(run),
         dim=embedder.dim,
         vectors=embedder.description,
         joined=run_kind(run) == JOINED,
         untrained=run_kind(run) == "random",
-        parts=[_part(*part) for part in parts],
-        scores=as_markdown(score_table([run])) if all_results(run) else "",
+        parts=parts,
+        scores=_scores(run, baseline),
+        baseline=_baseline(baseline) if baseline else None,
+        search=search.strip(),
         settings=(run / CONFIG).read_text("utf-8"),
         licence=licence,
         languages=languages,
     )
 
 
-def _part(name: str, config: Any, parsed: Parsed) -> dict[str, Any]:
+def _part(run: Path) -> dict[str, Any]:
     """What the card says of a trained run."""
+    config, parsed = load_run(run)
 
     def told(described: dict[str, Any]) -> str:
         return " ".join(str(described[key]) for key in ("name", "version") if described.get(key)) or "not recorded"
 
+    words = {channel: f"{len(words) - 1:,}" for channel, words in load_vocabularies(run, config).items()}
     return {
-        "name": name,
+        "name": run.name,
         "corpus": config.corpus,
         "fingerprint": parsed.fingerprint,
         "parser": told(parsed.parser),
         "tokeniser": told(parsed.tokeniser),
+        "words": ", ".join(f"{count} ({channel})" for channel, count in words.items()),
         "vectors": config.vectors,
+        "language": parsed.parser.get("language", "en"),
     }
+
+
+def _scores(run: Path, baseline: Path | None) -> str:
+    """The run's scores in Markdown, and the baseline's on the same tasks; empty if it has none.
+
+    Without notes on what is missing: they name folders of this machine.
+    """
+    tasks = {task for results in all_results(run) for task in results["tasks"]}
+    if not tasks:
+        return ""
+    if baseline:
+        _check_scored(baseline, tasks)
+    return as_markdown(replace(score_table([run, *([baseline] if baseline else [])], tasks=tasks), notes=[]))
+
+
+def _check_scored(baseline: Path, tasks: Collection[str]) -> None:
+    own = all_results(baseline)[:1]
+    lacking = in_order(set(tasks) - set(own[0]["tasks"] if own else ()))
+    if lacking:
+        raise InputError(
+            f"{baseline}: has no score of {', '.join(lacking)} to compare with: run structviews eval {baseline}"
+        )
+
+
+def _baseline(run: Path) -> dict[str, str]:
+    """What the card says of the run that it compares with."""
+    settings = read_settings(run)
+    vectors = str(settings.get("vectors", ""))
+    kind = str(settings.get(BASELINE, run_kind(run)))
+    return {"name": run.resolve().name, "kind": kind, "vectors": Path(vectors).name}
 
 
 def _evaluations(run: Path) -> list[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from structviews.cache import write_json
 from structviews.checkpoint import WEIGHTS
 from structviews.config import CONFIG, PARSED, read_settings, run_kind, write_settings
 from structviews.errors import InputError
@@ -92,8 +93,9 @@ def _copy_results(run: Path, folder: Path) -> list[str]:
     """The scores of what goes; a note where some are of something else."""
     notes, model = [], model_checksum(folder)
     for path in sorted(run.glob("results*.json")):
-        if (load_results(run, path.name) or {}).get("model") == model:
-            shutil.copyfile(path, folder / path.name)
+        results = load_results(run, path.name) or {}
+        if results.get("model") == model:
+            write_json(folder / path.name, results | {"unavailable": {}})  # whose reasons name files of this machine
         else:
             notes.append(f"{path}: stays here, as it has scores of other weights")
     return notes

@@ -8,9 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from structviews import shipped
 from structviews.embedder import Embedder
 from structviews.errors import InputError
-from structviews.hub.card import model_card
+from structviews.hub.card import model_card, model_name
 from structviews.hub.portable import CARD, PATTERNS, check_arrived, stage
 from structviews.runs import new_run
 
@@ -54,7 +55,7 @@ def push(
     """
     api = _api(repo, writes=not dry_run)
     with TemporaryDirectory(prefix="structviews-") as temporary:
-        folder = Path(temporary) / _name(repo)
+        folder = Path(temporary) / model_name(repo)
         notes = stage(run, folder)
         text = _read(card) if card else model_card(folder, repo, Embedder.load(folder), licence)
         sizes = {
@@ -79,13 +80,13 @@ def _read(card: Path) -> str:
 
 
 def pull(repo: str, out: Path | None = None) -> Path:
-    """Fetch a run from a repository of the Hub.
+    """Fetch a run from a repository of the Hub, or copy the one that comes with the package.
 
     Only files that a run has are fetched, and only data: settings, words, tensors. The run is loaded once before
     it gets its name.
 
     Args:
-        repo: OWNER/NAME.
+        repo: OWNER/NAME; ``default`` for the run in the package, for which no network is needed.
         out: folder to make; ``runs/NAME`` by default.
 
     Returns:
@@ -94,8 +95,10 @@ def pull(repo: str, out: Path | None = None) -> Path:
     Raises:
         InputError: if ``out`` is there, the Hub cannot be reached, or what it has is not a run.
     """
+    out = out or Path("runs") / model_name(repo)
+    if repo == shipped.NAME:
+        return _copy_shipped(out)
     api = _api(repo)
-    out = out or Path("runs") / _name(repo)
     with new_run(out) as folder:
         with hub_errors(repo):
             api.snapshot_download(repo, local_dir=folder, allow_patterns=PATTERNS)
@@ -109,8 +112,11 @@ def pull(repo: str, out: Path | None = None) -> Path:
     return out
 
 
-def _name(repo: str) -> str:
-    return repo.rpartition("/")[2]
+def _copy_shipped(out: Path) -> Path:
+    with new_run(out) as folder:
+        stage(shipped.FOLDER, folder)
+        shutil.copyfile(shipped.FOLDER / CARD, folder / CARD)
+    return out
 
 
 def _api(repo: str, *, writes: bool = False) -> Any:
