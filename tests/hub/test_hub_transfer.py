@@ -45,7 +45,7 @@ def trained(corpus):
     task = {"scores": {"accuracy": 81.5}, "partial": {}, "dim": 16}
     tasks = {"MR": task, "STS14": task | {"scores": {"pearson mean": 0.5}}, "SUBJ": task | {"partial": {"test": 1}}}
     results = {"format": 1, "dim": 16, "representation": "vector", "protocol": {"name": "senteval"}}
-    save_results(run, results | {"tasks": tasks, "unavailable": {}})
+    save_results(run, results | {"tasks": tasks, "unavailable": {"CR": f"{corpus.parent}/CR: no such file"}})
     (run / "notes.py").write_text("print('mine')")
     return run
 

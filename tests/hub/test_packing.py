@@ -1,0 +1,239 @@
+"""Trained runs made small, and put into the package with a card."""
+
+import importlib.util
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from corpora import RandomParser, opened, random_trees, small_config, tiny_corpus
+from rich.console import Console
+from safetensors.torch import load_file, save_file
+from vector_files import random_vectors, write_vectors
+
+from structviews.baselines import make_baseline
+from structviews.config import read_settings
+from structviews.embedder import Embedder
+from structviews.errors import InputError
+from structviews.evaluation.results import load_results, save_results
+from structviews.expansion import expand
+from structviews.hub.packing import pack, ship
+from structviews.joined import join_runs
+from structviews.training import train
+from structviews.vocabulary import Vocabulary, count_words
+
+SCRIPT = Path(__file__).parents[2] / "scripts/default_model.py"
+WORDS = 12
+TASK = {"partial": {}, "dim": 16}
+FILES = ["components.safetensors", "config.toml", "model.safetensors", "vocabulary.fixed.txt", "vocabulary.trained.txt"]
+
+
+def scored(run, unavailable=(), **tasks):
+    results = {"format": 1, "dim": 16, "representation": "vector", "protocol": {"name": "senteval"}}
+    entries = {name: TASK | {"scores": {"accuracy": score}} for name, score in tasks.items()}
+    save_results(run, results | {"tasks": entries, "unavailable": dict(unavailable)})
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return tiny_corpus(tmp_path_factory.mktemp("private") / "x.parsed")
+
+
+@pytest.fixture(scope="module")
+def vectors(corpus):
+    words = sorted(count_words(opened(corpus)))
+    return write_vectors(corpus.parent / "v.vec", words, random_vectors(words, 6))
+
+
+@pytest.fixture(scope="module")
+def run(corpus, vectors):
+    config = small_config(
+        corpus, corpus.parent / "dep-const", channels=("fixed", "trained"), vectors=str(vectors), epochs=2
+    )
+    run = train(config)
+    scored(run, MR=80.0)
+    return run
+
+
+@pytest.fixture(scope="module")
+def average(corpus, vectors):
+    run = make_baseline("average", corpus, corpus.parent / "average", vectors, None, Console(quiet=True))
+    scored(run, MR=70.0, SUBJ=71.0, TREC=72.0)
+    return run
+
+
+@pytest.fixture
+def packed(run, tmp_path):
+    pack(run, tmp_path / "default", WORDS)
+    return tmp_path / "default"
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_sentences_of_kept_words_have_the_same_vectors(run, packed):
+    before, after = (Embedder.load(folder, RandomParser()) for folder in (run, packed))
+    kept = [word for word in after.vocabularies["fixed"].words[1:] if word in after.vocabularies["trained"].words]
+    assert len(kept) > WORDS / 2
+    sentences = [kept[:4], kept[::-1], kept[2::3], kept[:1]]
+    expected, found = before.encode(sentences), after.encode(sentences)
+    np.testing.assert_allclose(found, expected, atol=2e-3 * np.abs(expected).max(), rtol=0)
+    assert (found != expected).any()
+    # A word that is not kept is unknown.
+    known = {"<unk>", *after.vocabularies["fixed"].words, *after.vocabularies["trained"].words}
+    cut = next(word for word in before.vocabularies["fixed"].words if word not in known)
+    tree = random_trees([*kept[:4], "unheard"])
+    cut, unheard = ([replace(tree, tokens=(*kept[:4], word))] for word in (cut, "unheard"))
+    np.testing.assert_array_equal(after.encode(cut), after.encode(unheard))
+    assert np.abs(before.encode(cut) - before.encode(unheard)).max() > 0.01
+
+
+def test_what_a_packed_run_holds(run, packed, corpus):
+    assert names(packed) == FILES
+    weights, own = load_file(packed / "model.safetensors"), load_file(run / "model.safetensors")
+    assert {weight.dtype for weight in weights.values()} == {torch.float16}
+    for name, weight in own.items():
+        expected = weight[: WORDS + 1] if ".words." in name else weight
+        assert torch.equal(weights[name], expected.half()), name
+    for channel in ("fixed", "trained"):
+        words = Vocabulary.load(run / f"vocabulary.{channel}.txt").words
+        assert Vocabulary.load(packed / f"vocabulary.{channel}.txt").words == words[: WORDS + 1]
+        assert len(words) > WORDS + 1
+    settings = read_settings(packed)
+    assert [settings[name] for name in ("corpus", "vectors", "out")] == ["x.parsed", "v.vec", "dep-const"]
+    for path in packed.iterdir():
+        assert str(corpus.parent).encode() not in path.read_bytes()
+
+
+def test_all_words_are_kept_where_there_are_fewer(run, tmp_path):
+    pack(run, tmp_path / "all", 10**6)
+    for name in ("vocabulary.fixed.txt", "vocabulary.trained.txt"):
+        assert (tmp_path / "all" / name).read_bytes() == (run / name).read_bytes()
+
+
+def test_an_expansion_stays(run, vectors, tmp_path):
+    grown = shutil.copytree(run, tmp_path / "run")
+    expand(grown, vectors)
+    notes = pack(grown, tmp_path / "default", WORDS)
+    assert notes[0] == f"{grown}: goes without its expansion, which reads a file of this machine"
+    assert names(tmp_path / "default") == FILES
+
+
+def refused(message, *arguments):
+    with pytest.raises(InputError) as error:
+        pack(*arguments)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_what_cannot_be_packed(run, average, packed, tmp_path):
+    out = tmp_path / "out"
+    refused("words = 0: give at least 1", run, out, 0)
+    refused("average: a run of the kind 'baseline': give one that structviews train made", average, out, WORDS)
+    joined = join_runs([run, run], tmp_path / "joined")
+    refused("joined: a run of the kind 'joined': give one", joined, out, WORDS)
+    refused("default: is there already", run, packed, WORDS)
+    refused("not a run", tmp_path, out, WORDS)
+    unfinished = shutil.copytree(run, tmp_path / "unfinished")
+    (unfinished / "components.safetensors").unlink()
+    refused("unfinished: is not trained to its end: go on with structviews train --resume", unfinished, out, WORDS)
+    assert not list(tmp_path.glob("*out*"))
+
+
+def test_numbers_that_half_precision_has_not(run, tmp_path):
+    large = shutil.copytree(run, tmp_path / "large")
+    weights = load_file(large / "model.safetensors")
+    next(weight for name, weight in weights.items() if ".views.0." in name)[0] = 1e5
+    save_file(weights, large / "model.safetensors")
+    refused("has numbers that half precision has not", large, tmp_path / "out", WORDS)
+    assert not list(tmp_path.glob("*out*"))
+
+
+def test_words_that_are_not_ranked_are_not_cut(run, corpus, vectors, tmp_path):
+    settings = {"channels": ("fixed", "trained"), "vectors": str(vectors), "epochs": 1}
+    second = train(small_config(corpus, tmp_path / "second", init_from=str(run), **settings))
+    n_words = len(Vocabulary.load(second / "vocabulary.trained.txt")) - 1
+    refused(f"keep all with --words {n_words}", second, tmp_path / "out", n_words - 1)
+    pack(second, tmp_path / "out", n_words)
+
+
+@pytest.fixture
+def hub():
+    pytest.importorskip("jinja2", reason="needs structviews[hub]")
+    return pytest.importorskip("huggingface_hub", reason="needs structviews[hub]")
+
+
+def test_what_is_shipped(hub, packed, average, tmp_path):
+    scored(packed, {"CR": f"{tmp_path}/CR: no such file"}, MR=75.0, SUBJ=91.0)
+    (packed / "predictions.safetensors").write_bytes(b"")
+    (tmp_path / "search.md").write_text("| words | MR |\n|--:|--:|\n| 12 | 75.0 |\n")
+    ship(packed, tmp_path / "models/default", average, tmp_path / "search.md")
+    folder = tmp_path / "models/default"
+    assert names(folder) == ["README.md", *FILES[:3], "results.json", *FILES[3:]]
+    assert load_results(folder)["tasks"]["MR"]["scores"] == {"accuracy": 75.0}
+    for path in folder.iterdir():
+        assert str(tmp_path).encode() not in path.read_bytes(), path
+    card = (folder / "README.md").read_text()
+    header = hub.ModelCard(card).data
+    assert (header.license, header.language, header.model_name) == ("apache-2.0", ["en"], "default")
+    assert 'Embedder.load("default")' in card
+    assert "structviews pull" not in card
+    assert "- vocabulary: 12 (fixed), 12 (trained)" in card
+    assert "first published from 1781 to 1929 and in the public domain" in card
+    assert "| default | dep,const | 16 | 75.0 | 91.0 |\n| average | average | 16 | 70.0 | 71.0 |" in card
+    assert "- `average`: the baseline `average`, of the word vectors `v.vec`\n\n## How its settings" in card
+    assert "were found\n\n| words | MR |\n|--:|--:|\n| 12 | 75.0 |\n\n## Limits" in card
+    assert "The weights are under Apache-2.0." in card
+    assert "rounded to half precision" in card
+    assert "lr = 0.02" in card
+
+
+def test_the_card_without_scores_and_search(hub, packed, tmp_path):
+    ship(packed, tmp_path / "models/default")
+    card = (tmp_path / "models/default/README.md").read_text()
+    assert "## Scores\n\nNot evaluated yet (`structviews eval`).\n\n## Limits" in card
+
+
+def test_what_cannot_be_shipped(hub, run, packed, average, tmp_path):
+    scored(packed, MR=75.0, CR=80.0)
+    out = tmp_path / "models"
+    with pytest.raises(InputError, match="average: has no score of CR to compare with: run structviews eval"):
+        ship(packed, out, average)
+    with pytest.raises(InputError, match=r"none\.md: not readable"):
+        ship(packed, out, None, tmp_path / "none.md")
+    assert not list(tmp_path.glob("*models*"))
+    out.mkdir()
+    with pytest.raises(InputError, match="models: is there already"):
+        ship(packed, out)
+
+
+@pytest.fixture
+def script(monkeypatch):
+    spec = importlib.util.spec_from_file_location("default_model", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["default_model.py", *map(str, arguments)])
+        module.main()
+
+    return call
+
+
+def test_the_script(script, hub, run, tmp_path, capsys):
+    script("pack", run, "-o", tmp_path / "packed/default", "--words", WORDS)
+    script("ship", tmp_path / "packed/default", "-o", tmp_path / "models/default")
+    output, errors = capsys.readouterr()
+    assert output == f"{tmp_path}/packed/default: 0.0 MB\n{tmp_path}/models/default: 0.0 MB\n"
+    assert errors == ""
+    assert names(tmp_path / "models/default") == ["README.md", *FILES]
+    with pytest.raises(SystemExit) as stop:
+        script("pack", run, "-o", tmp_path / "packed/default", "--words", WORDS)
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == (
+        f"error: {tmp_path}/packed/default: is there already: give another folder with --out\n"
+    )
