@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -200,6 +201,7 @@ class TestShippedModel:
     """The real one."""
 
     def test_raw_strings_have_vectors(self):
+        warnings.simplefilter("error")  # such as one that another parser is built in than made its trees
         embedder = Embedder.load("default")
         vectors = embedder.encode(["A black bird is sitting on a dead tree.", "Nobody knows why.", "zxqv"])
         assert vectors.shape == (3, embedder.dim)

@@ -18,7 +18,7 @@ from structviews.baselines import make_baseline
 from structviews.config import read_settings
 from structviews.embedder import Embedder
 from structviews.errors import InputError
-from structviews.evaluation.results import load_results, save_results
+from structviews.evaluation.results import load_results, results_name, save_results
 from structviews.expansion import expand
 from structviews.hub.packing import pack, ship
 from structviews.joined import join_runs
@@ -31,10 +31,11 @@ TASK = {"partial": {}, "dim": 16}
 FILES = ["components.safetensors", "config.toml", "model.safetensors", "vocabulary.fixed.txt", "vocabulary.trained.txt"]
 
 
-def scored(run, unavailable=(), **tasks):
-    results = {"format": 1, "dim": 16, "representation": "vector", "protocol": {"name": "senteval"}}
+def scored(run, unavailable=(), representation="vector", **tasks):
+    results = {"format": 1, "dim": 16, "representation": representation, "protocol": {"name": "senteval"}}
     entries = {name: TASK | {"scores": {"accuracy": score}} for name, score in tasks.items()}
-    save_results(run, results | {"tasks": entries, "unavailable": dict(unavailable)})
+    file = results_name(representation.removeprefix("vector"))
+    save_results(run, results | {"tasks": entries, "unavailable": dict(unavailable)}, file)
 
 
 @pytest.fixture(scope="module")
@@ -196,6 +197,15 @@ def test_the_card_without_scores_and_search(hub, packed, tmp_path):
     ship(packed, tmp_path / "models/default")
     card = (tmp_path / "models/default/README.md").read_text()
     assert "## Scores\n\nNot evaluated yet (`structviews eval`).\n\n## Limits" in card
+
+
+def test_the_card_does_not_say_where_to_score_more(hub, packed, tmp_path):
+    scored(packed, MR=75.0, SUBJ=91.0)
+    scored(packed, representation="mean", MR=74.0)
+    ship(packed, tmp_path / "models/default")
+    card = (tmp_path / "models/default/README.md").read_text()
+    assert "| default (mean) | dep,const | 16 | 74.0 | - |" in card
+    assert str(tmp_path) not in card
 
 
 def test_what_cannot_be_shipped(hub, run, packed, average, tmp_path):
