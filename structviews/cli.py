@@ -14,7 +14,7 @@ from rich.console import Console
 from structviews.cache_tools.commands import app as cache
 from structviews.errors import InputError
 from structviews.lines import read_lines
-from structviews.shipped import check_own, run_folder
+from structviews.shipped import check_own, run_folder, typed
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -1301,7 +1301,7 @@ def nearest_sentences(
         with rate_bar(errors, f"{run.name}: encoding {corpus}", "sentences") as progress:
             vectors = pool_vectors(pool, run, embedder, progress)
         found.append(nearest(queries, vectors, k, pool.rows_of(texts)))
-    neighbours = qualitative.Neighbours(texts, list(map(str, runs)), found)
+    neighbours = qualitative.Neighbours(texts, list(map(typed, runs)), found)
     if len(runs) > 1:
         console.print(*qualitative.as_rich(neighbours, pool.describe), sep="\n")
         return

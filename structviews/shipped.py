@@ -21,6 +21,11 @@ def run_folder(run: str | Path) -> Path:
     return FOLDER if run == NAME else Path(run)
 
 
+def typed(run: Path) -> str:
+    """A run's folder as a user names it."""
+    return NAME if run == FOLDER else str(run)
+
+
 def check_own(runs: Iterable[Path]) -> None:
     """Refuse to write into the package.
 

@@ -138,6 +138,9 @@ def test_commands_that_read(folder, place, command, tmp_path):
     shutil.copy(place / "sentences.txt", "s.txt")
     code, output, errors = command("nearest", "default", "--corpus", "s.txt", "--query", TEXTS[0], "-k", 1)
     assert (code, len(output.splitlines())) == (0, 2), errors
+    code, output, errors = command("nearest", "default", place / "run", "--corpus", "s.txt", "--query", TEXTS[0])
+    assert code == 0, errors
+    assert "┃ default  " in output
     code, output, errors = command("join", "default", place / "run", "-o", "joined")
     assert (code, output) == (0, "joined\n"), errors
     assert Embedder.load("joined").dim == 32

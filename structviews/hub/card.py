@@ -6,7 +6,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from structviews import shipped
 from structviews.baselines.make import BASELINE
 from structviews.channels import load_vocabularies
 from structviews.config import CONFIG, load_run, read_settings, run_kind, run_views
@@ -27,15 +26,23 @@ def model_name(repo: str) -> str:
 
 
 def model_card(
-    run: Path, repo: str, embedder: Embedder, licence: str = "", *, baseline: Path | None = None, search: str = ""
+    run: Path,
+    repo: str,
+    embedder: Embedder,
+    licence: str = "",
+    *,
+    shipped: bool = False,
+    baseline: Path | None = None,
+    search: str = "",
 ) -> str:
     """Markdown with a header of YAML, as the Hub reads it.
 
     Args:
         run: a folder that ``stage`` made, with the scores that are told.
-        repo: its name on the Hub; ``default`` for the model that comes with the package.
+        repo: its name on the Hub, or in the package.
         embedder: the run.
         licence: an identifier of the Hub's, such as ``apache-2.0``; empty for none.
+        shipped: whether it is the model that comes with the package, of whose data and licence more is said.
         baseline: a run whose scores stand beside its own.
         search: Markdown on how its settings were found.
 
@@ -67,7 +74,7 @@ def model_card(
         header=header.to_yaml(),
         name=model_name(repo),
         repo=repo,
-        shipped=repo == shipped.NAME,
+        shipped=shipped,
         views=run_views(run),
         dim=embedder.dim,
         vectors=embedder.description,

@@ -5,7 +5,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from structviews import shipped
 from structviews.channels import load_vocabularies, save_vocabularies
 from structviews.checkpoint import read_weights, write_weights
 from structviews.config import TRAINED, load_run, run_kind
@@ -15,6 +14,7 @@ from structviews.hub.card import model_card
 from structviews.hub.portable import CARD, stage
 from structviews.representation import COMPONENTS
 from structviews.runs import new_run
+from structviews.shipped import NAME
 from structviews.vocabulary import Vocabulary
 
 LICENCE = "apache-2.0"
@@ -88,5 +88,6 @@ def ship(packed: Path, out: Path, baseline: Path | None = None, search: Path | N
         raise InputError(f"{search}: not readable ({error}): give a text in Markdown") from None
     with new_run(out) as folder:
         stage(packed, folder)
-        card = model_card(packed, shipped.NAME, Embedder.load(folder), LICENCE, baseline=baseline, search=found)
+        embedder = Embedder.load(folder)
+        card = model_card(packed, NAME, embedder, LICENCE, shipped=True, baseline=baseline, search=found)
         (folder / CARD).write_text(card, "utf-8")
