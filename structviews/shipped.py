@@ -1,6 +1,6 @@
 """The model that comes with the package, and the name that stands for it.
 
-Packed by ``scripts/pack_model.py``; docs/default-model.md says how. Nothing is ever written to its folder.
+Made by ``scripts/default_model.py``; docs/default-model.md says how. Nothing is ever written to its folder.
 """
 
 from collections.abc import Iterable
