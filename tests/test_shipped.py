@@ -199,7 +199,6 @@ def test_a_copy_is_a_run_like_any_other(folder, command, monkeypatch, tmp_path):
     assert errors == "error: runs/default: is there already: give another folder with --out\n"
 
 
-@pytest.mark.skipif(not shipped.FOLDER.exists(), reason=f"the model is not in this tree: {shipped.FOLDER}")
 class TestShippedModel:
     """The real one."""
 

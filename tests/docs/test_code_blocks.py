@@ -15,7 +15,7 @@ import pytest
 import typer
 from code_blocks import ROOT, blocks_of, pages
 
-from structviews import cli, shipped
+from structviews import cli
 from structviews.views import base as views
 
 EXTRA = """
@@ -117,9 +117,6 @@ def folder(request, given, tmp_path, monkeypatch):
         target = tmp_path / "runs" / name
         target.parent.mkdir(exist_ok=True)
         subprocess.run(["cp", "-r", trained(given, name), target], check=True)
-    if not shipped.FOLDER.exists():
-        monkeypatch.setattr(shipped, "FOLDER", trained(given, "dep-const"))
-        (shipped.FOLDER / "README.md").touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
