@@ -5,6 +5,7 @@ import sys
 import warnings
 from dataclasses import fields, replace
 from enum import StrEnum
+from functools import cache as once
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,6 @@ from rich.console import Console
 
 from structviews.cache_tools.commands import app as cache
 from structviews.errors import InputError
-from structviews.lines import read_lines
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -38,7 +38,7 @@ errors = Console(stderr=True, highlight=False)
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
-    warnings.showwarning = lambda message, *_: complain("yellow", "warning", str(message))
+    warnings.showwarning = lambda message, *_: warn_once(str(message))
     try:
         app()
     except BrokenPipeError:
@@ -53,6 +53,12 @@ def main() -> None:
         # A full disk, a folder that may not be written: nothing half-written bears its final name.
         complain("red", "error", f"{error.filename or 'disk'}: {error.strerror}: mend that, then repeat the command")
         sys.exit(2)
+
+
+@once
+def warn_once(what: str) -> None:
+    """A warning that has not been given yet: Python forgets those it has shown whenever a filter is changed."""
+    complain("yellow", "warning", what)
 
 
 def complain(colour: str, kind: str, what: str) -> None:
@@ -1273,7 +1279,12 @@ def nearest_sentences(
 
 def lines_of(query: str) -> list[str]:
     """A sentence, or those of the file that it names."""
-    return read_lines(Path(query)) if os.path.isfile(query) else [query]  # a long sentence is no path
+    from structviews.streaming import open_text
+
+    if not os.path.isfile(query):  # a long sentence is no path
+        return [query]
+    with open_text(Path(query)) as text:
+        return text.lines(0, text.n)
 
 
 @app.command("project")
