@@ -133,7 +133,7 @@ def rate_bar(console: Console, what: str, unit: str, size: int = 1) -> Iterator[
             nonlocal first, tenths
             before, began = first = first or (done, time.monotonic())
             rate = f"{(done - before) / size / (time.monotonic() - began):,.0f} {unit}/s" if done > before else ""
-            if console.is_terminal:
+            if console.is_terminal or console.is_jupyter:
                 if not bar.live.is_started:
                     shown.enter_context(bar)
                 bar.update(task, completed=done, total=total, rate=rate)

@@ -163,7 +163,7 @@ def draw_panel(found: Sequence[Curve], metric: str, title: str, series: Sequence
     axes = figure.add_subplot()
     axes.set_title(title, fontsize=11)
     axes.set_xlabel("step")
-    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.25)
     for curve in found:
