@@ -3,6 +3,7 @@
 import os
 import sys
 import warnings
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from enum import StrEnum
 from functools import cache as once
@@ -16,6 +17,8 @@ from structviews.cache_tools.commands import app as cache
 from structviews.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from rich.progress import TaskID
     from rich.status import Status
 
@@ -65,6 +68,20 @@ def complain(colour: str, kind: str, what: str) -> None:
     """One line on stderr."""
     errors.print(f"[{colour}]{kind}:[/{colour}]", end=" ")
     errors.print(what, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def stages() -> "Iterator[Callable[[str], None]]":
+    """A line on stderr that says what is being done; where that is a file, a line for each stage."""
+
+    def tell(stage: str) -> None:
+        errors.print(stage, markup=False, soft_wrap=True)
+
+    if errors.is_terminal:
+        with errors.status("") as status:
+            yield status.update
+    else:
+        yield tell
 
 
 # Which vectors a run gives; by default those of its settings.
@@ -1102,10 +1119,8 @@ def make_probing_tasks(
     from structviews.cache import ParsedCorpus
     from structviews.probing.make import make_tasks
 
-    with errors.status("") as status:
-        made = make_tasks(
-            ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=status.update
-        )
+    with stages() as tell:
+        made = make_tasks(ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)
     table = Table("task", *(Column(name, justify="right") for name in ("tr", "va", "te", "classes")))
     for each in made:
         if not each.reason:
@@ -1355,8 +1370,8 @@ def report_on_runs(
     from structviews.report.page import write_report
 
     queries = [line for each in query or [] for line in lines_of(each)]
-    with errors.status("") as status:
-        write_report(runs, out, corpus=corpus, labels=labels, queries=queries, tokenised=tokenised, tell=status.update)
+    with stages() as tell:
+        write_report(runs, out, corpus=corpus, labels=labels, queries=queries, tokenised=tokenised, tell=tell)
     console.print(str(out), markup=False, highlight=False, soft_wrap=True)
 
 

@@ -278,3 +278,16 @@ def told(folder, runs, corpus):
     """The page about some runs."""
     write_report(runs, folder / "page.html", corpus=corpus)
     return read_page(folder / "page.html")
+
+
+def test_a_log_file_is_told_each_stage(made, tmp_path):
+    ended = command(*made[1], "-o", tmp_path / "x.html", "--corpus", made[0])
+    assert ended.exit_code == 0, ended.output
+    names = [run.name for run in made[1]]
+    assert ended.stderr.splitlines() == [
+        "reading scores and logs",
+        *(f"{name}: loading" for name in names),
+        "parsing",
+        *(f"{name}: encoding" for name in names),
+        "drawing",
+    ]
