@@ -148,7 +148,7 @@ def series_of(found: Sequence[Curve]) -> list[Series]:
 
 
 def draw_panel(found: Sequence[Curve], metric: str, title: str, series: Sequence[Series]) -> "Figure":
-    """One metric of all runs: lines of training, dots of validation, and dotted what chance gives.
+    """One metric of all runs: lines of training, lines with dots of validation, and dotted what chance gives.
 
     Args:
         found: curves of all metrics.
