@@ -191,8 +191,9 @@ def training(logs: Mapping[str, list[dict[str, Any]]], runs: Sequence[Path]) -> 
         "series": [
             {"name": each.name, "colour": each.colour, "dashes": curves.SVG_DASHES[each.dash]} for each in series
         ],
-        "note": "Lines: training, per batch. Lines with dots: held-out documents. Dotted: what chance gives. Point at a "
-        f"name to see its curves alone. A log of more than {curves.POINTS} lines is drawn as means of as many parts.",
+        "note": "Lines: training, per batch. Lines with dots: held-out documents. Dotted: what chance gives. Point "
+        f"at a name to see its curves alone. A log of more than {curves.POINTS} lines is drawn as means of as many "
+        "parts.",
         "missing": missing,
     }
 
