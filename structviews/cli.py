@@ -3,8 +3,10 @@
 import os
 import sys
 import warnings
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from enum import StrEnum
+from functools import cache as once
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,10 +15,11 @@ from rich.console import Console
 
 from structviews.cache_tools.commands import app as cache
 from structviews.errors import InputError
-from structviews.lines import read_lines
 from structviews.shipped import check_own, run_folder, typed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from rich.progress import TaskID
     from rich.status import Status
 
@@ -39,7 +42,7 @@ errors = Console(stderr=True, highlight=False)
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
-    warnings.showwarning = lambda message, *_: complain("yellow", "warning", str(message))
+    warnings.showwarning = lambda message, *_: warn_once(str(message))
     try:
         app()
     except BrokenPipeError:
@@ -56,10 +59,30 @@ def main() -> None:
         sys.exit(2)
 
 
+@once
+def warn_once(what: str) -> None:
+    """A warning that has not been given yet: Python forgets those it has shown whenever a filter is changed."""
+    complain("yellow", "warning", what)
+
+
 def complain(colour: str, kind: str, what: str) -> None:
     """One line on stderr."""
     errors.print(f"[{colour}]{kind}:[/{colour}]", end=" ")
     errors.print(what, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def stages() -> "Iterator[Callable[[str], None]]":
+    """A line on stderr that says what is being done; where that is a file, a line for each stage."""
+
+    def tell(stage: str) -> None:
+        errors.print(stage, markup=False, soft_wrap=True)
+
+    if errors.is_terminal:
+        with errors.status("") as status:
+            yield status.update
+    else:
+        yield tell
 
 
 def own_runs(given: Any) -> Any:
@@ -1135,10 +1158,8 @@ def make_probing_tasks(
     from structviews.cache import ParsedCorpus
     from structviews.probing.make import make_tasks
 
-    with errors.status("") as status:
-        made = make_tasks(
-            ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=status.update
-        )
+    with stages() as tell:
+        made = make_tasks(ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)
     table = Table("task", *(Column(name, justify="right") for name in ("tr", "va", "te", "classes")))
     for each in made:
         if not each.reason:
@@ -1312,7 +1333,12 @@ def nearest_sentences(
 
 def lines_of(query: str) -> list[str]:
     """A sentence, or those of the file that it names."""
-    return read_lines(Path(query)) if os.path.isfile(query) else [query]  # a long sentence is no path
+    from structviews.streaming import open_text
+
+    if not os.path.isfile(query):  # a long sentence is no path
+        return [query]
+    with open_text(Path(query)) as text:
+        return text.lines(0, text.n)
 
 
 @app.command("project")
@@ -1383,8 +1409,8 @@ def report_on_runs(
     from structviews.report.page import write_report
 
     queries = [line for each in query or [] for line in lines_of(each)]
-    with errors.status("") as status:
-        write_report(runs, out, corpus=corpus, labels=labels, queries=queries, tokenised=tokenised, tell=status.update)
+    with stages() as tell:
+        write_report(runs, out, corpus=corpus, labels=labels, queries=queries, tokenised=tokenised, tell=tell)
     console.print(str(out), markup=False, highlight=False, soft_wrap=True)
 
 

@@ -257,6 +257,14 @@ class Parsed:
     vectors: dict[str, Any] = field(default_factory=dict)
     models: str = ""
 
+    def __post_init__(self) -> None:
+        described = (
+            each[name] for each in (self.parser, self.tokeniser) for name in ("name", "language") if name in each
+        )
+        for text in (self.fingerprint, self.models, *described):
+            if not isinstance(text, str):
+                raise TypeError(f"{text!r}: not a text")
+
     @classmethod
     def of(cls, corpus: ParsedCorpus, vectors: WordVectors | None = None) -> Self:
         about = {"fingerprint": vectors.fingerprint, "dim": vectors.dim} if vectors else {}
@@ -278,7 +286,7 @@ def load_config(path: Path) -> tuple[TrainConfig, Parsed]:
     settings = _read_toml(path)
     try:
         parsed = Parsed(**settings.get(PARSED, {}))
-    except TypeError:
+    except (AttributeError, TypeError):
         raise InputError(f"{path}: [{PARSED}] is not what train writes: leave it out") from None
     return TrainConfig.from_settings(settings, str(path)), parsed
 

@@ -25,7 +25,7 @@ from structviews.errors import InputError
 from structviews.expansion import ExpandedVocabulary, expanded
 from structviews.log import shown
 from structviews.model import Model, build_model
-from structviews.preparation import Preparer, Sentence
+from structviews.preparation import Preparer, Sentence, SentenceError
 from structviews.representation import Components, Encoder, Representation, join_views, joined_width, load_components
 from structviews.representation import normalised as normalised_rows
 from structviews.sentence import ParsedSentence
@@ -459,6 +459,13 @@ class TrainedEmbedder(PooledEmbedder):
             for encoder, each in zip(encoders, channels, strict=True):
                 for pooling in poolings:
                     yield component_key(encoder, pooling), encoder.pool(each, pooling)
+
+
+def check_finite(vectors: np.ndarray) -> None:
+    """Raise SentenceError for the first of ``(n, d)`` vectors that is not finite."""
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        raise SentenceError(int(bad[0]), "its vector is not finite: train the run with a lower --lr")
 
 
 def component_key(encoder: Encoder, pooling: str) -> str:

@@ -4,6 +4,7 @@ with embedder.processes(4) as pool:
     vectors = embedder.encode(sentences, pool=pool)
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -56,11 +57,11 @@ class EncodingPool:
         if embedder.preparer.parser_is_given:
             sentences = embedder.prepare(sentences)
         how = str(self._run), self._device, self._threads, embedder.choices, batch_size
-        under_way: list[Future[np.ndarray]] = []
+        under_way: list[Future[tuple[np.ndarray, list[str]]]] = []
 
         def submit(piece: Sequence[Sentence]) -> Callable[[], np.ndarray]:
             under_way.append(self._engine.submit(encode_piece, *how, piece))
-            return under_way[-1].result
+            return partial(result_of, under_way[-1])
 
         try:
             return in_pieces(submit, embedder.dim, sentences, batch_size, progress)
@@ -122,11 +123,20 @@ def open_pool(embedder: Embedder, processes: int) -> Iterator[EncodingPool]:
 
 def encode_piece(
     run: str, device: str, threads: int, choices: list[Choice], batch_size: int, sentences: Sequence[Sentence]
-) -> np.ndarray:
-    """What a process does: vectors ``(n, d)`` of some sentences."""
-    embedder = _load(run, device, threads)
-    embedder.choose(iter(choices))
-    return embedder.encode(sentences, batch_size)
+) -> tuple[np.ndarray, list[str]]:
+    """What a process does: vectors ``(n, d)`` of some sentences, and the warnings that it would give."""
+    with warnings.catch_warnings(record=True) as given:
+        embedder = _load(run, device, threads)
+        embedder.choose(iter(choices))
+        return embedder.encode(sentences, batch_size), [str(each.message) for each in given]
+
+
+def result_of(piece: Future[tuple[np.ndarray, list[str]]]) -> np.ndarray:
+    """The vectors ``(n, d)`` of a piece; its warnings are given here, where they are shown as all others are."""
+    vectors, given = piece.result()
+    for each in given:
+        warnings.warn(each, stacklevel=2)
+    return vectors
 
 
 @lru_cache(maxsize=1)

@@ -1,6 +1,7 @@
 """What a training run writes down and shows: its log, and a line of progress."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -113,21 +114,32 @@ def progress_bar(
 def rate_bar(console: Console, what: str, unit: str, size: int = 1) -> Iterator[Callable[[int, int], None]]:
     """A line with the share done, the rate and time left, from the first word on; yields what is told.
 
+    A console that is no terminal, such as a log file, gets a line at the first word and one at each tenth.
+
     Args:
         console: where it is shown.
         what: what is being done.
         unit: what is counted.
         size: how many of those that are told make one.
     """
-    columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"))
+    columns = (TextColumn(what, markup=False), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"))
     bar = Progress(*columns, TimeRemainingColumn(), console=console)
     task = bar.add_task(what, total=None, rate="")
+    first: tuple[int, float] | None = None
+    tenths = -1
     with ExitStack() as shown:
 
         def show(done: int, total: int) -> None:
-            if not bar.live.is_started:
-                shown.enter_context(bar)
-            bar.update(task, completed=done, total=total, rate=f"{(bar.tasks[task].speed or 0) / size:,.0f} {unit}/s")
+            nonlocal first, tenths
+            before, began = first = first or (done, time.monotonic())
+            rate = f"{(done - before) / size / (time.monotonic() - began):,.0f} {unit}/s" if done > before else ""
+            if console.is_terminal or console.is_jupyter:
+                if not bar.live.is_started:
+                    shown.enter_context(bar)
+                bar.update(task, completed=done, total=total, rate=rate)
+            elif tenths < (tenths := 10 * done // max(total, 1)):
+                so_far = f"{done / size:,.0f} of {total / size:,.0f} {unit}"
+                say(console, f"{what}: {', '.join(filter(None, (so_far, rate)))}")
 
         yield show
 

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -14,6 +14,20 @@ from structviews.config import CONFIG, Parsed, TrainConfig, load_run, save_confi
 from structviews.errors import InputError
 from structviews.evaluation.results import EXPANSION
 from structviews.representation import COMPONENTS
+
+
+def run_names(runs: Sequence[Path]) -> list[str]:
+    """What runs are called where several are shown: their folders' names, or paths where these are the same.
+
+    Raises:
+        InputError: if a run is named twice.
+    """
+    folders = [run.resolve() for run in runs]
+    for i, folder in enumerate(folders):
+        if folder in folders[:i]:
+            raise InputError(f"{runs[i]}: named twice: name each run once")
+    names = [folder.name for folder in folders]
+    return [name if names.count(name) == 1 else str(run) for run, name in zip(runs, names, strict=True)]
 
 
 def is_finished(config: TrainConfig) -> bool:

@@ -71,7 +71,8 @@ class SentenceEncoder(nn.Module):
         for part in self._trained():
             part.open(trainable)
         # Moves with the module, and so tells where it is.
-        self.register_buffer("place", torch.empty(0, device=embedder.device), persistent=False)
+        self.register_buffer("place", torch.empty(0), persistent=False)
+        self.to(next((part.embedder.device for part in self._trained()), embedder.device))
 
     @classmethod
     def load(
@@ -206,9 +207,11 @@ class _Untrained(nn.Module):
     def __init__(self, embedder: Embedder):
         super().__init__()
         self.embedder = embedder
+        self.register_buffer("place", torch.empty(0), persistent=False)  # moves with the module
 
     def forward(self, sentences: Sequence[ParsedSentence], batches: Iterator[Batch]) -> Tensor:
-        return torch.from_numpy(self.embedder.encode(sentences, max(1, len(sentences))))
+        vectors = torch.from_numpy(self.embedder.encode(sentences, max(1, len(sentences))))
+        return vectors.to(cast("Tensor", self.place).device)
 
 
 def _encoder_of(embedder: Embedder) -> nn.Module:

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from structviews.embedder import Embedder, Progress
+from structviews.embedder import Embedder, Progress, check_finite
 from structviews.encoding_pool import EncodingPool, in_pieces
 from structviews.errors import InputError
 from structviews.evaluation.results import model_checksum
@@ -134,7 +134,7 @@ def encode_text(
     """
     how = f"{model_checksum(embedder.folder)} {embedder.choices} {text.checksum} {tokenised}"
     partial = out.with_name(f".{out.name}.{hashlib.sha256(how.encode()).hexdigest()[:16]}.partial")
-    for other in out.parent.glob(f".{escape(out.name)}.*.partial"):
+    for other in out.parent.glob(f".{escape(out.name)}.{'[0-9a-f]' * 16}.partial"):
         if other != partial:
             raise InputError(
                 f"{out}: was begun with another text, run or representation and not finished: give that command again, "
@@ -153,19 +153,17 @@ def encode_text(
         )
 
     def block(start: int, stop: int) -> np.ndarray:
+        def show(done: int, total: int) -> None:
+            if progress:
+                progress(start + (stop - start) * done // total, text.n)
+
+        show(0, 1)  # before the first sentences are parsed
         lines = text.lines(start, stop)
         try:
-            vectors = encode(
-                [line.split() if tokenised else line for line in lines],
-                lambda done, _: progress(start + done, text.n) if progress else None,
-            )
+            vectors = encode([line.split() if tokenised else line for line in lines], show)
+            check_finite(vectors)
         except SentenceError as error:
             raise InputError(f"{text.name}:{start + error.index + 1}: {error.reason}") from None
-        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-        if len(bad):
-            raise InputError(
-                f"{text.name}:{start + bad[0] + 1}: its vector is not finite: train the run with a lower --lr"
-            )
         return vectors
 
     write_blocks(out, partial, (text.n, embedder.dim), block, text.n if transductive else AT_ONCE)

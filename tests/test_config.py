@@ -168,6 +168,11 @@ def test_settings_that_are_missing(name):
         (b"\xff", r"c\.toml: not TOML: "),
         (b'corpus = "x"\nviews = ["dep", "seq"]\nparsed = 3', r"c\.toml: "),
         (b'corpus = "x"\nviews = ["dep", "seq"]\n[parsed]\nage = 3', r"c\.toml: "),
+        (b'corpus = "x"\nviews = ["dep", "seq"]\n[parsed]\nmodels = 3', r"c\.toml: \[parsed\] is not what train"),
+        (
+            b'corpus = "x"\nviews = ["dep", "seq"]\n[parsed.parser]\nlanguage = 3',
+            r"c\.toml: \[parsed\] is not what train",
+        ),
     ],
 )
 def test_files_that_are_no_configuration(tmp_path, content, message):

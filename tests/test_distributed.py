@@ -176,19 +176,20 @@ def test_as_many_ranks_go_on_as_if_nothing_had_been(stopped, corpus, tmp_path):
     assert result(run)[:2] == result(whole)[:2]
 
 
-def gone_on(run, ranks, before):
-    """Whether a run has been finished by so many ranks, without a step left out or taken twice."""
-    place, steps = read_progress(run), [entry["step"] for entry in log_of(run, "train")]
-    assert (place.finished, place.ranks) == (True, ranks)
-    assert place.step > before.step
-    assert steps == list(range(1, place.step + 1))
+def logged_steps(run):
+    """The numbers of the steps that a run's log has."""
+    return [entry["step"] for entry in log_of(run, "train")]
 
 
 def test_fewer_ranks_go_on(stopped, corpus, tmp_path):
     run = shutil.copytree(stopped[0], tmp_path / "run")
     before = read_progress(run)
     train(settings(corpus, run, epochs=20))
-    gone_on(run, 1, before)
+    place = read_progress(run)
+    assert (before.finished, before.ranks) == (False, 2)
+    assert (place.finished, place.ranks) == (True, 1)
+    assert place.step > before.step
+    assert logged_steps(run) == list(range(1, place.step + 1))  # none left out, none taken twice
 
 
 def test_more_ranks_go_on(corpus, tmp_path):
@@ -196,7 +197,11 @@ def test_more_ranks_go_on(corpus, tmp_path):
     before = read_progress(run)
     extend(extended(run, None, 0))
     assert ended(launch(settings(corpus, run), tmp_path))[0] == [0, 0]
-    gone_on(run, 2, before)
+    place = read_progress(run)
+    assert (before.step, before.ranks) == (9, 1)
+    assert (place.finished, place.ranks) == (True, 2)
+    assert place.step > before.step
+    assert logged_steps(run) == list(range(1, place.step + 1))  # none left out, none taken twice
 
 
 def test_the_place_in_an_epoch_is_kept_to_a_step(corpus, tmp_path):

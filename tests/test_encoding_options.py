@@ -1,10 +1,13 @@
 """What ``Embedder.encode`` takes besides sentences: kinds of result, devices, progress, processes."""
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
 from corpora import RandomParser, small_config, tiny_corpus, tiny_rows
 
+from structviews.config import read_settings, write_settings
 from structviews.embedder import Embedder, TrainedEmbedder
 from structviews.errors import InputError
 from structviews.joined import join_runs
@@ -74,7 +77,7 @@ def test_a_bar_is_shown(embedder, capfd):
     embedder.encode(RAW, 4, True)
     shown = capfd.readouterr()
     assert "encoding" in shown.err
-    assert "100%" in shown.err
+    assert f"{len(RAW)} of {len(RAW)} sentences" in shown.err
     assert shown.out == ""
     embedder.encode(RAW, 4, False)
     assert capfd.readouterr().err == ""
@@ -132,3 +135,15 @@ def test_what_a_pool_cannot_do_is_one_line(runs, embedder, joined, pool):
     with pytest.raises(InputError, match="made in memory has no folder: load it from one"), made.processes(1):
         pass
     np.testing.assert_allclose(joined.encode(SENTENCES, pool=pool), joined.encode(SENTENCES), atol=1e-6)
+
+
+def test_warnings_of_processes_are_given_here(runs, tmp_path, capfd):
+    """Not on the processes' own standard error, where each would say it once more."""
+    run = shutil.copytree(runs["trees"], tmp_path / "run")
+    settings = read_settings(run)
+    settings["parsed"]["parser"] = {"name": "builtin", "version": "1", "model": "another"}
+    write_settings(run, settings)
+    embedder = Embedder.load(run)
+    with embedder.processes(1) as pool, pytest.warns(UserWarning, match="another model or other settings"):
+        embedder.encode(RAW, pool=pool)
+    assert "Warning" not in capfd.readouterr().err

@@ -183,6 +183,18 @@ def test_it_moves_as_modules_do(runs):
     assert encoder.collate(SENTENCES).to("meta").batches[0].device.type == "meta"
 
 
+def test_all_of_it_is_where_the_run_is(runs):
+    embedder = Embedder.load(runs["joined"], representation=Representation(remove_component=True))
+    trained, _ = embedder.members
+    trained.model.to("meta")
+    encoder = SentenceEncoder(embedder)
+    tensors = {**dict(encoder.named_parameters()), **dict(encoder.named_buffers())}
+    assert any("directions" in name for name in tensors)
+    assert {name for name, tensor in tensors.items() if tensor.device.type != "meta"} == set()
+    _, untrained = encoder.encoder.members
+    assert untrained(encoder.prepare(SENTENCES), iter([])).device.type == "meta"
+
+
 def test_what_is_no_module_is_one_line(runs):
     transductive = Representation(remove_component=True, transductive=True)
     with pytest.raises(InputError, match="transductive = true"):

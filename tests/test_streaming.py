@@ -12,6 +12,7 @@ from corpora import small_config, tiny_corpus
 from structviews import npy, streaming
 from structviews.embedder import Embedder
 from structviews.errors import InputError
+from structviews.joined import join_runs
 from structviews.streaming import encode_text, open_text
 from structviews.training import train
 
@@ -64,6 +65,17 @@ def test_a_transductive_component_is_that_of_all_lines(source, runs, tmp_path):
     encode(source, runs[0], tmp_path / "v.npy", representation=changes)
     expected = Embedder.load(runs[0]).represented(**changes).encode([line.split() for line in LINES])
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
+
+
+def test_members_of_a_join_do_not_count_sentences_twice(source, runs, tmp_path):
+    joined = join_runs([runs[0], runs[0]], tmp_path / "joined")
+    told = []
+    changes = {"remove_component": True, "transductive": True}  # all lines at once, by one call of the embedder
+    encode(source, joined, tmp_path / "v.npy", representation=changes, progress=lambda *counts: told.append(counts))
+    assert told[0] == (0, len(LINES))
+    assert told[-1] == (len(LINES), len(LINES))
+    assert {total for _, total in told} == {len(LINES)}
+    assert told == sorted(told)
 
 
 class Stopped(BaseException):
@@ -125,6 +137,8 @@ def test_what_was_begun_with_something_else_is_refused(source, runs, tmp_path, m
         assert "\n" not in str(error.value)
     assert partial.read_bytes() == before
     encode(other, runs[1], tmp_path / "w.npy")
+    encode(other, runs[1], tmp_path / "v")  # the name of another file begins so
+    assert partial.exists()
     encode(source, runs[0], tmp_path / "v.npy")
     assert len(np.load(tmp_path / "v.npy")) == len(LINES)
 

@@ -28,8 +28,18 @@ def parents_and_children(sentences, kind):
     return parents, children
 
 
+def schedule(sentences, kind):
+    return getattr(collate(sentences, {}, [kind]), f"{kind}_trees")
+
+
+def levels(sentences, kind):
+    """Where each level begins and the last one ends, by the heights that sentences have of their nodes."""
+    heights = [height for sentence in sentences for height in getattr(sentence, f"{kind}_heights")]
+    return [sum(height < level for height in heights) for level in range(max(heights) + 2)]
+
+
 def check(sentences, kind):
-    trees = getattr(collate(sentences, {}, [kind]), f"{kind}_trees")
+    trees = schedule(sentences, kind)
     parents, children = parents_and_children(sentences, kind)
     n_nodes = len(parents)
     order, rank = trees.rank.argsort().tolist(), trees.rank.tolist()
@@ -93,6 +103,7 @@ def check(sentences, kind):
 @given(st.lists(sentences(), min_size=1, max_size=6))
 @settings(max_examples=60)
 def test_random_trees(kind, some):
+    assert schedule(some, kind).levels == levels(some, kind)
     check(some, kind)
     check_rows(some, kind)
 
@@ -135,13 +146,16 @@ def test_words_know_the_trees_that_they_were_laid_over():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shapes(kind, shape):
+    assert schedule(SHAPES[shape], kind).levels == levels(SHAPES[shape], kind)
     check(SHAPES[shape], kind)
     check_rows(SHAPES[shape], kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_real_trees(kind):
-    check(gum(150), kind)
+    some = gum(150)
+    assert schedule(some, kind).levels == levels(some, kind)
+    check(some, kind)
 
 
 def test_the_levels_of_a_star_and_of_a_chain():

@@ -66,7 +66,7 @@ def _meta(run: Path, embedder: Embedder) -> ModelMeta:
     known = {
         "name": f"structviews/{run.resolve().name}",
         "revision": model_checksum(run),
-        "languages": ["eng-Latn"],
+        "languages": ["eng-Latn"] if embedder.preparer.language == "en" else None,
         "embed_dim": embedder.dim,
         "framework": ["PyTorch"],
         "similarity_fn_name": ScoringFunction.COSINE,

@@ -99,10 +99,11 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):
 
     def _embedder(self) -> Embedder:
         """The run with these parameters; loaded again if they have changed."""
-        settings = (str(self.run), self.view, *(getattr(self, name) for name in REPRESENTATION))
+        fitted = getattr(self, "checksum_", None)
+        settings = (fitted, str(self.run), self.view, *(getattr(self, name) for name in REPRESENTATION))
         if getattr(self, "_loaded", (None,))[0] != settings:
             run = run_folder(self.run)
-            if hasattr(self, "checksum_") and model_checksum(run) != self.checksum_:
+            if fitted and model_checksum(run) != fitted:
                 raise InputError(f"{run}: not the run that it was when this was fitted: fit again, or restore the run")
             changes = {name: getattr(self, name) for name in REPRESENTATION if getattr(self, name) is not None}
             embedder = Embedder.load(run).represented(**changes)

@@ -6,7 +6,8 @@ Shapes: n distinct sentences, d length of a vector.
 import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,12 @@ import pyarrow.compute as pc
 
 from structviews.cache import ParsedCorpus, file_hash
 from structviews.config import Parsed
-from structviews.embedder import Embedder, Progress
+from structviews.embedder import Embedder, Progress, check_finite
 from structviews.errors import InputError
 from structviews.evaluation.results import model_checksum
 from structviews.lines import text_lines
 from structviews.npy import AT_ONCE, write_blocks
-from structviews.preparation import Preparer, Sentence
+from structviews.preparation import Preparer, Sentence, SentenceError
 
 
 class Pool(ABC):
@@ -59,6 +60,14 @@ class Pool(ABC):
         """A sentence with its place and, where it stands several times, how often."""
         times = f" (and {self.counts[row] - 1:,} more)" if self.counts[row] > 1 else ""
         return f"{self.path}:{self.places[row]}{times}  {self.texts[row]}"
+
+    @contextmanager
+    def naming(self, rows: Sequence[int] | np.ndarray) -> Iterator[None]:
+        """Say of a sentence that cannot be encoded where it stands, given the rows that are encoded."""
+        try:
+            yield
+        except SentenceError as error:
+            raise InputError(f"{self.path}:{self.places[rows[error.index]]}: {error.reason}") from None
 
     @abstractmethod
     def sentences(self, start: int, stop: int) -> list[Sentence]:
@@ -169,19 +178,12 @@ def pool_vectors(pool: Pool, run: Path, embedder: Embedder, progress: Progress |
 
 
 def _block(pool: Pool, embedder: Embedder, start: int, stop: int, progress: Progress | None) -> np.ndarray:
-    sentences = pool.sentences(start, stop)
-
     def show(done: int, total: int) -> None:
         if progress:
-            progress(start + len(sentences) * done // total, len(pool))
+            progress(start + (stop - start) * done // total, len(pool))
 
-    try:
-        vectors = embedder.encode(sentences, progress=show)
-    except InputError as error:
-        raise InputError(f"{pool.path}, of the sentences from {pool.places[start]} on: {error}") from None
-    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(bad):
-        raise InputError(
-            f"{pool.path}:{pool.places[start + bad[0]]}: its vector is not finite: train the run with a lower --lr"
-        )
+    show(0, 1)  # before the first sentences are parsed
+    with pool.naming(range(start, stop)):
+        vectors = embedder.encode(pool.sentences(start, stop), progress=show)
+        check_finite(vectors)
     return vectors

@@ -148,7 +148,7 @@ def series_of(found: Sequence[Curve]) -> list[Series]:
 
 
 def draw_panel(found: Sequence[Curve], metric: str, title: str, series: Sequence[Series]) -> "Figure":
-    """One metric of all runs: lines of training, dots of validation, and dotted what chance gives.
+    """One metric of all runs: lines of training, lines with dots of validation, and dotted what chance gives.
 
     Args:
         found: curves of all metrics.
@@ -157,11 +157,13 @@ def draw_panel(found: Sequence[Curve], metric: str, title: str, series: Sequence
         series: those of the curves.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415  an extra
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
     figure = Figure(figsize=(4.6, 3.1), layout="constrained")
     axes = figure.add_subplot()
     axes.set_title(title, fontsize=11)
     axes.set_xlabel("step")
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.25)
     for curve in found:

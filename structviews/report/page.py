@@ -1,7 +1,6 @@
 """The report: one page about several runs, section by section."""
 
 import platform
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +26,8 @@ from structviews.preparation import Preparer, Sentence
 from structviews.report import curves, pages
 from structviews.report.project import cloud
 from structviews.report.projection import Classes, Projection, project
-from structviews.report.sample import Sample, prepared, read_labels
+from structviews.report.sample import Sample, prepared, read_labels, sample_vectors
+from structviews.runs import run_names
 from structviews.sentence import ParsedSentence
 
 SENTENCES = 2000
@@ -133,19 +133,6 @@ def write_report(
     pages.write_page(out, "report.html", content)
 
 
-def run_names(runs: Sequence[Path]) -> list[str]:
-    """The runs' folders by their last name, or in full where two have the same.
-
-    Raises:
-        InputError: if one is named twice.
-    """
-    twice = [run for run, count in Counter(run.resolve() for run in runs).items() if count > 1]
-    if twice:
-        raise InputError(f"{twice[0]}: named twice; leave one out")
-    counts = Counter(run.resolve().name for run in runs)
-    return [run.resolve().name if counts[run.resolve().name] == 1 else str(run) for run in runs]
-
-
 def has_weights(run: Path) -> bool:
     """Whether a run can encode."""
     try:
@@ -204,8 +191,9 @@ def training(logs: Mapping[str, list[dict[str, Any]]], runs: Sequence[Path]) -> 
         "series": [
             {"name": each.name, "colour": each.colour, "dashes": curves.SVG_DASHES[each.dash]} for each in series
         ],
-        "note": "Lines: training, per batch. Dots: held-out documents. Dotted: what chance gives. Point at a name to "
-        f"see its curves alone. A log of more than {curves.POINTS} lines is drawn as means of as many parts.",
+        "note": "Lines: training, per batch. Lines with dots: held-out documents. Dotted: what chance gives. Point "
+        f"at a name to see its curves alone. A log of more than {curves.POINTS} lines is drawn as means of as many "
+        "parts.",
         "missing": missing,
     }
 
@@ -243,17 +231,17 @@ def show_sentences(
             missing.append(f"{name}: {error}")
     texts, given = examples(pool, sample, queries)
     tell("parsing")
-    sentences = prepared(sample.sentences, list(embedders.values()))
+    sample = sample._replace(sentences=list(prepared(sample.sentences, list(embedders.values()))))
     parsed, no_trees = with_trees(given, list(embedders.values()))
     encoded = []
     for name, embedder in embedders.items():
         tell(f"{name}: encoding")
         try:
-            vectors = embedder.encode(sentences), embedder.encode(parsed)
+            vectors = sample_vectors(embedder, pool, sample), embedder.encode(parsed)
             encoded.append(Encoded(name, *vectors, embedder.attention(parsed)))
         except InputError as error:
             missing.append(f"{name}: {error}")
-    return Shown(pool, sample._replace(sentences=list(sentences)), classes, texts, parsed, encoded, missing, no_trees)
+    return Shown(pool, sample, classes, texts, parsed, encoded, missing, no_trees)
 
 
 def examples(pool: Pool, sample: Sample, queries: Sequence[str]) -> tuple[list[str], list[Sentence]]:

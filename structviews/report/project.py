@@ -10,7 +10,7 @@ from structviews.embedder import Embedder
 from structviews.evaluation.pool import Pool
 from structviews.report import pages
 from structviews.report.projection import SYMBOLS, Classes, Projection, drawn_rows, project, scatter, style
-from structviews.report.sample import Sample, read_labels
+from structviews.report.sample import Sample, read_labels, sample_vectors
 
 KINDS = (".png", ".svg", ".html")
 
@@ -49,7 +49,7 @@ def draw_run(
     check_out(out)
     sample = Sample.of(pool, most)
     classes = Classes.of_labels(read_labels(labels, pool, sample.rows)) if labels else None
-    projection = project(Embedder.load(run).encode(sample.sentences, progress=progress))
+    projection = project(sample_vectors(Embedder.load(run), pool, sample, progress))
     title = f"{run.resolve().name}: {len(sample.texts):,} sentences of {pool.path.name}"
     if out.suffix.lower() == ".html":
         content = {"title": title, **cloud([("", projection)], sample, classes)}

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structviews.embedder import Embedder
+from structviews.embedder import Embedder, Progress, check_finite
 from structviews.errors import InputError
 from structviews.evaluation.pool import Pool
 from structviews.lines import text_lines
@@ -54,8 +54,26 @@ def read_labels(path: Path, pool: Pool, rows: np.ndarray) -> list[str]:
 
 
 def prepared(sentences: Sequence[Sentence], embedders: Sequence[Embedder]) -> Sequence[Sentence]:
-    """The sentences with the trees that runs need, if all their trees are by one parser; else as they are."""
+    """The sentences with the trees that runs need, if all their trees are by one parser that can be had; else as given.
+
+    Then each run has them parsed, or says why it cannot.
+    """
     reading = [embedder for embedder in embedders if embedder.parsers]
     if len({repr(parser) for embedder in reading for parser in embedder.parsers}) != 1:
         return sentences
-    return reading[0].preparer.prepare(sentences, frozenset().union(*(embedder.needs for embedder in reading)))
+    try:
+        return reading[0].preparer.prepare(sentences, frozenset().union(*(embedder.needs for embedder in reading)))
+    except InputError:
+        return sentences
+
+
+def sample_vectors(embedder: Embedder, pool: Pool, sample: Sample, progress: Progress | None = None) -> np.ndarray:
+    """Vectors ``(n, d)`` of a sample.
+
+    Raises:
+        InputError: if a sentence cannot be encoded, with its place, or its vector is not finite.
+    """
+    with pool.naming(sample.rows):
+        vectors = embedder.encode(sample.sentences, progress=progress)
+        check_finite(vectors)
+    return vectors

@@ -15,7 +15,6 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from structviews import __version__
 from structviews.errors import InputError
@@ -173,6 +172,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         408: "the request came too slowly",
         413: "the request is too large",
         422: "not what is wanted, or a sentence that cannot be encoded",
+        500: "a fault of the server, which its own output describes",
         503: "too many requests wait: try again",
     }.items()
 }
@@ -215,9 +215,9 @@ def create_app(
         # The guard checks it; this is what the description says of it.
         dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],
     )
-    app.add_middleware(Guard, token=token, open_paths={*PAGE, OPENAPI}, seconds=seconds)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
+    app.add_middleware(Guard, token=token, hosts=hosts, open_paths={*PAGE, OPENAPI}, seconds=seconds)
     app.add_exception_handler(RequestValidationError, say_what_is_wrong)
+    app.add_exception_handler(Exception, say_that_it_failed)
 
     def named(name: str | None) -> ServedRun:
         if name is None:
@@ -333,3 +333,8 @@ async def say_what_is_wrong(_: Request, error: Any) -> JSONResponse:
     else:
         what = f"{where}: {first['msg']}" if where else "send a JSON object, with Content-Type: application/json"
     return JSONResponse({"detail": " ".join(what.split())}, 422)
+
+
+async def say_that_it_failed(_: Request, error: Exception) -> JSONResponse:
+    """What a client is told of an error that nobody foresaw; the server's own output has the traceback."""
+    return JSONResponse({"detail": f"the server failed ({type(error).__name__}): its own output says where"}, 500)

@@ -23,17 +23,26 @@ HEADERS = {
 
 
 class Guard:
-    """ASGI middleware: refuses what is too large, too slow or without the token, with one line.
+    """ASGI middleware: refuses what is too large, too slow, without the token or asked under another name.
 
     Args:
         app: what is guarded.
         token: what requests must bear, but for ``open_paths``; None where anyone may ask.
+        hosts: names and addresses under which the server is asked; ``*`` for any.
         open_paths: what holds nothing of the runs: the page, and the description of the endpoints.
         seconds: until the body must be there.
     """
 
-    def __init__(self, app: ASGIApp, token: str | None, open_paths: Collection[str], seconds: float = SECONDS):
+    def __init__(
+        self,
+        app: ASGIApp,
+        token: str | None,
+        hosts: Collection[str],
+        open_paths: Collection[str],
+        seconds: float = SECONDS,
+    ):
         self._app = app
+        self._hosts = frozenset(host.lower() for host in hosts)
         self._bearer = f"Bearer {token}".encode() if token is not None else None
         self._open_paths = open_paths
         self._seconds = seconds
@@ -42,17 +51,17 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        admitted = self._admits(scope["path"], dict(scope["headers"]))
+        refusal = self._refusal(scope["path"], dict(scope["headers"]))
         try:
             async with asyncio.timeout(self._seconds):
-                body = await read_body(receive, BODY if admitted else 0)
+                body = await read_body(receive, 0 if refusal else BODY)
         except TimeoutError:
             await refuse(send, 408, f"the request was not there after {self._seconds:g} s: send it faster")
             return
         except ConnectionError:
             return
-        if not admitted:
-            await refuse(send, 401, "give the token that the server was started with, as Authorization: Bearer TOKEN")
+        if refusal:
+            await refuse(send, *refusal)
             return
         if body is None:
             await refuse(send, 413, f"the request is too large: send at most {BODY:,} bytes, such as fewer sentences")
@@ -69,10 +78,22 @@ class Guard:
 
         await self._app(scope, replay, with_headers)
 
-    def _admits(self, path: str, headers: dict[bytes, bytes]) -> bool:
+    def _refusal(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
+        """Status and line for a request that is not to be answered, whatever it asks."""
+        host = host_name(headers.get(b"host", b"").decode("latin-1"))
+        if "*" not in self._hosts and host not in self._hosts:
+            return 400, f"the server has no name {host[:60]!r}: ask for {' or '.join(sorted(self._hosts))}"
         if self._bearer is None or path in self._open_paths:
-            return True
-        return secrets.compare_digest(headers.get(b"authorization", b""), self._bearer)
+            return None
+        if secrets.compare_digest(headers.get(b"authorization", b""), self._bearer):
+            return None
+        return 401, "give the token that the server was started with, as Authorization: Bearer TOKEN"
+
+
+def host_name(header: str) -> str:
+    """What a ``Host`` header names, without the port; an IPv6 address stands there in brackets."""
+    bracketed = header.startswith("[")
+    return (header[1:].partition("]")[0] if bracketed else header.partition(":")[0]).lower()
 
 
 async def read_body(receive: Receive, most: int) -> bytes | None:

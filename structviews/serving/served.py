@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structviews.embedder import Embedder, Progress
+from structviews.embedder import Embedder, Progress, check_finite
 from structviews.errors import InputError
 from structviews.evaluation.neighbours import nearest
 from structviews.evaluation.pool import Pool, pool_vectors
+from structviews.runs import run_names
 from structviews.sentence import ParsedSentence
 
 FIRST_SENTENCE = "A bird is singing."
@@ -80,9 +81,7 @@ class ServedRun:
         """
         views = self.embedder.encode_views(sentences)
         joined = self.embedder.joined(views)
-        for i, vector in enumerate(joined):
-            if not np.isfinite(vector).all():
-                raise InputError(f"sentence {i + 1}: its vector is not finite: train the run with a lower --lr")
+        check_finite(joined)
         return [Vectors([view[i] for view in views], vector) for i, vector in enumerate(joined)]
 
     def neighbours(self, asked: Sequence[tuple[str, int]]) -> list[list[Neighbour]]:
@@ -160,7 +159,7 @@ def open_runs(
         InputError: if one cannot be loaded, or cannot encode a sentence.
     """
     served = []
-    for run, name in zip(runs, names_of(runs), strict=True):
+    for run, name in zip(runs, run_names(runs), strict=True):
         embedder = Embedder.load(run)
         embedder = embedder.for_similarity() if similarity else embedder
         try:
@@ -173,17 +172,3 @@ def open_runs(
                 vectors = pool_vectors(pool, run, embedder, show)
         served.append(ServedRun(name, embedder, pool, vectors))
     return served
-
-
-def names_of(runs: Sequence[Path]) -> list[str]:
-    """What runs are called: their folders' names, or paths where two have one name.
-
-    Raises:
-        InputError: if a run is named twice.
-    """
-    folders = [run.resolve() for run in runs]
-    for i, folder in enumerate(folders):
-        if folder in folders[:i]:
-            raise InputError(f"{runs[i]}: named twice: name each run once")
-    names = [folder.name for folder in folders]
-    return names if len(set(names)) == len(names) else [str(run) for run in runs]

@@ -156,6 +156,13 @@ def test_results_are_kept_for_these_weights_and_these_vectors(mteb, encoder, tas
     assert parser.n_parsed == parsed
 
 
+def test_a_run_of_another_language_is_not_said_to_be_english(mteb, encoder, run, monkeypatch):
+    from structviews.adapters import mteb as adapter
+
+    monkeypatch.setitem(encoder.model.preparer.parsed.parser, "language", "de")
+    assert adapter._meta(run, encoder.model).languages is None
+
+
 def test_what_cannot_be_done_is_one_line(mteb, encoder, tasks, run, tmp_path):
     from structviews.adapters.mteb import MTEBEncoder
 

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from corpora import small_config, tiny_corpus
+from safetensors.numpy import load_file, save_file
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
@@ -164,6 +165,17 @@ def test_it_is_pickled_without_the_run(words_run, tmp_path):
     with pytest.raises(InputError, match="not the run that it was when this was fitted: fit again, or restore the run"):
         pickle.loads(pickled).transform(TEXTS)
     pickle.loads(pickled).fit(TEXTS).transform(TEXTS)
+
+
+def test_fitting_again_takes_the_run_as_it_is_now(words_run, tmp_path):
+    run = shutil.copytree(words_run, tmp_path / "run")
+    fitted = SentenceVectorizer(run).fit(TEXTS)
+    before = fitted.transform(TEXTS)
+    weights = load_file(run / "model.safetensors")
+    save_file({name: weight * 2 for name, weight in weights.items()}, run / "model.safetensors")
+    now = Embedder.load(run).encode(TEXTS)
+    assert not np.allclose(before, now)
+    np.testing.assert_array_equal(fitted.fit(TEXTS).transform(TEXTS), now)
 
 
 @pytest.mark.parametrize(

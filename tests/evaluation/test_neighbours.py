@@ -14,6 +14,7 @@ from structviews.errors import InputError
 from structviews.evaluation import neighbours, pool
 from structviews.evaluation.neighbours import count_rivals, nearest
 from structviews.evaluation.pool import open_pool, pool_vectors, vectors_path
+from structviews.preparation import SentenceError
 from structviews.training import train
 
 
@@ -215,12 +216,12 @@ class Gives:
 
     def encode(self, sentences, progress=None):
         if not self.vectors:
-            raise InputError("sentence 2, 'two birds sing': not parsed")
+            raise SentenceError(2, "'two birds sing': not parsed")
         return np.array(self.vectors[: len(sentences)], dtype=np.float32)
 
 
 def test_what_cannot_be_encoded_says_where(run, text):
-    with pytest.raises(InputError, match=r"pool\.txt, of the sentences from 1 on: sentence 2, 'two birds sing': not"):
+    with pytest.raises(InputError, match=r"pool\.txt:5: 'two birds sing': not parsed"):
         pool_vectors(open_pool(text), run, Gives())
     with pytest.raises(InputError, match=r"pool\.txt:5: its vector is not finite"):
         pool_vectors(open_pool(text), run, Gives([1, 2], [3, 4], [np.nan, 1]))

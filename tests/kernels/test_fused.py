@@ -250,8 +250,12 @@ def test_no_step_of_training_waits_for_the_gpu(views, tmp_path):
     training = Training(small_config(topic_corpus(tmp_path / "x.parsed"), tmp_path / "run", views=views))
     steps = training.steps(Progress())
     training.step(*next(steps).batches)  # compiles, and makes what the optimiser remembers
+    batches = next(steps).batches
     try:
         torch.cuda.set_sync_debug_mode("error")
-        training.step(*next(steps).batches)
+        metrics, _ = training.step(*batches)
+        with pytest.raises(RuntimeError, match="synchronizing"):  # what any wait would have raised
+            metrics["trained"]["loss"].item()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    assert metrics["trained"]["loss"].isfinite()

@@ -102,9 +102,13 @@ def test_workers_do_not_outlive_a_killed_job(long_text, tmp_path):
     pids.mkdir()
     process = command(long_text, *SLOWLY, "--workers", "2", "-o", "x.parsed", folder=tmp_path, PIDS=str(pids))
     wait_until(lambda: len(list(pids.iterdir())) == 2, process)
+    workers = sorted(path.name for path in pids.iterdir())
+    assert str(process.pid) not in workers
+    assert [pid for pid in workers if runs(pid)] == workers
     process.kill()
     process.wait()
-    wait_until(lambda: not any(runs(path.name) for path in pids.iterdir()))
+    wait_until(lambda: not any(map(runs, workers)))
+    assert [pid for pid in workers if runs(pid)] == []
 
 
 def test_an_interrupt_ends_with_one_line(long_text, undisturbed, tmp_path):

@@ -85,3 +85,11 @@ def test_a_panel_has_a_line_for_each_curve_in_the_colours_of_the_page():
     assert not any(colour in svg for colour in (*COLOURS, *NAMED))
     assert ">per cent</text>" in svg
     assert "font-family" not in svg
+
+
+@pytest.mark.parametrize("steps", [[1], [1, 2], [1, 2, 3]])
+def test_no_step_is_between_two(steps):
+    found = curves("a", [line("train", step, loss=1.0) for step in steps])
+    (axes,) = draw_panel(found, "loss", "Loss", series_of(found)).axes
+    low, high = axes.get_xlim()
+    assert [tick for tick in axes.get_xticks() if low <= tick <= high] == steps

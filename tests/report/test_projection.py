@@ -13,6 +13,7 @@ from structviews.cli import app
 from structviews.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.pool import open_pool
+from structviews.preparation import SentenceError
 from structviews.report import projection
 from structviews.report.project import draw_run
 from structviews.report.projection import Classes, project, style
@@ -99,6 +100,36 @@ def test_labels_belong_to_lines_of_the_source(made, tmp_path):
     parsed = open_pool(made[0])
     labels.write_text("".join(f"line {i}\n" for i in range(1, 97)))
     assert read_labels(labels, parsed, np.array([0, 5])) == ["line 1", f"line {parsed.places[5] + 1}"]
+
+
+def test_lines_are_counted_as_parse_counts_them(tmp_path):
+    text, labels = tmp_path / "x.txt", tmp_path / "labels"
+    text.write_bytes("\ufeffone\u2028bird\r\ntwo\x0cbirds\x85\nno bird\n".encode())
+    labels.write_bytes(b"a\r\nb\r\nc\r\n")
+    pool = open_pool(text)
+    assert pool.texts == ["one bird", "two birds", "no bird"]
+    assert pool.lines.tolist() == [1, 2, 3]
+    assert read_labels(labels, pool, np.arange(3)) == ["a", "b", "c"]
+
+
+def test_a_sentence_that_cannot_be_drawn_is_named_by_its_line(made, tmp_path, monkeypatch):
+    class Embedder:
+        @classmethod
+        def load(cls, run):
+            return cls()
+
+        def encode(self, sentences, progress=None):
+            if "stop" in sentences:
+                raise SentenceError(sentences.index("stop"), "not parsed")
+            return np.array([[1.0, len(text)] for text in sentences]) / np.array([["bad" not in t] for t in sentences])
+
+    monkeypatch.setattr("structviews.report.project.Embedder", Embedder)
+    text = tmp_path / "x.txt"
+    for what, line in (("stop", "not parsed"), ("bad", "its vector is not finite")):
+        text.write_text(f"one\n\none\ntwo birds\n{what}\nthree\n")
+        with np.errstate(divide="ignore"), pytest.raises(InputError, match=rf"x\.txt:5: {line}"):
+            draw_run(made[1][0], open_pool(text), tmp_path / "x.svg", most=10)
+    assert not (tmp_path / "x.svg").exists()
 
 
 @pytest.fixture

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from corpora import load_random
 from report_pages import read_page
+from safetensors.numpy import load_file, save_file
 from typer.testing import CliRunner
 
 from structviews.cache import ParsedCorpus
 from structviews.cli import app
+from structviews.config import read_settings, write_settings
 from structviews.embedder import Embedder
 from structviews.errors import InputError
 from structviews.joined import join_runs
@@ -222,7 +224,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(made, tmp_path, monkeypatc
     for arguments, message in [
         ((tmp_path, "-o", out), "not a run: it has no config.toml"),
         ((empty, "-o", out), "empty: nothing to report: no scores, no log, no weights; finish training first"),
-        ((*runs, runs[0], "-o", out), "dep-const: named twice; leave one out"),
+        ((*runs, runs[0], "-o", out), "dep-const: named twice: name each run once"),
         ((*runs, "-o", tmp_path / "folder.html"), "folder.html: is a folder; give the name of a file"),
         ((*runs, "-o", tmp_path / "no/x.html"), f"no folder {tmp_path / 'no'}; make it first"),
         ((*runs, "-o", tmp_path / "x.pdf"), "x.pdf: pages are .html, .htm; give the file one of these endings"),
@@ -245,3 +247,47 @@ def test_without_jinja2_the_extra_is_named(made, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(InputError, match=r"a report needs jinja2; pip install 'structviews\[report\]'"):
         write_report(made[1], tmp_path / "x.html")
+
+
+def test_a_run_with_vectors_that_are_not_finite_is_told_and_the_others_are_shown(made, tmp_path):
+    corpus, (first, second) = made
+    diverged = shutil.copytree(first, tmp_path / "diverged")
+    weights = load_file(diverged / "model.safetensors")
+    save_file({name: np.full_like(each, np.nan) for name, each in weights.items()}, diverged / "model.safetensors")
+    root = told(tmp_path, [second, diverged], corpus)
+    assert [line for line in missing(section(root, "neighbours")) if "its vector is not finite" in line] == [
+        f"diverged: {corpus}:0: its vector is not finite: train the run with a lower --lr"
+    ]
+    assert len(root.all("figure", of="cloud")) == 1
+
+
+def test_a_run_without_its_parser_is_told_and_the_others_are_shown(made, tmp_path):
+    text = tmp_path / "x.txt"
+    text.write_text("one bird\ntwo birds\nno bird\n")
+    foreign = shutil.copytree(made[1][0], tmp_path / "foreign")
+    settings = read_settings(foreign)
+    settings["parsed"]["parser"] |= {"name": "gone"}
+    write_settings(foreign, settings)
+    root = told(tmp_path, [made[1][1], foreign], text)
+    (line,) = missing(section(root, "neighbours"))
+    assert line.startswith("foreign: the run's parser cannot be loaded here")
+    assert len(root.all("figure", of="cloud")) == 1
+
+
+def told(folder, runs, corpus):
+    """The page about some runs."""
+    write_report(runs, folder / "page.html", corpus=corpus)
+    return read_page(folder / "page.html")
+
+
+def test_a_log_file_is_told_each_stage(made, tmp_path):
+    ended = command(*made[1], "-o", tmp_path / "x.html", "--corpus", made[0])
+    assert ended.exit_code == 0, ended.output
+    names = [run.name for run in made[1]]
+    assert ended.stderr.splitlines() == [
+        "reading scores and logs",
+        *(f"{name}: loading" for name in names),
+        "parsing",
+        *(f"{name}: encoding" for name in names),
+        "drawing",
+    ]

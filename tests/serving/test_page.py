@@ -64,7 +64,7 @@ def test_type_switch_the_run_and_see_trees(tab, url, embedders, served):
     tab.wait(DRAWN)
     assert tab.evaluate(CAPTIONS) == ["Dependency tree", *trees[1:]] * 2
     assert tab.evaluate("document.querySelector('#attention').hidden")
-    assert "seq, avg · 16 numbers" in tab.evaluate("document.querySelector('#about').textContent")
+    assert "seq, avg · 16 dimensions" in tab.evaluate("document.querySelector('#about').textContent")
     tab.type("#second", "two birds sing")
     tab.wait(f"{COSINES}.every(cosine => cosine !== '1.000') && {SHOWN}")
     found = served[1].encode(["One bird sings <b>.", "two birds sing"])

@@ -21,9 +21,10 @@ from structviews.errors import InputError
 pytest.importorskip("fastapi", reason="needs structviews[serve]")
 pytest.importorskip("uvicorn", reason="needs structviews[serve]")
 
+from structviews.runs import run_names
 from structviews.serving import server
 from structviews.serving.app import create_app
-from structviews.serving.served import names_of, open_runs
+from structviews.serving.served import open_runs
 
 PATIENCE = 0.5
 
@@ -178,11 +179,11 @@ def test_addresses_that_cannot_be_had():
 
 
 def test_runs_have_different_names(folders, tmp_path):
-    assert names_of(folders) == ["dep-const", "seq-avg"]
+    assert run_names(folders) == ["dep-const", "seq-avg"]
     other = tmp_path / "seq-avg"
-    assert names_of([folders[1], other]) == [str(folders[1]), str(other)]
+    assert run_names([folders[1], other]) == [str(folders[1]), str(other)]
     with pytest.raises(InputError, match="named twice"):
-        names_of([folders[0], folders[0].parent / "." / folders[0].name])
+        run_names([folders[0], folders[0].parent / "." / folders[0].name])
 
 
 def test_a_run_that_cannot_encode_is_refused_when_it_is_loaded(folders, tmp_path):

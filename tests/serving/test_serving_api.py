@@ -22,6 +22,7 @@ from structviews.serving import guard
 from structviews.serving.app import create_app
 from structviews.serving.batching import Batcher
 from structviews.serving.served import ServedRun
+from structviews.serving.server import allowed_hosts
 
 SENTENCES = ["One bird sings.", "It's <b>bold</b> & “quoted”.", "stops", "topic0-1 of the topic0-2"]
 # Whether alone or with others, to rounding.
@@ -281,7 +282,25 @@ def test_only_names_of_the_server_are_answered(served):
     with TestClient(create_app(served, hosts=["localhost"]), base_url="http://localhost:8000") as client:
         assert client.get("/runs").status_code == 200
         answer = client.get("/runs", headers={"host": "elsewhere.example"})
-        assert (answer.status_code, answer.text) == (400, "Invalid host header")
+        assert refused(answer, 400) == "the server has no name 'elsewhere.example': ask for localhost"
+
+
+@pytest.mark.parametrize("host", ["[::1]:8000", "[::1]", "localhost:8000", "LOCALHOST", "127.0.0.1:80"])
+def test_addresses_and_names_of_loopback_are_answered(served, host):
+    with TestClient(create_app(served, hosts=allowed_hosts("::1", None))) as client:
+        assert client.get("/runs", headers={"host": host}).json()["runs"][0]["name"] == "dep-const"
+        for other in ("", "[::2]:8000", "::1", "localhost.example"):
+            assert "the server has no name" in refused(client.get("/runs", headers={"host": other}), 400)
+
+
+def test_a_fault_of_the_server_is_one_line_of_json(served):
+    class Broken:
+        def encode_views(self, sentences):
+            raise ZeroDivisionError
+
+    with TestClient(create_app([ServedRun("x", Broken())]), raise_server_exceptions=False) as client:
+        answer = client.post("/encode", json={"sentences": ["a"]})
+        assert refused(answer, 500) == "the server failed (ZeroDivisionError): its own output says where"
 
 
 def test_the_description_names_every_endpoint_and_its_errors(client):

@@ -105,7 +105,7 @@ function showNeighbours(sentences, found) {
 
 function showRun() {
   const run = served.runs.find(({ name }) => name === $("run").value);
-  $("about").textContent = `${run.views.join(", ")} · ${run.dim.toLocaleString("en")} numbers · ${run.representation}`;
+  $("about").textContent = `${run.views.join(", ")} · ${run.dim.toLocaleString("en")} dimensions · ${run.representation}`;
 }
 
 async function start() {
