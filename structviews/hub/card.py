@@ -151,6 +151,7 @@ def _evaluations(run: Path) -> list[Any]:
             task_type="sentence-similarity" if score.startswith("pearson") else "text-classification",
             dataset_type="senteval",
             dataset_name=task,
+            dataset_config=task,  # results of one data set and configuration become one entry
             metric_type=score,
             metric_value=round(factor(score) * tasks[task]["scores"][score], 2),
         )

@@ -43,7 +43,8 @@ def corpus(tmp_path_factory):
 def trained(corpus):
     run = train(small_config(corpus, corpus.parent / "dep-const", epochs=1))
     task = {"scores": {"accuracy": 81.5}, "partial": {}, "dim": 16}
-    tasks = {"MR": task, "STS14": task | {"scores": {"pearson mean": 0.5}}, "SUBJ": task | {"partial": {"test": 1}}}
+    others = {"TREC": task | {"scores": {"accuracy": 70.0}}, "STS14": task | {"scores": {"pearson mean": 0.5}}}
+    tasks = {"MR": task, **others, "SUBJ": task | {"partial": {"test": 1}}}
     results = {"format": 1, "dim": 16, "representation": "vector", "protocol": {"name": "senteval"}}
     save_results(run, results | {"tasks": tasks, "unavailable": {"CR": f"{corpus.parent}/CR: no such file"}})
     (run / "notes.py").write_text("print('mine')")
@@ -154,9 +155,10 @@ def test_the_card(trained, remote):
     assert (header.library_name, header.license, header.language) == ("structviews", "cc-by-4.0", ["en"])
     assert {"structviews", "dep", "const"} <= set(header.tags)
     found = {(each.dataset_name, each.metric_type): each.metric_value for each in header.eval_results}
-    assert found == {("MR", "accuracy"): 81.5, ("STS14", "pearson mean"): 50.0}  # SUBJ is of a part of the task
+    whole = {("MR", "accuracy"): 81.5, ("TREC", "accuracy"): 70.0, ("STS14", "pearson mean"): 50.0}
+    assert found == whole  # SUBJ is of a part of the task
     assert "structviews pull me/dep-const -o dep-const" in card
-    assert "| dep-const | dep,const | 16 | 81.5 | 81.5* | 50.0 |" in card
+    assert "| dep-const | dep,const | 16 | 81.5 | 81.5* | 70.0 | 50.0 |" in card
     assert "corpus: `x.parsed`" in card
     assert "trees: random 1" in card
     assert "lr = 0.02" in card
