@@ -159,7 +159,12 @@ def test_words_that_are_not_ranked_are_not_cut(run, corpus, vectors, tmp_path):
     second = train(small_config(corpus, tmp_path / "second", init_from=str(run), **settings))
     n_words = len(Vocabulary.load(second / "vocabulary.trained.txt")) - 1
     refused(f"keep all with --words {n_words}", second, tmp_path / "out", n_words - 1)
+    assert not (tmp_path / "out").exists()
     pack(second, tmp_path / "out", n_words)
+    assert (
+        Vocabulary.load(tmp_path / "out" / "vocabulary.trained.txt").words
+        == Vocabulary.load(second / "vocabulary.trained.txt").words
+    )
 
 
 @pytest.fixture
