@@ -1,10 +1,10 @@
 """A run's weights and everything that resuming it needs; no file here can execute code."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from structviews.errors import InputError
 
 WEIGHTS = "model.safetensors"
 STATE_FOLDER = "state"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,17 @@ def write_weights(run: Path, weights: Mapping[str, Tensor]) -> None:
     """Write ``model.safetensors`` from weights by name, whole or not at all."""
     content = save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()})
     write_whole(run / WEIGHTS, lambda file: file.write(content))
+
+
+def check_weights(run: Path, model: nn.Module) -> None:
+    """Look whether a run's weights are of a model, which may be on the device ``meta``, by names and shapes alone.
+
+    Raises:
+        InputError: if they are missing, damaged, or of another model.
+    """
+    shapes = _read(run, _shapes)
+    for name, tensor in model.state_dict().items():
+        _check_shape(run, name, shapes.get(name), tuple(tensor.shape))
 
 
 def load_weights(run: Path, model: nn.Module) -> None:
@@ -78,9 +91,7 @@ def start_from(run: Path, model: nn.Module, n_words: int, fresh: Collection[str]
         if any(part in name for part in fresh):
             continue
         target = tensor[:n_words] if ".words." in name else tensor
-        if name not in weights or weights[name].shape != target.shape:
-            there = f"of shape {tuple(weights[name].shape)}" if name in weights else "missing"
-            raise _other_weights(run, f"{name} is {there}, not of shape {tuple(target.shape)}")
+        _check_shape(run, name, tuple(weights[name].shape) if name in weights else None, tuple(target.shape))
         target.copy_(weights[name])
 
 
@@ -90,14 +101,29 @@ def read_weights(run: Path) -> dict[str, Tensor]:
     Raises:
         InputError: if they are missing or damaged.
     """
+    return _read(run, _tensors)
+
+
+def _read(run: Path, read: Callable[[safe_open], T]) -> T:
+    """What is read in ``model.safetensors``."""
     path = run / WEIGHTS
     if not path.is_file():
         raise InputError(f"{path}: no such file: the run has not been trained to a first checkpoint yet")
     try:
         with safe_open(path, "pt") as file:
-            return _tensors(file)
+            return read(file)
     except SafetensorError as error:
         raise _other_weights(run, error) from None
+
+
+def _shapes(file: safe_open) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 - not a dict
+
+
+def _check_shape(run: Path, name: str, found: tuple[int, ...] | None, wanted: tuple[int, ...]) -> None:
+    if found != wanted:
+        there = "missing" if found is None else f"of shape {found}"
+        raise _other_weights(run, f"{name} is {there}, not of shape {wanted}")
 
 
 def _other_weights(run: Path, what: object) -> InputError:

@@ -952,6 +952,8 @@ def encode_sentences(
         if out is None:
             with file.open("rb") as vectors:
                 copyfileobj(vectors, sys.stdout.buffer)
+        else:
+            console.print(str(out), markup=False, highlight=False, soft_wrap=True)
 
 
 def chosen(**flags: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from structviews.batching import collate
 from structviews.channels import empty_table, load_vocabularies
-from structviews.checkpoint import load_weights
+from structviews.checkpoint import check_weights, load_weights
 from structviews.config import Parsed, TrainConfig, load_run, run_kind
 from structviews.device import best_device, move
 from structviews.errors import InputError
@@ -416,6 +416,8 @@ class TrainedEmbedder(PooledEmbedder):
         """Load what ``train`` made."""
         config, parsed = load_run(run)
         vocabularies = load_vocabularies(run, config)
+        with torch.device("meta"):  # before the settings ask for more memory than the weights have
+            check_weights(run, build_model(config, vocabularies, empty_table(vocabularies, parsed)))
         with torch.random.fork_rng(devices=[]):  # its first weights are not kept, so they cost no random numbers
             model = build_model(config, vocabularies, empty_table(vocabularies, parsed))
         load_weights(run, model)

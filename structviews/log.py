@@ -131,8 +131,8 @@ def rate_bar(console: Console, what: str, unit: str, size: int = 1) -> Iterator[
 
         def show(done: int, total: int) -> None:
             nonlocal first, tenths
-            before, began = first = first or (done, time.monotonic())
-            rate = f"{(done - before) / size / (time.monotonic() - began):,.0f} {unit}/s" if done > before else ""
+            before, began = first = first or (done, time.perf_counter())
+            rate = f"{(done - before) / size / (time.perf_counter() - began):,.0f} {unit}/s" if done > before else ""
             if console.is_terminal or console.is_jupyter:
                 if not bar.live.is_started:
                     shown.enter_context(bar)

@@ -145,7 +145,7 @@ def test_vectors_go_to_a_file_or_to_standard_output(command, trained, tmp_path):
     (tmp_path / "s.txt").write_text(SENTENCES)
     expected = Embedder.load(trained).encode([line.split() for line in SENTENCES.splitlines()])
     to_file = command("encode", trained, "s.txt", "-o", "v.npy", "--tokenised", "--batch-size", "2")
-    assert (to_file.code, to_file.output) == (0, b"")
+    assert (to_file.code, to_file.output) == (0, b"v.npy\n")
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
     piped = command("encode", trained, "--tokenised", stdin=SENTENCES.encode())
     assert piped.code == 0

@@ -1,4 +1,5 @@
 import itertools
+import shutil
 import warnings
 from dataclasses import replace
 
@@ -8,7 +9,7 @@ import torch
 from corpora import RandomParser, opened, random_trees, small_config, tiny_corpus, tiny_rows, topic_rows
 
 from structviews import views
-from structviews.config import Parsed
+from structviews.config import Parsed, read_settings, write_settings
 from structviews.embedder import Embedder, TrainedEmbedder
 from structviews.errors import InputError
 from structviews.model import build_model
@@ -195,6 +196,16 @@ def test_folders_that_are_no_run(tmp_path, run):
     (tmp_path / "vocabulary.trained.txt").unlink()
     with pytest.raises(InputError, match=r"vocabulary\.trained\.txt: No such file"):
         Embedder.load(tmp_path)
+
+
+@pytest.mark.parametrize("hidden", [9, 10**7])
+def test_settings_of_another_size_ask_for_no_memory(run, tmp_path, hidden):
+    """One that came from elsewhere may say anything: 10**7 would be petabytes."""
+    other = shutil.copytree(run, tmp_path / "run")
+    write_settings(other, read_settings(other) | {"hidden": hidden})
+    with pytest.raises(InputError, match=r"not the weights of this run's model: channels\..* is of shape \(") as error:
+        Embedder.load(other)
+    assert "\n" not in str(error.value)
 
 
 def test_the_package_hands_out_the_embedder_when_asked():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from structviews.adapters import encodable
 from structviews.embedder import Embedder
+from structviews.hub.portable import check_whole
 from structviews.sentence_encoder import SentenceEncoder
 
 try:
@@ -93,7 +94,12 @@ class StructViewsModule(InputModule):
             subfolder: in it.
             token, cache_folder, revision, local_files_only: for the Hub.
             init_defaults, **kwargs: what only other modules take.
+
+        Raises:
+            InputError: if it is not a run, or one from the Hub would read other files of this machine.
         """
         place = (model_name_or_path, subfolder, token, cache_folder, revision, local_files_only)
         run = cls.load_dir_path(*place) or str(Path(model_name_or_path, subfolder))
+        if not Path(model_name_or_path).exists():
+            check_whole(Path(run))
         return cls(run, **cls.load_config(run))

@@ -117,6 +117,18 @@ def check_arrived(folder: Path) -> None:
             path.is_file() and path.suffix not in (".toml", ".safetensors", ".txt", ".json", ".md")
         ):
             raise InputError(f"{path}: not a file of a run")
-    for part in trained_parts(folder):
+    check_whole(folder)
+
+
+def check_whole(run: Path) -> None:
+    """Look whether a run that came from elsewhere would read other files of this machine.
+
+    Raises:
+        InputError: if it would: it is of a kind that does, or has the path of a parser's models.
+    """
+    for part in trained_parts(run):
         if read_settings(part).get(PARSED, {}).get("models"):
-            raise InputError(f"{part / CONFIG}: names a folder of models on this machine")
+            raise InputError(
+                f"{part / CONFIG}: names a folder of models on this machine: ask its owner to leave models out of "
+                f"[{PARSED}]"
+            )

@@ -1,6 +1,7 @@
 """A run within a SentenceTransformer: its evaluators, saving, other modules behind it."""
 
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -200,6 +201,30 @@ def test_no_code_of_a_saved_folder_is_run(toolkit, make, tmp_path):
         toolkit.SentenceTransformer(str(folder), local_files_only=True)
     toolkit.SentenceTransformer(str(folder), trust_remote_code=True, local_files_only=True)
     assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("models", ["", "../../models"])
+def test_a_run_from_the_hub_reads_no_other_files(toolkit, make, models, tmp_path):
+    """Parsers' models may be pickles, so a run of somebody else's must not say where they are."""
+    from structviews.adapters.sentence_transformers import StructViewsModule
+
+    revision = "0" * 40
+    repository = tmp_path / "models--me--birds"  # as the Hub's cache has it
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs/main").write_text(revision)
+    saved = repository / "snapshots" / revision
+    make().save(str(saved))
+    config = saved / "0_StructViewsModule/config.toml"
+    config.write_text(config.read_text().replace('models = ""', f'models = "{models}"'))
+    place = {"subfolder": "0_StructViewsModule", "local_files_only": True}
+
+    assert StructViewsModule.load(str(saved), **place).encoder.dim == 16
+    load = partial(StructViewsModule.load, "me/birds", cache_folder=str(tmp_path), **place)
+    if not models:
+        assert load().encoder.dim == 16
+        return
+    with pytest.raises(InputError, match=r"config\.toml: names a folder of models on this machine: ask its owner"):
+        load()
 
 
 def test_what_cannot_be_done_is_one_line(toolkit, make, run, tmp_path):
