@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from corpora import opened, write_corpus
+from corpora import opened, random_trees, write_corpus
 from grammar import annotated, grammar_rows
 from typer.testing import CliRunner
 
@@ -191,6 +191,22 @@ def test_some_of_a_corpus(corpus, tmp_path):
     told = json.loads((tmp_path / "some" / "probing.json").read_text())
     assert sum(told["sentences"].values()) <= 1500
     assert 140 <= told["documents"] <= 160
+
+
+@pytest.mark.parametrize("new_words", [100, 300])
+def test_shards_with_more_words_together_than_each_alone(tmp_path, new_words):
+    """Each with indices as narrow as its own words allow: 8 bits, or 8 and 16."""
+    sentences = [[f"w{i}" for i in range(100)], [f"v{i}" for i in range(new_words)]]
+    rows = [Row(0, position, position + 1, random_trees(words)) for position, words in enumerate(sentences)]
+    corpus = opened(write_corpus(tmp_path / "c.parsed", rows, shard_size=1))
+    found, expected = Parses.read(corpus, 1, 1000, 10, np.random.default_rng(0)), Parses.of([r.sentence for r in rows])
+    for name in ("words", "tags", "relations", "labels"):
+        column, alone = getattr(found, name), getattr(expected, name)
+        assert column.names[column.ids].tolist() == alone.names[alone.ids].tolist()
+        assert column.names.tolist() == alone.names.tolist()
+    assert found.words.names[found.words.ids].tolist() == sentences[0] + sentences[1]
+    for name in ("head_words", "left", "right", "starts"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
 def test_repeated_sentences_count_once(rows, tmp_path):
