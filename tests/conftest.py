@@ -1,6 +1,8 @@
 """Makes this folder importable, for ``trees_for_tests``, and the tests the same on every run."""
 
+import io
 import os
+import sys
 
 import pytest
 import torch
@@ -26,3 +28,20 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path):
+    """``structviews`` as the shell would run it, in this process and in the test's folder: code, output, errors."""
+    from structviews import cli
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["structviews", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.StringIO())
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return (stop.value.code, *capsys.readouterr())
+
+    return run

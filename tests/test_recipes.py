@@ -1,13 +1,11 @@
 """Every recipe has settings that hold; one that joins runs trains them all."""
 
-import sys
-
 import numpy as np
 import pytest
 import vector_files
 from corpora import opened, random_trees, topic_corpus
 
-from structviews import cli, recipes
+from structviews import recipes
 from structviews.config import TrainConfig
 from structviews.embedder import Embedder
 from structviews.errors import InputError
@@ -17,19 +15,6 @@ SMALL = [
     *("--hidden", "8", "--words-dim", "6", "--batch-size", "16", "--steps", "2", "--held-out", "0.2"),
     *("--corpus", "x.parsed"),
 ]
-
-
-@pytest.fixture
-def command(monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["structviews", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return stop.value.code, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The model that comes with the package: a small one in its place, and the real one where it is."""
 
 import inspect
-import io
 import json
 import shutil
 import sys
@@ -72,18 +71,6 @@ def missing(monkeypatch, tmp_path):
 
 def contents(folder):
     return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["structviews", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.StringIO())
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return (stop.value.code, *capsys.readouterr())
-
-    return run
 
 
 def test_it_is_loaded_by_its_name(folder):

@@ -1,6 +1,5 @@
 """Runs to and from a folder that stands for the Hub."""
 
-import io
 import json
 import re
 import shutil
@@ -15,7 +14,6 @@ from rich.console import Console
 from safetensors.numpy import load_file, save_file
 from vector_files import random_vectors, write_vectors
 
-from structviews import cli
 from structviews.baselines import make_baseline
 from structviews.config import read_settings
 from structviews.embedder import Embedder
@@ -318,19 +316,6 @@ def test_without_the_client_the_extra_is_named(trained, monkeypatch, tmp_path):
     for call in (lambda: push(trained, "me/x"), lambda: pull("me/x", tmp_path / "y")):
         with pytest.raises(InputError, match=r"pip install 'structviews\[hub\]'"):
             call()
-
-
-@pytest.fixture
-def command(monkeypatch, capsys, tmp_path):
-    def run(*arguments):
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["structviews", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.StringIO())
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return (stop.value.code, *capsys.readouterr())
-
-    return run
 
 
 def test_the_commands(trained, remote, command, tmp_path):
