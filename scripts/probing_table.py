@@ -10,6 +10,7 @@ the same command goes on where it was; with --table it prints what there is.
 
 import argparse
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,11 +114,12 @@ def senteval_table(folders: Folders) -> list[str]:
 def probing_table(folders: Folders) -> list[str]:
     """A line a task; for each view what it had before training and what it has after."""
     entries = json.loads((folders.probing / "probing.json").read_text("utf-8"))["tasks"]
-    heads = ["classes", "test", "mean of word vectors", *VIEWS]
+    heads = ["classes", "test", "most frequent class", "mean of word vectors", *VIEWS]
     lines = [row("task", heads), rule(heads)]
     for task, file in probing_files(folders.probing).items():
         entry = next(entry for entry in entries.values() if entry["file"] == file)
         cells = [str(len(entry["labels"])), f"{entry['examples']['te']:,}"]
+        cells.append(f"{most_frequent(folders.probing / file):.1f}")
         cells.append(accuracy(scores(folders.runs / BAG), task))
         for view in VIEWS:
             pair = next(pair for pair in PAIRS if view in pair.split(","))
@@ -125,6 +127,13 @@ def probing_table(folders: Folders) -> list[str]:
             cells.append(" → ".join(accuracy(scores(run, view), task) for run in runs))
         lines.append(row(task, cells))
     return lines
+
+
+def most_frequent(task: Path) -> float:
+    """The share of a task's test examples that have the most frequent class, in percent."""
+    examples = (line.split("\t", 2) for line in task.read_text("utf-8").splitlines())
+    counts = Counter(label for part, label, _ in examples if part == "te")
+    return 100 * max(counts.values()) / counts.total()
 
 
 def accuracy(found: dict[str, Any], task: str) -> str:

@@ -38,13 +38,20 @@ app = typer.Typer(
 app.add_typer(cache, name="cache")
 console = Console()
 errors = Console(stderr=True, highlight=False)
+# What Typer raises for a wrong argument; where it is kept differs from version to version.
+UsageError: Any = typer.BadParameter.__base__
 
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
     warnings.showwarning = lambda message, *_: warn_once(str(message))
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
+    except UsageError as error:
+        if what := " ".join(error.format_message().split()):  # else the help has been shown
+            place = error.ctx.command_path if error.ctx else "structviews"
+            complain("red", "error", f"{what} (see {place} --help)")
+        sys.exit(2)
     except BrokenPipeError:
         # The reader of our output went away (``| head``): nothing is wrong. Python's own flush of
         # stdout at exit would complain once more, so it is given somewhere to go.

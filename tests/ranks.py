@@ -116,5 +116,5 @@ if __name__ == "__main__":
     from structviews import cli
 
     assert TrainConfig
-    cli.app = lambda: main(*sys.argv[1:])
+    cli.app = lambda **_: main(*sys.argv[1:])
     cli.main()

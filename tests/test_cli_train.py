@@ -370,6 +370,31 @@ def test_the_shell_sees_the_same(trained, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tabel"], "No such command 'tabel'. Did you mean 'table'? (see "),
+        (["table"], "Missing argument 'runs'"),
+        (["table", "x", "--format", "yaml"], "Invalid value for '--format': "),
+        (["train", "--hiden", "3"], "No such option: --hiden"),
+        (["train", "--hidden", "few"], "Invalid value for '--hidden': "),
+        (["train", "--views"], "Option '--views' requires an argument"),
+        (["cache", "split", "x", "--parts", "half", "-o", "y"], "Invalid value for '--parts': "),
+    ],
+)
+def test_arguments_that_no_command_has(command, tmp_path, arguments, message):
+    said = fails(command, tmp_path, *arguments)
+    assert said.startswith(f"error: {message}")
+    assert said.endswith(" --help)")
+
+
+@pytest.mark.parametrize("group", [[], ["cache"]])
+def test_without_a_command_the_help_is_shown(command, group):
+    ended = command(*group)
+    assert (ended.code, ended.errors) == (2, [])
+    assert "Usage: " in ended.output.decode()
+
+
 @pytest.mark.parametrize("name", sorted(command.name for command in cli.app.registered_commands))
 def test_help_has_an_example(command, name):
     ended = command(name, "--help")

@@ -61,7 +61,7 @@ def test_a_terminal_gets_a_bar_with_the_rate_of_a_single_block():
 
 
 def test_a_warning_is_given_once(monkeypatch, capsys):
-    def command():
+    def command(standalone_mode):
         for what in ("another parser", "another parser", "something else"):
             with warnings.catch_warnings():  # after which Python forgets what it has shown
                 warnings.simplefilter("ignore")
@@ -70,5 +70,6 @@ def test_a_warning_is_given_once(monkeypatch, capsys):
     monkeypatch.setattr(cli, "app", command)
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        cli.main()
+        with pytest.raises(SystemExit):
+            cli.main()
     assert capsys.readouterr().err.splitlines() == ["warning: another parser", "warning: something else"]
