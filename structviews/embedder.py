@@ -416,10 +416,14 @@ class TrainedEmbedder(PooledEmbedder):
         """Load what ``train`` made."""
         config, parsed = load_run(run)
         vocabularies = load_vocabularies(run, config)
+
+        def build() -> Model:
+            return build_model(config, vocabularies, empty_table(vocabularies, parsed))
+
         with torch.device("meta"):  # before the settings ask for more memory than the weights have
-            check_weights(run, build_model(config, vocabularies, empty_table(vocabularies, parsed)))
+            check_weights(run, build())
         with torch.random.fork_rng(devices=[]):  # its first weights are not kept, so they cost no random numbers
-            model = build_model(config, vocabularies, empty_table(vocabularies, parsed))
+            model = build()
         load_weights(run, model)
         vocabularies = expanded(run, model, vocabularies)
         return cls(config, parsed, model, vocabularies, parser, load_components(run))

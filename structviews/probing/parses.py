@@ -224,7 +224,7 @@ def _column(chunks: Sequence[pa.ListArray]) -> Column:
     wide = pa.dictionary(pa.int32(), pa.string())  # a shard's indices are as narrow as its own dictionary
     flat = pa.chunked_array([chunk.flatten().cast(wide) for chunk in chunks], wide).unify_dictionaries()
     names = flat.chunk(0).dictionary.to_numpy(zero_copy_only=False) if flat.num_chunks else np.array([], dtype=object)
-    ids = np.concatenate([chunk.indices.to_numpy() for chunk in flat.chunks]).astype(np.int32)
+    ids = np.concatenate([chunk.indices.to_numpy() for chunk in flat.chunks])
     # Shards that were read in another order, or more of them, number the same words otherwise.
     order = np.argsort(names, kind="stable")
     rank = np.empty(len(names), dtype=np.int32)
