@@ -1,1 +1,1 @@
-"""The offline stage: raw text to a parsed corpus on disk."""
+"""The offline stage: parse raw text into a corpus on disk."""

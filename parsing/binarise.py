@@ -1,7 +1,7 @@
-"""n-ary bracket trees to binary ones, and back.
+"""Convert n-ary bracket trees to binary ones, and back.
 
-Function labels, traces and the ``ROOT`` wrapper go first, then unary chains are collapsed into one
-node, then nodes with more than two children are factored to the left without markovisation::
+First, function labels, traces and the ``ROOT`` wrapper are removed. Then unary chains are collapsed into one
+node, and nodes with more than two children are left-factored without markovisation::
 
     (X A B C D)   ->   (X (. (. A B) C) D)
 
@@ -9,16 +9,17 @@ so that ``n`` words give ``2n - 1`` nodes (structured views 3.2; the drawing is 
 """
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from nltk.tree import Tree
+from structviews.corpus.sentence import InvalidSentence, ParsedSentence
 
-from structviews.sentence import InvalidSentence, ParsedSentence
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 ROOT_LABELS = frozenset({"ROOT", "TOP", "VROOT", ""})
 TRACE = "-NONE-"
 CHAIN = "+"
-# NP-SBJ, NP=2, S|<VP>: what follows the category; labels that start with a hyphen are left alone.
+# The suffix after the category (NP-SBJ, NP=2, S|<VP>); labels that start with a hyphen are kept as they are.
 FUNCTION = re.compile(r"^([^-=|]+)[-=|].*$")
 
 
@@ -32,35 +33,35 @@ class BinaryTree(NamedTuple):
     labels: tuple[str, ...]
 
 
-def strip(tree: Tree) -> Tree:
+def strip(tree: "Tree") -> "Tree":
     """The tree without function labels, traces, emptied nodes and its ``ROOT`` wrapper.
 
     Raises:
-        InvalidSentence: if nothing but traces is there.
+        InvalidSentence: if the tree has no words but traces.
     """
     stripped = _strip(tree)
     if stripped is None:
         raise InvalidSentence("the bracket tree has no words")
-    while stripped.label() in ROOT_LABELS and len(stripped) == 1 and isinstance(stripped[0], Tree):
+    while stripped.label() in ROOT_LABELS and len(stripped) == 1 and not isinstance(stripped[0], str):
         stripped = stripped[0]
     if stripped.label() in ROOT_LABELS:
         stripped.set_label("")
     return stripped
 
 
-def _strip(node: Tree) -> Tree | None:
+def _strip(node: "Tree") -> "Tree | None":
     if node.label() == TRACE:
         return None
     if len(node) == 1 and isinstance(node[0], str):
-        return Tree(node.label(), [node[0]])
+        return type(node)(node.label(), [node[0]])
     if any(isinstance(child, str) for child in node):
-        raise InvalidSentence(f"a word stands beside other children under {node.label()!r}")
+        raise InvalidSentence(f"a word has siblings under {node.label()!r}")
     children = [child for child in map(_strip, node) if child is not None]
-    return Tree(FUNCTION.sub(r"\1", node.label()), children) if children else None
+    return type(node)(FUNCTION.sub(r"\1", node.label()), children) if children else None
 
 
-def binarise(tree: Tree) -> BinaryTree:
-    """Collapse unary chains and factor to the left; see the module's drawing.
+def binarise(tree: "Tree") -> BinaryTree:
+    """Collapse unary chains and left-factor; the module docstring has an example.
 
     Args:
         tree: an n-ary tree whose preterminals are part-of-speech tags, as ``strip`` leaves it.
@@ -73,9 +74,9 @@ def binarise(tree: Tree) -> BinaryTree:
     chains: list[str] = []
     internal: list[tuple[int, int, str]] = []
 
-    # As nltk's chomsky_normal_form(factor="left", horzMarkov=0) would, which nests a flat sentence
-    # as deep as it is long.
-    def number(node: Tree) -> int:
+    # Like nltk's chomsky_normal_form(factor="left", horzMarkov=0), which nests a flat sentence as deep
+    # as it is long.
+    def number(node: "Tree") -> int:
         if isinstance(node[0], str):
             chain, _, tag = node.label().rpartition(CHAIN)
             tokens.append(node[0])
@@ -93,8 +94,8 @@ def binarise(tree: Tree) -> BinaryTree:
     return BinaryTree(tuple(tokens), tuple(tags), left, right, (*chains, *labels))
 
 
-def unbinarise(sentence: ParsedSentence) -> Tree:
-    """The n-ary tree that a binary one came from: nodes without a label, but the root, dissolve.
+def unbinarise(sentence: ParsedSentence) -> "Tree":
+    """The n-ary tree behind a binary one: nodes without a label, except the root, are removed.
 
     A sentence without tags gets the preterminal ``X`` over each word.
     """
@@ -112,11 +113,13 @@ def unbinarise(sentence: ParsedSentence) -> Tree:
     return forests[-1][0]
 
 
-def binary_tree(sentence: ParsedSentence) -> Tree:
-    """The binarised tree itself: a unary chain is one label, a node made by binarisation has none.
+def binary_tree(sentence: ParsedSentence) -> "Tree":
+    """The binarised tree itself: a unary chain is one label, and nodes added by binarisation have none.
 
     A preterminal's label is its chain and its tag (``NP+NNP``); a sentence without tags gets the tag ``X``.
     """
+    from nltk.tree import Tree  # noqa: PLC0415 - slow to import, and not needed where trees are only read
+
     n = len(sentence.tokens)
     tags = sentence.tags or ("X",) * n
     words = zip(sentence.tokens, tags, sentence.labels, strict=False)
@@ -126,8 +129,10 @@ def binary_tree(sentence: ParsedSentence) -> Tree:
     return nodes[-1]
 
 
-def _chain(label: str, children: list[Tree] | list[str]) -> Tree:
+def _chain(label: str, children: "list[Tree] | list[str]") -> "Tree":
     """``S+VP`` over children: ``(S (VP ...))``."""
+    from nltk.tree import Tree  # noqa: PLC0415 - slow to import, and not needed where trees are only read
+
     *above, lowest = label.split(CHAIN)
     tree = Tree(lowest, children)
     for name in reversed(above):

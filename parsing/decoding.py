@@ -1,23 +1,23 @@
-"""Trees from scores: CKY for constituents, maximum spanning trees for dependencies.
+"""Decode trees from scores: CKY for constituents, maximum spanning trees for dependencies.
 
-Both decode a padded batch at once and are well-formed by construction.
+Both decode a padded batch at once, and their trees are well-formed by construction.
 
-Shapes: B sentences, n words of the longest (n_b of one), L = n + 1 positions (0 is the root).
+Shapes: B sentences, n words in the longest sentence (n_b in sentence b), L = n + 1 positions (0 is the root).
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-# The score of an edge that no tree has; every word can hang on the root, so there always is another.
+# Score of an edge that no tree may have; every word can attach to the root, so there is always an alternative.
 FORBIDDEN = -np.inf
 
 
 def spanning_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Best dependency tree with a single root for each sentence.
+    """Best single-root dependency tree for each sentence.
 
-    Every word's best head is tried first: where that is a tree with one root it is the maximum
-    (no tree can score higher); the others go through Chu-Liu-Edmonds.
+    Each word's best head is tried first. If these heads form a tree with one root, it is the best tree
+    (no tree can score higher); the other sentences go through Chu-Liu-Edmonds.
 
     Args:
         scores: ``(B, n + 1, n + 1)``; ``scores[b, d, h]`` for head ``h`` of word ``d``, 0 = root.
@@ -39,7 +39,7 @@ def spanning_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def _ends(heads: np.ndarray) -> np.ndarray:
-    """Where following heads ``(B, L)`` ends after L steps or more: at 0, or on a cycle."""
+    """The node reached by following heads ``(B, L)`` for at least L steps: 0, or a node on a cycle."""
     ends = heads
     steps = 1
     while steps < heads.shape[1]:
@@ -49,11 +49,11 @@ def _ends(heads: np.ndarray) -> np.ndarray:
 
 
 def single_root_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Heads ``(B, L)`` of the best trees with exactly one child of the root.
+    """Heads ``(B, L)`` of the best trees in which the root has exactly one child.
 
-    Lowering all root edges by the same leaves the ranking of trees with one root edge as it was. So where the best tree
-    of all has several, they are lowered more and more until it has one. (Lowering them by very much at once
-    would do too, but without good root edges nearly every word is part of some cycle.)
+    Lowering the scores of all root edges equally does not change the ranking of trees with one root edge. So if the
+    best tree has several root edges, their scores are lowered further and further until it has one. (Lowering them
+    by a large amount at once would also work, but without good root edges nearly every word is part of a cycle.)
 
     Args:
         scores: ``(B, L, L)``; as in ``spanning_trees``; finite for edges between different words.
@@ -63,7 +63,7 @@ def single_root_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     positions = np.arange(scores.shape[1])
     words = (positions > 0) & (positions <= lengths[:, None])
     padding = positions > lengths[:, None]
-    # Padding hangs on the root and is no word's head.
+    # Padding attaches to the root and is never a head.
     scores[padding] = FORBIDDEN
     scores[padding, 0] = 0
     np.moveaxis(scores, 2, 1)[padding] = FORBIDDEN
@@ -78,15 +78,15 @@ def single_root_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Contraction:
-    """What undoes that a cycle became one node, in each of R sentences.
+    """A cycle contracted into one node in each of R sentences, with everything needed to undo it.
 
     Attributes:
-        rows: ``(R,)`` the sentences.
-        node: ``(R,)`` the member that stands for the cycle.
-        inside: ``(R, L)`` the cycle's members.
-        heads: ``(R, L)`` every node's best head at that time: for members, the cycle's edges.
-        enter: ``(R, L)`` member at which an edge from each outside node enters the cycle best.
-        leave: ``(R, L)`` member that is each outside node's best head.
+        rows: ``(R,)`` indices of the sentences.
+        node: ``(R,)`` the member that represents the cycle.
+        inside: ``(R, L)`` mask of the cycle's members.
+        heads: ``(R, L)`` each node's best head before the contraction: for members, the cycle's edges.
+        enter: ``(R, L)`` member at which the best edge from each outside node enters the cycle.
+        leave: ``(R, L)`` member that is the best head of each outside node.
     """
 
     rows: np.ndarray
@@ -97,7 +97,7 @@ class _Contraction:
     leave: np.ndarray
 
     def undo(self, heads: np.ndarray) -> None:
-        """Turn heads ``(B, L)`` in the contracted graphs into heads in the graphs before."""
+        """Turn heads ``(B, L)`` in the contracted graphs into heads in the original graphs, in place."""
         each = np.arange(len(self.rows))
         now = heads[self.rows]
         entered = now[each, self.node]
@@ -110,8 +110,8 @@ class _Contraction:
 def chu_liu_edmonds(scores: np.ndarray) -> np.ndarray:
     """Heads of the maximum spanning arborescences rooted at 0.
 
-    While some node's best heads lead into a cycle, one cycle of each such sentence is contracted,
-    all sentences at a time; then the contractions are undone, the last one first.
+    While the best heads of a sentence contain a cycle, one of its cycles is contracted, in all such
+    sentences at once; then the contractions are undone in reverse order.
 
     Args:
         scores: ``(B, L, L)``; ``scores[b, d, h]`` for head ``h`` of ``d``; row 0 is ignored.
@@ -138,7 +138,7 @@ def chu_liu_edmonds(scores: np.ndarray) -> np.ndarray:
 
 
 def _best_heads(scores: np.ndarray) -> np.ndarray:
-    heads = scores.argmax(axis=2)
+    heads: np.ndarray = scores.argmax(axis=2)
     heads[:, 0] = 0
     return heads
 
@@ -146,10 +146,10 @@ def _best_heads(scores: np.ndarray) -> np.ndarray:
 def _contract(
     scores: np.ndarray, rows: np.ndarray, heads: np.ndarray, node: np.ndarray
 ) -> tuple[np.ndarray, _Contraction]:
-    """Make the cycle through ``node`` one node, in each of R sentences.
+    """Contract the cycle through ``node`` into one node, in each of R sentences.
 
-    The best way in breaks one of the cycle's edges, and each outside node takes the best of the
-    cycle's members as head. The other members stay behind without edges, and so with head 0.
+    The best edge into the cycle replaces one of the cycle's edges, and each outside node takes the best of
+    the cycle's members as head. The other members keep no edges, and so get head 0.
     """
     each = np.arange(len(rows))
     inside = np.zeros(heads.shape, dtype=bool)
@@ -169,17 +169,17 @@ def _contract(
 
 @dataclass(frozen=True)
 class BinaryTrees:
-    """Binary trees over sentences: their internal nodes, sentence after sentence, in post-order.
+    """Binary trees over sentences: their N internal nodes, sentence by sentence, in post-order.
 
     Attributes:
-        sentence: ``(N,)`` the sentence of each node.
+        sentence: ``(N,)`` index of the node's sentence.
         start: ``(N,)`` its first word.
         split: ``(N,)`` the first word of its right child.
         end: ``(N,)`` the word after its last one.
-        left: ``(N,)`` its left child: words are nodes ``0 .. n_b - 1`` of their sentence, internal
+        left: ``(N,)`` its left child; in a sentence, words are nodes ``0 .. n_b - 1`` and internal
             nodes ``n_b .. 2 n_b - 2``.
         right: ``(N,)`` its right child.
-        whole: ``(N,)`` whether it is a right child or the root, and so a constituent.
+        whole: ``(N,)`` whether it is a right child or the root, and therefore a constituent.
     """
 
     sentence: np.ndarray
@@ -192,19 +192,19 @@ class BinaryTrees:
 
 
 def cky(scores: np.ndarray, lengths: np.ndarray) -> BinaryTrees:
-    """Best n-ary tree for each sentence, as the left-factored binary tree that stands for it.
+    """Best n-ary tree for each sentence, as a left-factored binary tree.
 
-    A span with no constituent may only be a left child, which is how left factoring binarises
-    (``(X A B C)`` -> ``(X (. A B) C)``): so each n-ary tree is one derivation, and the best
-    derivation is the best n-ary tree. A tree scores the sum of its labelled spans.
+    Spans that are not constituents may only be left children, as in left factoring
+    (``(X A B C)`` -> ``(X (. A B) C)``). So each n-ary tree has exactly one derivation, and the best
+    derivation is the best n-ary tree. A tree's score is the sum over its labelled spans.
 
     Args:
         scores: ``(n + 1, n, B)``, float32; ``scores[w, i, b]`` is the best label's score for the
-            words ``i .. i + w - 1``, relative to no constituent there; rows 0 and 1 are not read.
+            words ``i .. i + w - 1``, relative to no constituent; rows 0 and 1 are not read.
         lengths: ``(B,)`` number of words.
     """
     _, n, batch = scores.shape
-    # By start and by end, so that the two parts of every split of a span lie side by side.
+    # Indexed by start and by end, so that the two parts of all splits of a span are plain slices.
     left = np.zeros((n + 1, n + 1, batch), dtype=np.float32)
     right = np.zeros((n + 1, n + 1, batch), dtype=np.float32)
     for width in range(2, n + 1):
@@ -220,7 +220,7 @@ def _trace_back(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Sentence, start, split and end of every internal node, widest spans first.
 
-    The best split of a span is found again here, since few spans are in a tree.
+    The best split of a span is recomputed here, since few spans are part of a tree.
     """
     batch, n = len(lengths), len(left) - 1
     chosen = np.zeros((n + 1, n + 1, batch), dtype=bool)
@@ -242,9 +242,9 @@ def _trace_back(
 def _number(
     sentence: np.ndarray, start: np.ndarray, split: np.ndarray, end: np.ndarray, lengths: np.ndarray
 ) -> BinaryTrees:
-    """Put the nodes in post-order and number them."""
+    """Sort the nodes in post-order and number them."""
     size = int(lengths.max()) + 1
-    # In post-order ends ascend, and of the nodes that end together the narrower come first.
+    # Post-order means ascending ends; of nodes with the same end, the narrower come first.
     order = np.argsort(((sentence * size) + end) * size - start)
     sentence, start, split, end = (each[order] for each in (sentence, start, split, end))
     internal = lengths - 1

@@ -1,4 +1,4 @@
-"""Fetching models of the parsers' libraries, each with its library's own downloader."""
+"""Download models for the parser libraries, each with the library's own downloader."""
 
 import os
 import tempfile
@@ -8,22 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from structviews.errors import InputError
-
-from .backends import Options
-from .backends.libraries import library, one_line
+from structviews.parsing.backends.benepar import model_name
+from structviews.parsing.backends.stanza import DEFAULT_PACKAGE, Catalogue
+from structviews.parsing.libraries import library, one_line
+from structviews.parsing.parser import Options
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What a download would bring.
+    """What would be downloaded.
 
     Attributes:
         models: names of the models.
         source: where they come from.
-        target: where they go.
-        size: bytes that are fetched; None if the source does not say.
-        licence: as the source states it; empty if it does not.
-        fetch: does it.
+        target: where they are stored.
+        size: size of the download in bytes; None if the source does not state it.
+        licence: as stated by the source; empty if it does not state one.
+        fetch: downloads the models.
     """
 
     models: list[str]
@@ -46,24 +47,24 @@ def offer(name: str, model: str, options: Options) -> Offer:
     """What ``structviews parser download`` would fetch.
 
     Args:
-        name: library, one of ``OFFERS``.
-        model: a package of stanza's, a model of benepar's, a pipeline of spaCy's; empty for the default of the
-            language, which spaCy has none of.
-        options: the language, and the folder to write to; where the library looks by itself if None.
+        name: the library, one of ``OFFERS``.
+        model: a stanza package, a benepar model or a spaCy pipeline; empty for the language's default, which
+            spaCy does not have.
+        options: the language, and the folder to write to; the library's own folder if None.
 
     Raises:
-        InputError: if there is no such model, or its source cannot be reached.
+        InputError: if the model does not exist, or its source cannot be reached.
     """
     if name not in OFFERS:
-        raise InputError(f"no library {name!r} with models to fetch: choose one of {', '.join(OFFERS)}")
+        raise InputError(f"{name!r} is not a library with models to download: choose one of {', '.join(OFFERS)}")
     return OFFERS[name](model, options)
 
 
 def fetch(chosen: Offer) -> None:
-    """Fetch what was offered.
+    """Download what was offered.
 
     Raises:
-        InputError: if its source cannot be reached, or the folder not be written.
+        InputError: if the source cannot be reached, or the folder cannot be written.
     """
     try:
         chosen.fetch()
@@ -72,19 +73,17 @@ def fetch(chosen: Offer) -> None:
 
 
 def unreachable(source: str, error: BaseException) -> InputError:
-    """What to say when a download fails."""
+    """The error for a failed download."""
     return InputError(
-        f"{source} cannot be fetched from ({one_line(error)}): give the command again where there is a network, "
-        "and name its folder with --models"
+        f"{source}: download failed ({one_line(error)}): run the command on a machine with a network connection, "
+        "and give the folder with the models with --models"
     )
 
 
 def stanza_offer(package: str, options: Options) -> Offer:
-    """stanza's models of a language: tokeniser, tagger, lemmatiser, parsers, and what lies below them."""
+    """stanza's models for a language: tokeniser, tagger, lemmatiser, parsers, and the models that these use."""
     stanza = library("stanza")
     from stanza.resources import common  # noqa: PLC0415
-
-    from .backends.stanza import DEFAULT_PACKAGE, Catalogue  # noqa: PLC0415
 
     folder = options.models or Path(common.DEFAULT_MODEL_DIR)
     with tempfile.TemporaryDirectory() as scratch:
@@ -112,7 +111,7 @@ def stanza_offer(package: str, options: Options) -> Offer:
 
 
 def total_size(urls: list[str]) -> int | None:
-    """Bytes behind addresses of the Hugging Face hub; None if it does not say."""
+    """Total size in bytes of files on the Hugging Face Hub; None if unknown."""
     from huggingface_hub import get_hf_file_metadata  # noqa: PLC0415
 
     try:
@@ -123,7 +122,7 @@ def total_size(urls: list[str]) -> int | None:
 
 
 def hub_licence(repository: str) -> str:
-    """The licence on a model's page at the Hugging Face hub; empty if there is none."""
+    """The licence on a model's Hugging Face Hub page; empty if there is none."""
     from huggingface_hub import model_info  # noqa: PLC0415
 
     try:
@@ -134,11 +133,9 @@ def hub_licence(repository: str) -> str:
 
 
 def benepar_offer(model: str, options: Options) -> Offer:
-    """A model of benepar's."""
+    """A benepar model."""
     library("benepar")
     from benepar.integrations.downloader import BENEPAR_SERVER_INDEX, get_downloader  # noqa: PLC0415
-
-    from .backends.benepar import model_name  # noqa: PLC0415
 
     name = model_name(model, options.language)
     downloader = get_downloader()
@@ -160,13 +157,13 @@ def benepar_offer(model: str, options: Options) -> Offer:
 
 
 def spacy_offer(name: str, options: Options) -> Offer:
-    """A pipeline of spaCy's, installed by pip, below a folder if one is named."""
+    """A spaCy pipeline, installed by pip, in the user's folder if one is given."""
     import requests  # noqa: PLC0415
     from spacy import about  # noqa: PLC0415
     from spacy.cli.download import download, get_latest_version, get_model_filename  # noqa: PLC0415
 
     if not name:
-        raise InputError("say which pipeline, for example: structviews parser download spacy en_core_web_sm")
+        raise InputError("no pipeline given: name one, for example: structviews parser download spacy en_core_web_sm")
     try:
         version = get_latest_version(name)
         url = f"{about.__download_url__}/{get_model_filename(name, version)}"

@@ -1,4 +1,4 @@
-"""The trees of a sentence drawn with characters, for a terminal."""
+"""Draw the trees of a sentence with characters, for a terminal."""
 
 import re
 import unicodedata
@@ -9,12 +9,11 @@ from nltk.tree import Tree
 from nltk.tree.prettyprinter import TreePrettyPrinter
 from rich.cells import cell_len
 
-from structviews.selection import Chosen
-from structviews.sentence import ParsedSentence, dependency_heights
+from structviews.corpus.selection import Chosen
+from structviews.corpus.sentence import ParsedSentence, dependency_heights
+from structviews.parsing.binarise import binary_tree, unbinarise
 
-from .binarise import binary_tree, unbinarise
-
-# Box-drawing characters by the directions in which they reach: up, down, left, right.
+# Box-drawing characters by the directions of their lines: up, down, left, right.
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
 BOXES = {
     UP | RIGHT: "└",
@@ -25,24 +24,24 @@ BOXES = {
     UP | DOWN | LEFT | RIGHT: "┼",
 }
 ARROW = "►"
-# What trees are drawn with, to tell it from words and labels.
+# Characters that trees are drawn with, to distinguish them from words and labels.
 LINES = re.compile(r"[─│┌┐└┘├┤┬┴┼►·]+")
-# A node that only exists through binarisation, or a root without a label.
+# Label of a node added by binarisation, or of a root without a label.
 UNLABELLED = "·"
 BETWEEN = 4
-# nltk draws by recursion, and no more words fit side by side in any terminal.
+# nltk draws recursively, and no terminal fits more words side by side.
 MOST_UPRIGHT = 100
 LEFT_TO_RIGHT_MARK = "\u200e"
-# Control characters, which a terminal obeys and XML forbids, as their pictures or as a replacement character.
+# Control characters, which terminals interpret and XML forbids, become Unicode pictures or replacement characters.
 CONTROLS = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}
 CONTROLS |= dict.fromkeys([*range(0x80, 0xA0), 0xFFFE, 0xFFFF], 0xFFFD)
-# The first of the characters that no font and no text has: plane 15.
+# First character of plane 15, for private use: no font or text has these.
 PRIVATE = 0xF0000
 STAND_INS = re.compile(r"([\U000F0000-\U000FFFFD])\1*")
 
 
 def draw(chosen: Chosen, width: int) -> str:
-    """A sentence with its trees, in lines of at most ``width`` columns where that goes."""
+    """Draw a sentence with its trees, in lines of at most ``width`` columns where possible."""
     drawers = {"constituency": draw_constituents, "dependency": draw_dependencies}
     words = " ".join(map(printable, chosen.sentence.tokens))
     trees = ["\n".join(drawers[kind](chosen.sentence, width)) for kind in chosen.kinds]
@@ -50,9 +49,9 @@ def draw(chosen: Chosen, width: int) -> str:
 
 
 def draw_constituents(sentence: ParsedSentence, width: int) -> list[str]:
-    """The n-ary tree and the binarised one: side by side if they fit, else one below the other.
+    """Draw the n-ary and the binarised tree: side by side if they fit, else below each other.
 
-    Roots are at the top, or at the left where that is too wide.
+    Roots are at the top, or on the left if that is too wide.
     """
     mirrored = reads_right_to_left(sentence.tokens)
     trees = {"constituency tree": unbinarise(sentence), "binarised": binary_tree(sentence)}
@@ -66,7 +65,7 @@ def draw_constituents(sentence: ParsedSentence, width: int) -> list[str]:
 
 
 def arrange(pictures: list[list[str]], width: int) -> list[str] | None:
-    """Two pictures beside each other, or else one below the other; None if one is too wide even so."""
+    """Put two pictures side by side, or else below each other; None if one is too wide even then."""
     first, second = pictures
     column = columns_of(first) + BETWEEN
     if column + columns_of(second) <= width:
@@ -75,18 +74,18 @@ def arrange(pictures: list[list[str]], width: int) -> list[str] | None:
 
 
 def columns_of(picture: Sequence[str]) -> int:
-    """How many columns of a terminal the widest line takes."""
+    """The width of the widest line in terminal columns."""
     return max(map(cell_len, picture))
 
 
 def upright(tree: Tree, mirrored: bool = False) -> list[str]:
-    """A tree with its root at the top, drawn by nltk; a row holds the nodes of one height.
+    """Draw a tree with its root at the top, using nltk; a row holds the nodes of one height.
 
-    nltk takes a character for a column, so it gets stand-ins that are as long as labels are wide.
+    nltk assumes one column per character, so it gets placeholders as long as the labels are wide.
 
     Args:
-        tree: of at most ``MOST_UPRIGHT`` words.
-        mirrored: whether the first word is at the right.
+        tree: a tree of at most ``MOST_UPRIGHT`` words.
+        mirrored: whether the first word is on the right.
     """
     labels: list[str] = []
 
@@ -105,7 +104,7 @@ def upright(tree: Tree, mirrored: bool = False) -> list[str]:
 
 
 def sideways(tree: Tree) -> list[str]:
-    """A tree with its root at the left, a line for every node with several children and every word."""
+    """Draw a tree with its root on the left: one line for every word and every node with several children."""
     lines = []
     waiting: list[tuple[Tree, str, str]] = [(tree, "", "")]
     while waiting:
@@ -125,7 +124,7 @@ def sideways(tree: Tree) -> list[str]:
 
 
 def draw_dependencies(sentence: ParsedSentence, width: int = 0) -> list[str]:
-    """A line for every word, whatever the width: lines to its head and its dependents, word, tag and relation."""
+    """Draw one line per word, whatever the width: arcs to its head and dependents, word, tag and relation."""
     fields = [field for field in (sentence.tokens, sentence.tags, sentence.relations) if field]
     columns = [[printable(text) for text in field] for field in fields]
     widths = [columns_of(column) for column in columns]
@@ -137,14 +136,14 @@ def draw_dependencies(sentence: ParsedSentence, width: int = 0) -> list[str]:
 
 
 def draw_arcs(heads: Sequence[int]) -> list[str]:
-    """The arcs of a dependency tree, a line for each word.
+    """Draw the arcs of a dependency tree, one line per word.
 
-    A head has one vertical line, to which it and its dependents are joined. It is left of those of its
-    dependents: of the lines that a word is joined to, the leftmost leads to its head, the other one to its
-    dependents. Arrows point at dependents. A vertical line that only passes is not crossed but bridged.
+    Each head has one vertical line, which joins it to its dependents and is to the left of its dependents'
+    own lines. So of the vertical lines joined to a word, the leftmost leads to its head and the other to its
+    dependents. Arrows point at dependents. Unrelated vertical lines are bridged, not crossed.
 
     Args:
-        heads: of each word, from 1; 0 for the root.
+        heads: head of each word, counted from 1; 0 for the root.
     """
     columns = arc_columns(heads)
     spans = arc_spans(heads)
@@ -169,7 +168,7 @@ def draw_arcs(heads: Sequence[int]) -> list[str]:
 
 
 def arc_spans(heads: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """The first and the last of the words that each head and its dependents are."""
+    """The first and last word among each head and its dependents."""
     spans: dict[int, tuple[int, int]] = {}
     for word, head in enumerate(heads, 1):
         if head:
@@ -179,9 +178,9 @@ def arc_spans(heads: Sequence[int]) -> dict[int, tuple[int, int]]:
 
 
 def arc_columns(heads: Sequence[int]) -> dict[int, int]:
-    """The column of each head's vertical line, counted from the words, from 1.
+    """The column of each head's vertical line, counted from 1, starting next to the words.
 
-    In a tree without crossing arcs it is the head's height: what is in one column is computed at once.
+    In a tree without crossing arcs it equals the head's height: nodes in one column are computed at once.
     """
     spans, heights = arc_spans(heads), dependency_heights(heads)
     columns: dict[int, int] = {}
@@ -193,7 +192,7 @@ def arc_columns(heads: Sequence[int]) -> dict[int, int]:
 
 
 def level_sizes(heights: Sequence[int], nodes: str) -> str:
-    """How many nodes have each height, as encoders compute them."""
+    """Report the number of nodes at each height, the order in which encoders compute them."""
     sizes = [0] * (max(heights) + 1)
     for height in heights:
         sizes[height] += 1
@@ -201,28 +200,28 @@ def level_sizes(heights: Sequence[int], nodes: str) -> str:
 
 
 def printable(text: str) -> str:
-    """A word or a label as it can be shown: it takes at least one column and gives no orders."""
+    """Make a word or label printable: without control characters, and at least one column wide."""
     text = text.translate(CONTROLS) or UNLABELLED
-    # A combining mark alone stands on a dotted circle.
+    # A combining mark on its own gets a dotted circle as its base.
     return text if cell_len(text) else f"◌{text}"
 
 
 def guarded(text: str) -> str:
-    """A word between marks that keep one written from right to left from joining its neighbours."""
+    """Wrap a right-to-left word in marks that keep it from running into its neighbours."""
     return f"{LEFT_TO_RIGHT_MARK}{text}{LEFT_TO_RIGHT_MARK}" if is_right_to_left(text) else text
 
 
 def padded(text: str, width: int) -> str:
-    """Text filled up with blanks to so many columns."""
+    """Pad a text with spaces to ``width`` columns."""
     return text + " " * (width - cell_len(text))
 
 
 def is_right_to_left(text: str) -> bool:
-    """Whether a character of the text is written from right to left (Unicode Standard Annex 9)."""
+    """Whether a text contains a right-to-left character (Unicode Standard Annex 9)."""
     return any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text)
 
 
 def reads_right_to_left(words: Sequence[str]) -> bool:
-    """Whether most of the words that have letters are written from right to left."""
+    """Whether most words that contain letters are written from right to left."""
     with_letters = [word for word in words if any(map(str.isalpha, word))]
     return 2 * sum(map(is_right_to_left, with_letters)) > len(with_letters)

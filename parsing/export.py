@@ -1,7 +1,7 @@
-"""A parsed corpus as treebank files, which ``parse --parser treebank`` reads back to the same shards.
+"""Export a parsed corpus to treebank files, which ``parse --parser treebank`` reads back into the same shards.
 
-CoNLL-U has no place for a sentence's position among those that were skipped, for the line that it was on, or for
-skipped sentences, so these stand in comments of our own (see ``backends/treebank.py``).
+CoNLL-U has no field for a sentence's position and line in the source, or for skipped sentences, so these are
+written as our own comments (see ``treebank.py``).
 """
 
 import heapq
@@ -11,45 +11,46 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from structviews.cache import ParsedCorpus, Row, Skipped, rows_of, skipped_of, write_whole
+from structviews.corpus.format import Row, Skipped, rows_of, skipped_of
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
-from structviews.sentence import ParsedSentence
-
-from .backends.treebank import ESCAPES, PLACE, SKIPPED
-from .binarise import CHAIN
+from structviews.parsing.binarise import CHAIN
+from structviews.parsing.treebank import ESCAPES, PLACE, SKIPPED
+from structviews.runtime.files import write_whole
 
 ESCAPED = {character: escape for escape, character in ESCAPES.items()}
 BRACKET = re.compile("|".join(map(re.escape, ESCAPED)))
-# What would end a name early, in brackets and in a column of CoNLL-U.
+# Characters that would end a name early, in brackets and in a CoNLL-U column.
 NO_LABEL = re.compile(r"[\s()]")
 NO_COLUMN = re.compile(r"[\t\r\n]")
-# The part of speech of words that have none.
+# Tag of words that have none.
 UNTAGGED = "X"
 
 
 def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]) -> list[Path]:
-    """Write ``OUT.conllu`` with words, places and dependency trees, and ``OUT.ptb`` with constituency trees.
+    """Write ``OUT.conllu`` with words, locations and dependency trees, and ``OUT.ptb`` with constituency trees.
 
-    A corpus without dependency trees has no heads in the first file, one without constituency trees no second file.
+    Without dependency trees the first file has no heads; without constituency trees there is no second file.
 
     Args:
         corpus: the corpus.
-        out: what the files are called, without an ending.
-        progress: told the number of shards done and their total, of all files.
+        out: path of the files, without a suffix.
+        progress: called with the number of finished shards and their total, over all files.
 
     Returns:
         The files.
 
     Raises:
-        InputError: if one is there already, the corpus has no trees, or a name in it cannot be written.
+        InputError: if a file already exists, the corpus has no trees, or a name in it cannot be written.
     """
     if not corpus.has_dependencies and not corpus.has_constituents:
-        raise InputError(f"{corpus.path} has trees of neither kind: parse the text again with a parser")
+        raise InputError(f"{corpus.path} has no trees of either kind: parse the text again with a parser")
     kinds = {".conllu": conllu} | ({".ptb": brackets} if corpus.has_constituents else {})
     paths = [out.with_name(out.name + ending) for ending in kinds]
     for path in paths:
         if path.exists():
-            raise InputError(f"{path} is there already: give another --out")
+            raise InputError(f"{path} already exists: choose another --out")
     done = 0
 
     def read() -> Iterator[Row | Skipped]:
@@ -66,12 +67,12 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
 
 
 def write_lines(lines: Iterable[str], file: BinaryIO) -> None:
-    """Write text to a file of bytes."""
+    """Write lines of text to a binary file."""
     file.writelines(line.encode() for line in lines)
 
 
 def conllu(sentences: Iterable[Row | Skipped]) -> Iterator[str]:
-    """Sentences with their dependency trees, and a comment for each that was skipped."""
+    """Yield sentences with their dependency trees as CoNLL-U, and a comment for each skipped sentence."""
     document = None
     for each in sentences:
         place = f"{each.document} {each.position} {each.line}"
@@ -88,7 +89,7 @@ def conllu(sentences: Iterable[Row | Skipped]) -> Iterator[str]:
 
 
 def words(row: Row) -> Iterator[str]:
-    """A line for each word."""
+    """Yield a line for each word."""
     sentence, missing = row.sentence, ("_",) * len(row.sentence.tokens)
     columns = (sentence.tokens, sentence.tags or missing, sentence.heads or missing, sentence.relations or missing)
     for number, (token, tag, head, relation) in enumerate(zip(*columns, strict=True), 1):
@@ -97,7 +98,7 @@ def words(row: Row) -> Iterator[str]:
 
 
 def brackets(sentences: Iterable[Row | Skipped]) -> Iterator[str]:
-    """Constituency trees, one a line."""
+    """Yield constituency trees, one per line."""
     for each in sentences:
         if isinstance(each, Row):
             check(each, NO_LABEL, *each.sentence.labels, *each.sentence.tags)
@@ -105,10 +106,10 @@ def brackets(sentences: Iterable[Row | Skipped]) -> Iterator[str]:
 
 
 def bracketed(sentence: ParsedSentence) -> str:
-    """The n-ary tree that a binary one came from, in the Penn Treebank's brackets, under ``ROOT``.
+    """The n-ary tree behind a binary one, in Penn Treebank brackets under ``ROOT``.
 
-    Nodes without a label dissolve where factoring to the left would make them again, which is on the left; elsewhere,
-    in trees that no treebank has, they become brackets without a label.
+    Unlabelled left children are removed, since left factoring adds them again. Unlabelled right children, which only
+    occur in trees that no treebank has, become brackets without a label.
     """
     n = len(sentence.tokens)
     tags = sentence.tags or (UNTAGGED,) * n
@@ -122,16 +123,16 @@ def bracketed(sentence: ParsedSentence) -> str:
 
 
 def chain(label: str, children: str) -> str:
-    """``S+VP`` over children: ``(S (VP ...))``; children alone where there is no label."""
+    """``S+VP`` over children: ``(S (VP ...))``; only the children if there is no label."""
     names = label.split(CHAIN) if label else []
     return "".join(f"({name} " for name in names) + children + ")" * len(names)
 
 
 def check(row: Row, pattern: re.Pattern[str], *names: str) -> None:
-    """Raise InputError for a name that would be read back as something else."""
+    """Raise InputError for a name that would be misread from the file."""
     for name in names:
         if pattern.search(name):
             raise InputError(
-                f"document {row.document}, position {row.position}: {name!r} cannot stand in a treebank file: "
-                f"parse the text with names that have no white space or brackets"
+                f"document {row.document}, position {row.position}: {name!r} cannot be written to a treebank file: "
+                f"use a parser whose tags and labels have no white space or brackets"
             )

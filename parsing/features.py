@@ -1,4 +1,4 @@
-"""Words as rows of integers: a learnt form, hashed affixes, a shape."""
+"""Encode words as rows of integers: a learnt form, hashed affixes and a shape."""
 
 import re
 import zlib
@@ -8,7 +8,7 @@ import numpy as np
 
 PAD, UNKNOWN = 0, 1
 SPECIALS = 2
-# What Penn Treebank files and SentEval's texts write for characters that other English text has.
+# Penn Treebank and SentEval spellings -> the characters in other English text.
 PLAIN = {
     "-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}",
     "``": '"', "''": '"', "\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "`": "'",
@@ -16,12 +16,12 @@ PLAIN = {
 APOSTROPHES = str.maketrans("\u2018\u2019", "''")
 PREFIXES = (1, 3)
 SUFFIXES = (2, 3, 4)
-# Words whose rows are kept: tens of megabytes.
+# Cache size in words: tens of megabytes.
 REMEMBERED_WORDS = 1 << 17
 
 
 def normalise(word: str) -> str:
-    """The form that is looked up: lower case, plain quotes and brackets, digits as ``0``."""
+    """The form to look up: lower case, plain quotes and brackets, digits as ``0``."""
     lowered = word.lower()
     lowered = PLAIN.get(lowered, lowered).translate(APOSTROPHES)
     return re.sub(r"\d", "0", lowered)
@@ -36,13 +36,13 @@ def shape(word: str) -> str:
 
 
 class Featuriser:
-    """Integer features of words, remembered for the distinct words of late.
+    """Integer features of words, cached for recent distinct words.
 
     A row is ``[form, prefix 1, prefix 3, suffix 2, suffix 3, suffix 4, shape]``; ``form`` indexes
-    the learnt words, each other column its own hash table of ``buckets`` rows.
+    the learnt words, every other column its own hash table of ``buckets`` rows.
 
     Args:
-        words: the learnt lower-cased forms; their ids start after padding and unknown.
+        words: the learnt lower-case forms; their ids follow those of padding and unknown.
         buckets: size of each hash table.
     """
 
@@ -70,6 +70,6 @@ class Featuriser:
     def _compute(self, word: str) -> tuple[int, ...]:
         form = normalise(word)
         pieces = [f"p{form[:k]}" for k in PREFIXES] + [f"s{form[-k:]}" for k in SUFFIXES] + [f"x{shape(word)}"]
-        # A lone surrogate, as a broken source may have, is hashed like any other character.
+        # A lone surrogate, from a broken source, is hashed like any other character.
         hashes = (zlib.crc32(piece.encode("utf-8", "surrogatepass")) for piece in pieces)
         return (self._ids.get(form, UNKNOWN), *(value % self.buckets for value in hashes))

@@ -1,25 +1,26 @@
-"""The built-in parser's network: one encoder; heads for tags, dependencies and constituents.
+"""The built-in parser's network: one encoder with heads for tags, dependencies and constituents.
 
-Shapes: B sentences, n words of the longest one, D width of the encoder, S = words of all
-sentences, F features a word, T tags, R relations, C constituent labels.
+Shapes: B sentences, n words in the longest sentence, D encoder width, S words in all sentences,
+F features per word, T tags, R relations, C constituent labels.
 """
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
 
-from .features import SPECIALS, UNKNOWN, Featuriser
+from structviews.parsing.features import SPECIALS, UNKNOWN, Featuriser
 
-# Spans whose scores stay in the cache.
+# Spans scored at a time, so that their scores stay in the CPU cache.
 SPANS = 1024
 
 
 @dataclass(frozen=True)
 class ParserConfig:
-    """Sizes of the network; they are stored beside its weights."""
+    """Sizes of the network, stored with its weights."""
 
     n_words: int
     n_tags: int
@@ -36,7 +37,7 @@ class ParserConfig:
     span_dim: int = 192
     dropout: float = 0.2
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
@@ -55,9 +56,9 @@ class SharedDropout(nn.Module):
 
 
 class WordEmbedding(nn.Module):
-    """Learnt forms and hashed affixes, concatenated and projected to the encoder's width."""
+    """Embed words: learnt forms and hashed affixes, concatenated and projected to the encoder width."""
 
-    offsets: Tensor  # (F - 1,) where each hashed feature's rows begin
+    offsets: Tensor  # (F - 1,) first row of each hashed feature
 
     def __init__(self, config: ParserConfig):
         super().__init__()
@@ -72,11 +73,12 @@ class WordEmbedding(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Map ``(..., F)`` integers to ``(..., D)``."""
         hashed = self.hashed(features[..., 1:] + self.offsets).flatten(-2)
-        return self.norm(self.project(torch.cat([self.form(features[..., 0]), hashed], dim=-1)))
+        words: Tensor = self.norm(self.project(torch.cat([self.form(features[..., 0]), hashed], dim=-1)))
+        return words
 
 
 class Block(nn.Module):
-    """Gated depthwise convolution, attention, feed-forward; each on its own residual branch."""
+    """Gated depthwise convolution, attention and feed-forward layers, each in its own residual branch."""
 
     def __init__(self, config: ParserConfig, width: int = 5):
         super().__init__()
@@ -92,14 +94,15 @@ class Block(nn.Module):
         self.dropout = SharedDropout(config.dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Encode ``x (B, n, D)`` where ``mask (B, n)`` is true at words."""
+        """Encode ``x (B, n, D)``; ``mask (B, n)`` is true at words."""
         gated = F.glu(self.gate(self.norms[0](x)), dim=-1) * mask[..., None]
         x = x + self.dropout(self.mix(F.silu(self._local(gated))))
         x = x + self.dropout(self.attend(self._attention(self.norms[1](x), mask)))
-        return x + self.dropout(self.feed(self.norms[2](x)))
+        encoded: Tensor = x + self.dropout(self.feed(self.norms[2](x)))
+        return encoded
 
     def _local(self, x: Tensor) -> Tensor:
-        # As a picture of height 1, which a CPU convolves without moving the channels first.
+        # Treated as an image of height 1, which the CPU convolves without reordering the channels first.
         convolution = self.convolution
         picture = x.transpose(1, 2)[:, :, None]
         padding = (0, *convolution.padding)
@@ -111,14 +114,14 @@ class Block(nn.Module):
         size = dim // self.n_heads
         q, k, v = self.qkv(x).view(batch, n, 3, self.n_heads, size).permute(2, 0, 3, 1, 4).flatten(1, 2)
         hidden = torch.zeros(mask.shape, dtype=x.dtype).masked_fill(~mask, -1e4)[:, None]
-        # Plain products: sentences are short, and PyTorch's fused CPU kernel is slower.
+        # Plain matrix products: sentences are short, and PyTorch's fused CPU kernel is slower.
         scores = torch.baddbmm(hidden.repeat_interleave(self.n_heads, 0), q, k.transpose(1, 2), alpha=size**-0.5)
-        seen = scores.softmax(dim=-1).to(v.dtype) @ v
+        seen: Tensor = scores.softmax(dim=-1).to(v.dtype) @ v
         return seen.view(batch, self.n_heads, n, size).transpose(1, 2).reshape(batch, n, dim)
 
 
 class Biaffine(nn.Module):
-    """Scores for pairs (dependent, head), one channel for arcs (Dozat and Manning 2017)."""
+    """Biaffine scores of (dependent, head) pairs, with one channel for arcs (Dozat and Manning 2017)."""
 
     def __init__(self, dim: int, hidden: int, channels: int, dropout: float):
         super().__init__()
@@ -128,25 +131,25 @@ class Biaffine(nn.Module):
         nn.init.xavier_uniform_(self.weight[:, :hidden, :hidden])
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Both sides of every position, with the constant 1 that gives linear and bias terms."""
+        """Project every position as dependent and as head; a constant 1 is appended for linear and bias terms."""
         return F.pad(self.dependent(x), (0, 1), value=1.0), F.pad(self.head(x), (0, 1), value=1.0)
 
     def all_pairs(self, x: Tensor) -> Tensor:
-        """One channel: ``(B, L, D)`` -> ``(B, L, L)``, dependents in rows."""
+        """Score all pairs in one channel: ``(B, L, D)`` -> ``(B, L, L)``, dependents in rows."""
         dependent, head = self.project(x)
         return (dependent @ self.weight[0]) @ head.transpose(1, 2)
 
     def pairs(self, dependent: Tensor, head: Tensor) -> Tensor:
-        """Chosen pairs ``(S, hidden + 1)`` twice -> ``(S, channels)``."""
+        """Score chosen pairs: two ``(S, hidden + 1)`` -> ``(S, channels)``."""
         mixed = torch.einsum("sa,cab->scb", dependent, self.weight)
         return torch.einsum("scb,sb->sc", mixed, head)
 
 
 class SpanScorer(nn.Module):
-    """A label for every span from the difference of its fencepost states (Kitaev and Klein 2018).
+    """Label scores of every span from the difference of its fencepost states (Kitaev and Klein 2018).
 
     The fencepost between two words is the first half of the left word's state and the second half
-    of the right word's. The first layer is linear, so it is applied to fenceposts, not to spans.
+    of the right word's. The first layer is linear, so it is applied to fenceposts instead of spans.
     """
 
     def __init__(self, config: ParserConfig):
@@ -157,16 +160,17 @@ class SpanScorer(nn.Module):
         self.edges = nn.Parameter(torch.zeros(2, config.dim))
 
     def fenceposts(self, x: Tensor, mask: Tensor) -> Tensor:
-        """``(B, n, D)`` -> ``(B, n + 1, span_dim)``; post ``i`` stands before word ``i``."""
+        """``(B, n, D)`` -> ``(B, n + 1, span_dim)``; fencepost ``i`` is before word ``i``."""
         batch, _, dim = x.shape
         half = dim // 2
         x = torch.where(mask[..., None], x, self.edges[1].to(x.dtype))
         before = torch.cat([self.edges[0].to(x.dtype).expand(batch, 1, dim), x], dim=1)[..., :half]
         after = torch.cat([x, self.edges[1].to(x.dtype).expand(batch, 1, dim)], dim=1)[..., half:]
-        return self.first(torch.cat([before, after], dim=-1))
+        posts: Tensor = self.first(torch.cat([before, after], dim=-1))
+        return posts
 
     def forward(self, posts: Tensor, sentence: Tensor, start: Tensor, end: Tensor) -> Tensor:
-        """Label scores of spans given by index: three ``(M,)`` -> ``(M, C)``; label 0 is none."""
+        """Label scores of spans given by index: three ``(M,)`` -> ``(M, C)``; label 0 means no constituent."""
         n_posts = posts.shape[1]
         flat = posts.flatten(0, 1)
         starts = flat.index_select(0, sentence * n_posts + start)
@@ -174,12 +178,13 @@ class SpanScorer(nn.Module):
         return self._scores(starts, ends)
 
     def gains(self, posts: Tensor) -> Tensor:
-        """``(B, n + 1, span_dim)`` -> ``(n + 1, n, B)``; see the function."""
+        """``(B, n + 1, span_dim)`` -> ``(n + 1, n, B)``; see the function :func:`gains`."""
         posts = posts.transpose(0, 1).contiguous()
         return gains(posts, posts + self.bias, self._between, self.last)
 
     def _scores(self, starts: Tensor, ends: Tensor) -> Tensor:
-        return self.last(self._between(starts, ends))
+        scores: Tensor = self.last(self._between(starts, ends))
+        return scores
 
     def _between(self, starts: Tensor, ends: Tensor) -> Tensor:
         return (ends - starts).relu_()
@@ -188,13 +193,13 @@ class SpanScorer(nn.Module):
 def gains(
     starts: Tensor, ends: Tensor, between: Callable[[Tensor, Tensor], Tensor], scores: Callable[[Tensor], Tensor]
 ) -> Tensor:
-    """How much the best label of each span scores above no label, by width, first word and sentence.
+    """Score of each span's best label minus that of no label, by width, first word and sentence.
 
     Args:
-        starts: ``(n + 1, B, H)`` fenceposts as starts of spans.
-        ends: ``(n + 1, B, H)`` fenceposts as ends.
-        between: maps starts and ends ``(..., H)`` to the spans between them ``(..., H)``.
-        scores: maps spans ``(S, H)`` to the scores ``(S, C)`` of labels; label 0 is none.
+        starts: ``(n + 1, B, H)`` fenceposts as span starts.
+        ends: ``(n + 1, B, H)`` fenceposts as span ends.
+        between: maps starts and ends ``(..., H)`` to span states ``(..., H)``.
+        scores: maps span states ``(S, H)`` to label scores ``(S, C)``; label 0 means no constituent.
 
     Returns:
         ``(n + 1, n, B)``, float32; 0 where there is no span.
@@ -209,15 +214,15 @@ def gains(
 
 
 def above_first(scores: Tensor) -> Tensor:
-    """How much the best of the other scores ``(S, C)`` is above the first, ``(S,)``."""
+    """The best of the other scores in ``(S, C)`` minus the first: ``(S,)``."""
     return scores[:, 1:].amax(dim=1) - scores[:, 0]
 
 
 def in_blocks(function: Callable[..., Tensor], size: int, *rows: Tensor) -> Tensor:
-    """What a function gives for rows ``(S, ...)``, ``size`` of them at a time.
+    """Apply a function to rows ``(S, ...)``, ``size`` rows at a time.
 
-    The last block begins in the one before rather than being shorter: oneDNN prepares the product of each new shape,
-    for a third of a millisecond, as long as it takes itself.
+    The last block overlaps the previous one instead of being shorter: oneDNN prepares the product of each new shape,
+    which takes a third of a millisecond, as long as the product itself.
     """
     count = len(rows[0])
     starts = range(0, max(count - size, 0) + 1, size)
@@ -228,7 +233,7 @@ def in_blocks(function: Callable[..., Tensor], size: int, *rows: Tensor) -> Tens
 
 
 class ParserNetwork(nn.Module):
-    """Words to scores for tags, arcs, relations and spans; decoding is elsewhere."""
+    """Computes scores for tags, arcs, relations and spans from words; ``decoding`` turns them into trees."""
 
     def __init__(self, config: ParserConfig):
         super().__init__()
@@ -252,20 +257,21 @@ class ParserNetwork(nn.Module):
         x = self.dropout(words)
         for block in self.blocks:
             x = block(x, mask)
-        return self.dropout(self.norm(x))
+        states: Tensor = self.dropout(self.norm(x))
+        return states
 
     def with_root(self, states: Tensor) -> Tensor:
-        """Put the root's state before the words: ``(B, n, D)`` -> ``(B, n + 1, D)``."""
+        """Prepend the root's state to the words: ``(B, n, D)`` -> ``(B, n + 1, D)``."""
         return torch.cat([self.root.to(states.dtype).expand(len(states), 1, -1), states], dim=1)
 
     def relation_scores(self, states: Tensor, sentence: Tensor, dependent: Tensor, head: Tensor) -> Tensor:
-        """Scores ``(S, R)`` of the relations of chosen arcs; ``states`` are those with the root."""
+        """Scores ``(S, R)`` of the relations of chosen arcs; ``states`` include the root."""
         dependents, heads = self.relations.project(states)
         return self.relations.pairs(dependents[sentence, dependent], heads[sentence, head])
 
 
 def drop_words(features: Tensor, rate: float) -> Tensor:
-    """Training: make a word's form unknown with probability ``rate``; its affixes stay."""
+    """Word dropout for training: make a form unknown with probability ``rate``; its affixes stay."""
     dropped = features.clone()
     dropped[..., 0][torch.rand(features.shape[:-1]) < rate] = UNKNOWN
     return dropped

@@ -1,9 +1,9 @@
-"""The parsing job: a source of sentences to a parsed corpus, resumable at any point.
+"""The parsing job: turns a source of sentences into a parsed corpus, and can be resumed at any point.
 
-The work is cut into shards by the source alone, each shard is parsed by one worker as one list,
-and appears whole or not at all. So the result depends neither on the engine and the number of its
-workers nor on where an earlier attempt was killed: the same command keeps the shards that are there
-and makes the others. ``job.json``, written first and removed last, says what the shards are made from.
+The source alone determines how sentences are split into shards. One worker parses each shard as one list,
+and the shard's file is complete or absent. So the result depends neither on the engine or the number of
+workers nor on where an earlier attempt was killed: the same command keeps existing shards and makes the
+others. ``job.json``, written first and removed last, records what the shards are made from.
 """
 
 import fcntl
@@ -23,30 +23,29 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from structviews.cache import (
+from structviews.corpus.format import (
     JOB,
     MANIFEST,
     MODELS,
     Form,
-    ParsedCorpus,
     Row,
     Skipped,
     encode_shard,
     new_job,
     reasons,
     shard_name,
-    write_encoded,
-    write_json,
-    write_manifest,
 )
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.writer import write_encoded, write_manifest
 from structviews.errors import InputError
+from structviews.parsing.engines import EngineName, open_engine
+from structviews.parsing.parser import Unparsed
+from structviews.parsing.sources import Source, Work
+from structviews.runtime.files import write_json
+from structviews.runtime.processes import Engine
 
-from .backends import Unparsed
-from .engines import Engine, EngineName, open_engine
-from .sources import Source, Work
-
-# Small enough that a few workers end together on a corpus of 10,000 sentences, and that little is
-# lost when they are killed; large enough that the sentences of a batch can be alike in length.
+# Small enough that a few workers finish a corpus of 10,000 sentences at about the same time and lose
+# little when killed; large enough to form batches of sentences of similar length.
 SENTENCES_PER_SHARD = 1000
 LOCK = ".lock"
 
@@ -62,23 +61,23 @@ def parse_corpus(
     sentences_per_shard: int = SENTENCES_PER_SHARD,
     compression: str | None = None,
 ) -> tuple[ParsedCorpus, bool]:
-    """Parse a source into the corpus folder ``out``, going on where an earlier attempt ended.
+    """Parse a source into the corpus folder ``out``, resuming an earlier attempt if there is one.
 
     Args:
-        source: sentences and what parses them.
-        out: the folder; made if need be.
-        workers, engine, address: who parses (see ``engines.open_engine``), each with one thread; the
-            result does not depend on it.
-        console: where the progress bar is drawn; none if None.
-        sentences_per_shard: sentences of the source in a shard.
-        compression: of the shards; see ``structviews.cache.Form``.
+        source: the sentences and the work that parses them.
+        out: the corpus folder; created if necessary.
+        workers, engine, address: see ``engines.open_engine``; each worker has one thread, and the result
+            does not depend on these.
+        console: where to draw the progress bar; no bar if None.
+        sentences_per_shard: number of source sentences per shard.
+        compression: compression of the shards; see ``structviews.corpus.format.Form``.
 
     Returns:
-        The corpus, and whether it was there already.
+        The corpus, and whether it already existed.
 
     Raises:
-        InputError: if ``out`` holds something else, the disk is full, the source changes meanwhile,
-            or no sentence was parsed.
+        InputError: if ``out`` holds something else, the disk is full, the source changes during the run,
+            or no sentence could be parsed.
     """
     with open_engine(engine, source.work, workers=workers, address=address) as workforce:
         job = describe_job(source, workforce, sentences_per_shard, compression)
@@ -104,41 +103,41 @@ def parse_corpus(
 
 
 def describe_job(source: Source, engine: Engine, sentences_per_shard: int, compression: str | None) -> dict[str, Any]:
-    """What the corpus is made from and how: the part of the manifest that is known beforehand."""
+    """What the corpus is made from and how: the part of the manifest that is known before parsing."""
     description = source.describe()
     description["settings"] |= {"sentences_per_shard": sentences_per_shard, "compression": compression}
     return new_job(**description, **engine.submit(described, source.work).result())
 
 
 def begin(out: Path, job: dict[str, Any]) -> None:
-    """Write the job file, or check that the one that is there is of the same job."""
+    """Write the job file, or check that an existing one describes the same job."""
     sweep(out)
     if (out / JOB).exists():
         check_same(out, json.loads((out / JOB).read_bytes()), job)
     elif any(path.name != LOCK for path in out.iterdir()):
-        raise InputError(f"{out} holds other files: name another folder with --out")
+        raise InputError(f"{out} holds other files: choose another folder with --out")
     else:
         with disk_errors(out):
             write_json(out / JOB, job)
 
 
 def check_same(out: Path, before: dict[str, Any], job: dict[str, Any]) -> None:
-    """Raise InputError if what is in ``out`` was made from anything else."""
-    # The same models may lie in another folder.
+    """Raise InputError if ``out`` belongs to a different job."""
+    # The same models may be in another folder.
     differing = [key for key in job if key != MODELS and before.get(key) != job[key]]
     if differing:
         settings, now = before["settings"], job["settings"]
-        changed = [f"{key} {settings.get(key)} and not {now[key]}" for key in now if settings.get(key) != now[key]]
-        details = f" ({', '.join(changed)})" if changed else ""
+        changed = [f"{key} was {settings.get(key)}, is {now[key]}" for key in now if settings.get(key) != now[key]]
+        details = f" ({'; '.join(changed)})" if changed else ""
         raise InputError(
-            f"{out} was begun with other {' and '.join(differing)}{details}: "
-            f"name another folder with --out, or delete it to start over"
+            f"{out} belongs to a job that differs in {' and '.join(differing)}{details}: "
+            f"choose another folder with --out, or delete this one to start over"
         )
 
 
 @dataclass(frozen=True)
 class Part:
-    """What becomes one shard: its number, and how many sentences and lines of the source it covers."""
+    """One shard: its number, and how many sentences and lines of the source it covers."""
 
     number: int
     sentences: int
@@ -154,7 +153,7 @@ def make_shards(
     sentences_per_shard: int,
     console: Console | None,
 ) -> int:
-    """Make the shards that are missing; returns how many there are in all."""
+    """Make the missing shards; return the total number of shards."""
     pending: dict[Future[pa.Buffer], Part] = {}
     with ProgressBar(console, source.lines) as bar, unreadable(source, out):
 
@@ -180,16 +179,18 @@ def make_shards(
 
 
 def cut(sentences: Iterator[Any], size: int) -> Iterator[list[Any]]:
-    """Lists of ``size`` sentences; the last may be shorter."""
+    """Yield lists of ``size`` sentences; the last may be shorter."""
     while part := list(islice(sentences, size)):
         yield part
 
 
 def parse_shard(work: Work, job: dict[str, Any], sentences: Sequence[Any]) -> pa.Buffer:
-    """What a worker does: parse the sentences of one shard; returns the bytes of its file."""
+    """Parse the sentences of one shard in a worker; return the bytes of its file."""
     for what, mine in described(work).items():
         if mine != job[what]:
-            raise InputError(f"workers differ in their {what} ({mine} and {job[what]}): install the same everywhere")
+            raise InputError(
+                f"workers differ in their {what} ({mine} and {job[what]}): install the same version everywhere"
+            )
     rows, skipped = [], []
     for sentence, tree in zip(sentences, work(sentences), strict=True):
         place = sentence.document, sentence.position, sentence.line
@@ -202,29 +203,29 @@ def parse_shard(work: Work, job: dict[str, Any], sentences: Sequence[Any]) -> pa
 
 @cache
 def described(work: Work) -> dict[str, Any]:
-    """What the manifest says about the work; asked for once in a worker, since it hashes models."""
+    """The manifest's entries about the work; cached in each worker because this hashes models."""
     return work.describe()
 
 
 def keep_shard(source: Source, out: Path, part: Part, content: pa.Buffer) -> None:
-    """Write a shard, unless it may be of another text than the job's."""
+    """Write a shard, unless the source has changed since the job began."""
     check_unchanged(source, out)
     with disk_errors(out):
         write_encoded(out, part.number, content)
 
 
 def check_unchanged(source: Source, out: Path) -> None:
-    """Raise InputError if the source is no longer what the job says it is made from."""
+    """Raise InputError if the source no longer matches the job."""
     if changed := source.changed():
         raise InputError(
-            f"{' and '.join(changed)} changed in the course of this run: put back what was there and give the same "
-            f"command again to go on, or delete {out} to start over"
+            f"{' and '.join(changed)} changed during this run: restore the original and run the same command again "
+            f"to resume, or delete {out} to start over"
         )
 
 
 @contextmanager
 def unreadable(source: Source, out: Path) -> Iterator[None]:
-    """Explain that the source, which could be read before, cannot be read any more."""
+    """If the source can no longer be read because it changed, raise an InputError that explains this."""
     try:
         yield
     except (OSError, UnicodeDecodeError):
@@ -233,7 +234,7 @@ def unreadable(source: Source, out: Path) -> Iterator[None]:
 
 
 def summary(corpus: ParsedCorpus) -> str:
-    """How many sentences were skipped, by reason, in one line."""
+    """The number of skipped sentences by reason, in one line."""
     counts = reasons(corpus.skipped)
     if not counts:
         return "none skipped"
@@ -242,12 +243,12 @@ def summary(corpus: ParsedCorpus) -> str:
 
 @contextmanager
 def exclusive(out: Path) -> Iterator[None]:
-    """Keep other processes from working on the same folder, also on other machines that share it."""
+    """Lock the folder against other processes, including those on other machines that share it."""
     with disk_errors(out):
-        lock = (out / LOCK).open("w")  # network file systems lock only what is open for writing
+        lock = (out / LOCK).open("w")  # network file systems only lock files open for writing
     with lock:
         if not locked(lock, out / LOCK):
-            raise InputError(f"{out} is being written by another process: wait for it, or name another --out")
+            raise InputError(f"{out} is being written by another process: wait for it, or choose another --out")
         try:
             yield
         finally:
@@ -255,7 +256,7 @@ def exclusive(out: Path) -> Iterator[None]:
 
 
 def locked(lock: IO[str], path: Path) -> bool:
-    """Lock an open file that is still at ``path``: who had it before removes it."""
+    """Lock an open file; False if it is locked, or was removed from ``path`` by its previous holder."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(lock.fileno()), path.stat())
@@ -265,36 +266,36 @@ def locked(lock: IO[str], path: Path) -> bool:
 
 @contextmanager
 def disk_errors(out: Path) -> Iterator[None]:
-    """Turn a full disk and the like into an error of one line."""
+    """Turn a full disk and similar errors into a one-line error."""
     try:
         yield
     except OSError as error:
         raise InputError(
-            f"{error.filename or out} cannot be written ({error.strerror}): mend that and give the same command again"
+            f"{error.filename or out} cannot be written ({error.strerror}): fix this and run the same command again"
         ) from None
 
 
 def sweep(out: Path) -> None:
-    """Remove what killed writers left."""
+    """Remove temporary files left by killed writers."""
     for path in out.glob(".*.tmp"):
         path.unlink(missing_ok=True)
 
 
 def clean(out: Path) -> None:
-    """Leave a finished corpus with nothing but its own files."""
+    """Remove all temporary files from a finished corpus."""
     sweep(out)
     (out / JOB).unlink(missing_ok=True)
 
 
 def remove(corpus: ParsedCorpus) -> None:
-    """Remove a corpus, the manifest first, so that what is left at any moment is not taken for one."""
+    """Delete a corpus, manifest first, so that a partly deleted one is never mistaken for a corpus."""
     for name in (MANIFEST, *(shard["name"] for shard in corpus.manifest["shards"]), LOCK):
         (corpus.path / name).unlink()
     corpus.path.rmdir()
 
 
 class ProgressBar:
-    """A bar over the lines of the source that remain, with rate and time left."""
+    """A progress bar over the remaining lines of the source, with rate and time left."""
 
     def __init__(self, console: Console | None, lines: int) -> None:
         self.progress = Progress(
@@ -305,7 +306,7 @@ class ProgressBar:
             TimeRemainingColumn(),
             console=console,
             disable=console is None,
-            # Shards end seldom; the time left follows from all of them.
+            # Shards finish rarely, so the time left is estimated from all of them.
             speed_estimate_period=3600,
         )
         self.task = self.progress.add_task("", total=lines, rate=0.0)
@@ -323,12 +324,12 @@ class ProgressBar:
         self.progress.stop()
 
     def skip(self, part: Part) -> None:
-        """Leave a part out that was done before."""
+        """Exclude a part that already exists."""
         self.lines -= part.lines
         self.progress.update(self.task, total=self.lines)
 
     def advance(self, part: Part) -> None:
-        """Count a part that is done."""
+        """Count a finished part."""
         self.sentences += part.sentences
         rate = self.sentences / (time.monotonic() - self.started)
         self.progress.update(self.task, advance=part.lines, rate=rate)

@@ -1,9 +1,9 @@
-"""The built-in parser's network in 8 bits, for CPUs that multiply small integers faster than floats.
+"""The built-in parser's network quantised to 8 bits, for CPUs that multiply small integers faster than floats.
 
-What goes into a product is written as ``scale * (integer - zero)`` with integers of 0 .. 255. Scale and zero
-follow from the range that was measured on real sentences (``measured``) and not from the batch, so that a
-sentence has the same numbers whatever it shares its batch with. Weights are integers of -127 .. 127 with one
-scale for each output (Jacob et al. 2018). Sums are of 32 bits; all that is no product stays in single precision.
+Inputs of a product are represented as ``scale * (integer - zero)`` with integers in 0 .. 255. Scale and zero
+point follow from the range measured on real sentences (``measured``), not from the batch, so a sentence's
+values do not depend on the rest of its batch. Weights are integers in -127 .. 127 with one scale per output
+(Jacob et al. 2018). Sums use 32 bits; everything but products stays in single precision.
 
 Shapes as in ``neural``.
 """
@@ -14,34 +14,34 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from .neural import Biaffine, ParserNetwork, SpanScorer, gains, in_blocks
+from structviews.parsing.neural import Biaffine, ParserNetwork, SpanScorer, gains, in_blocks
 
-# name of a layer -> the least and the greatest number that comes into it
+# layer name -> minimum and maximum of its inputs
 Ranges = dict[str, list[float]]
 LARGEST = 255
-# Rows of a biaffine form's outputs that stay in the cache.
+# Rows of a biaffine layer computed at a time, so that its outputs stay in the CPU cache.
 ROWS = 128
 
 
 class Grid:
-    """The 256 numbers that a value is rounded to.
+    """The 256 levels that a value is rounded to.
 
     Args:
-        low: the least value; 0 is always among the numbers.
-        high: the greatest.
+        low: the smallest value; 0 is always one of the levels.
+        high: the largest value.
     """
 
     def __init__(self, low: float, high: float):
         low, high = min(low, 0.0), max(high, 0.0)
         self.scale = (high - low) / LARGEST or 1.0
         self.zero = round(-low / self.scale)
-        # Conversion to integers cuts off, so half a step rounds.
+        # Conversion to integers truncates; adding one half makes it round.
         self._shift = torch.tensor(self.zero + 0.5)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Round to integers, uint8; what is outside becomes the nearest one."""
+        """Round to uint8; values outside the range are clamped."""
         rounded = torch.add(self._shift, x, alpha=1 / self.scale).clamp_(0, LARGEST)
-        # PyTorch has vector instructions for both steps, but not for one to uint8: a sixth of the whole parser's time.
+        # PyTorch vectorises both steps, but not a direct conversion to uint8: a sixth of the whole parser's time.
         return rounded.to(torch.int16).to(torch.uint8)
 
 
@@ -51,7 +51,7 @@ class QuantisedLinear(nn.Module):
     Args:
         weight: ``(outputs, inputs)``.
         bias: ``(outputs,)`` or None.
-        grid: of its inputs.
+        grid: grid of the inputs.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, grid: Grid):
@@ -59,31 +59,34 @@ class QuantisedLinear(nn.Module):
         self.grid = grid
         self.scales = (weight.abs().amax(dim=1) / 127).clamp_min(1e-12)
         integers = (weight / self.scales[:, None]).round().to(torch.int8)
-        # PyTorch has no public name for these products, which torch.compile uses.
+        # PyTorch has no public API for these products; torch.compile uses the same operators.
         self.packed = torch.ops.onednn.qlinear_prepack(integers, None)
         self.zeros = torch.zeros(len(weight), dtype=torch.int32)
         self.bias = bias
 
     @classmethod
     def of(cls, linear: nn.Linear, low: float, high: float) -> "QuantisedLinear":
-        """A linear layer whose inputs are from ``low`` to ``high``."""
+        """Quantise a linear layer whose inputs range from ``low`` to ``high``."""
         return cls(linear.weight, linear.bias, Grid(low, high))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.product(self.grid(x))
 
     def product(self, integers: Tensor) -> Tensor:
-        """The layer's outputs, float32, for inputs on its grid."""
+        """The layer's outputs, float32, for inputs that are already on its grid."""
         return self._product(integers, 1.0, 0, torch.float32, "none")
 
     def gelu(self, integers: Tensor, grid: Grid) -> Tensor:
-        """The outputs after GELU, on another grid."""
+        """The outputs after GELU, rounded to another grid."""
         return self._product(integers, grid.scale, grid.zero, torch.uint8, "gelu")
 
     def _product(self, integers: Tensor, scale: float, zero: int, kind: torch.dtype, activation: str) -> Tensor:
         inputs = integers, self.grid.scale, self.grid.zero
         weights = self.packed, self.scales, self.zeros, self.bias
-        return torch.ops.onednn.qlinear_pointwise(*inputs, *weights, scale, zero, kind, activation, [], "none")
+        product: Tensor = torch.ops.onednn.qlinear_pointwise(
+            *inputs, *weights, scale, zero, kind, activation, [], "none"
+        )
+        return product
 
 
 class QuantisedFeedForward(nn.Module):
@@ -99,13 +102,13 @@ class QuantisedFeedForward(nn.Module):
 
 
 class QuantisedBiaffine(nn.Module):
-    """``Biaffine`` with its linear layers and its form in 8 bits.
+    """``Biaffine`` with its linear layers and its bilinear form in 8 bits.
 
-    The form ``[d; 1] W [h; 1]`` is a linear layer of ``d``, multiplied by ``[h; 1]``.
+    The form ``[d; 1] W [h; 1]`` is computed as a linear layer of ``d``, multiplied by ``[h; 1]``.
 
     Args:
-        biaffine: its ``dependent`` and ``head`` layers are quantised already.
-        grid: of the dependents' hidden states.
+        biaffine: its ``dependent`` and ``head`` layers are already quantised.
+        grid: grid of the dependents' hidden states.
     """
 
     def __init__(self, biaffine: Biaffine, grid: Grid):
@@ -117,7 +120,7 @@ class QuantisedBiaffine(nn.Module):
         self.form = QuantisedLinear(weight[:, :-1].contiguous(), weight[:, -1].contiguous(), grid)
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The two sides of every position; the constant 1 is left to ``all_pairs`` and ``pairs``."""
+        """Project every position as dependent and as head; ``all_pairs`` and ``pairs`` add the constant 1."""
         return self.dependent(x), self.head(x)
 
     def all_pairs(self, x: Tensor) -> Tensor:
@@ -127,22 +130,22 @@ class QuantisedBiaffine(nn.Module):
         return torch.baddbmm(mixed[..., -1:], mixed[..., :-1], head.transpose(1, 2))
 
     def pairs(self, dependent: Tensor, head: Tensor) -> Tensor:
-        """As ``Biaffine.pairs``, of states without the constant 1."""
+        """As ``Biaffine.pairs``, for states without the constant 1."""
         return in_blocks(self._pairs, ROWS, dependent, head)
 
     def _pairs(self, dependent: Tensor, head: Tensor) -> Tensor:
-        mixed = self.form(dependent).view(len(dependent), self.channels, -1)
+        mixed: Tensor = self.form(dependent).view(len(dependent), self.channels, -1)
         return (mixed[..., :-1] * head[:, None]).sum(dim=-1) + mixed[..., -1]
 
 
 class QuantisedSpanScorer(nn.Module):
     """``SpanScorer`` with its linear layers in 8 bits.
 
-    Both ends of a span are on one grid, so that their difference is one of integers.
+    Both ends of a span share one grid, so that their difference is an integer.
 
     Args:
-        spans: its ``first`` layer is quantised already.
-        low, high: the range of fenceposts.
+        spans: its ``first`` layer is already quantised.
+        low, high: range of the fenceposts.
     """
 
     def __init__(self, spans: SpanScorer, low: float, high: float):
@@ -152,7 +155,7 @@ class QuantisedSpanScorer(nn.Module):
         self.last = QuantisedLinear(spans.last.weight, spans.last.bias, Grid(0.0, self.grid.scale * LARGEST))
 
     def fenceposts(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The fenceposts ``(B, n + 1, span_dim)`` as starts and as ends of spans, uint8."""
+        """The fenceposts ``(B, n + 1, span_dim)`` as span starts and as span ends, uint8."""
         posts = self.spans.fenceposts(x, mask)
         return self.grid(posts), self.grid(posts + self.spans.bias)
 
@@ -175,7 +178,7 @@ class QuantisedSpanScorer(nn.Module):
 
 @contextmanager
 def measured(network: ParserNetwork) -> Iterator[Ranges]:
-    """Note, while it parses, the range of all that is going to be rounded in a network of floats."""
+    """Record, while a floating-point network parses, the range of every value that will be quantised."""
     ranges: Ranges = {}
 
     def note(name: str, *values: Tensor) -> None:
@@ -198,7 +201,7 @@ def measured(network: ParserNetwork) -> Iterator[Ranges]:
 
 
 def quantise(network: ParserNetwork, ranges: Ranges) -> None:
-    """Put 8-bit layers in the place of a network's own, which cannot be trained or saved any more."""
+    """Replace a network's layers with 8-bit ones; it can then no longer be trained or saved."""
     layers = {name: QuantisedLinear.of(linear, *ranges[name]) for name, linear in _linear_layers(network).items()}
     for name, layer in layers.items():
         network.set_submodule(name, layer)
@@ -210,7 +213,7 @@ def quantise(network: ParserNetwork, ranges: Ranges) -> None:
 
 
 def _linear_layers(network: ParserNetwork) -> dict[str, nn.Linear]:
-    """The layers that take floats; the last one of spans takes differences of integers."""
+    """The linear layers with float inputs; the last one of ``spans`` takes integer differences."""
     layers = {name: module for name, module in network.named_modules() if isinstance(module, nn.Linear)}
     del layers["spans.last"]
     return layers

@@ -1,4 +1,4 @@
-"""What a corpus is parsed from: a text and a parser, or treebank files that hold their trees."""
+"""Sources of a parsed corpus: a text and a parser, or treebank files, which already have trees."""
 
 import shutil
 import sys
@@ -7,32 +7,30 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from structviews.cache import MODELS
+from structviews.corpus.format import MODELS
+from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
-from structviews.sentence import ParsedSentence
-
-from . import text
-from .backends import DEFAULTS, Options, Parser, Specification, Tokeniser, Unparsed
-from .backends.guard import Fault
-
-if TYPE_CHECKING:
-    from .backends.treebank import TreebankSentence
+from structviews.parsing import text
+from structviews.parsing.guard import Fault
+from structviews.parsing.parser import DEFAULTS, Options, Parser, Tokeniser, Unparsed
+from structviews.parsing.specification import Specification
+from structviews.parsing.treebank import TreebankSentence, read_treebank
 
 STDIN = "-"
 TREEBANK = "treebank"
 TREEBANK_SUFFIXES = (".conllu", ".ptb", ".mrg")
 LAYOUT_NOTES: dict[text.Layout, str] = {
-    "lines": "this looks like one sentence a line; if it is running text, add --format prose",
-    "prose": "this looks like running text; if it is one sentence a line, add --format lines",
+    "lines": "this looks like one sentence per line; if it is running text, add --format prose",
+    "prose": "this looks like running text; if it is one sentence per line, add --format lines",
 }
-# The corpus numbers nodes with 16 bits, and a binary tree over n words has 2n - 1 of them.
+# The corpus stores node numbers in 16 bits, and a binary tree over n words has 2n - 1 nodes.
 MOST_TOKENS = 2**14
 
 
 class Work(Protocol):
-    """Gives the sentences of a shard their trees; it is sent to worker processes."""
+    """Parses the sentences of a shard; it is sent to worker processes."""
 
     def __hash__(self) -> int: ...
 
@@ -42,21 +40,21 @@ class Work(Protocol):
         ...
 
     def __call__(self, sentences: Sequence[Any]) -> list[ParsedSentence | Unparsed]:
-        """Trees for sentences of the source, in their order."""
+        """Return the sentences' trees in order."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What the manifest says about ``parser`` and ``tokeniser``."""
+        """The manifest's entries ``parser`` and ``tokeniser``."""
         ...
 
 
 class Source(Protocol):
-    """Sentences in order, and how they get their trees.
+    """Sentences in order, and the work that parses them.
 
     Attributes:
-        lines: number of lines of the source, to measure progress by.
-        note: what was guessed about it, to tell the user; may be empty.
-        work: what parses them.
+        lines: number of lines in the source, for the progress bar.
+        note: message to the user about what was guessed; may be empty.
+        work: parses the sentences.
     """
 
     lines: int
@@ -64,15 +62,15 @@ class Source(Protocol):
     work: Work
 
     def describe(self) -> dict[str, Any]:
-        """What the sentences are read from and how, as the manifest records it, but for what the work says."""
+        """The manifest's entries about the source and how it is read, without those of the work."""
         ...
 
     def sentences(self) -> Iterator[Any]:
-        """The sentences from the first, each with ``document``, ``position`` and ``line``."""
+        """Yield the sentences from the first, each with ``document``, ``position`` and ``line``."""
         ...
 
     def changed(self) -> list[str]:
-        """Files whose content is not what ``describe`` says, by name."""
+        """Names of files whose content no longer matches ``describe``."""
         ...
 
 
@@ -81,12 +79,12 @@ class ParseText:
     """Tokenise and parse raw sentences.
 
     Attributes:
-        parser: gives the trees.
-        options: what the parser is loaded with.
-        tokenised: whether the words stand between white space; else the parser finds them if it is a tokeniser,
-            and spaCy's rules if not.
+        parser: specification of the parser.
+        options: options to load the parser with.
+        tokenised: whether the input is already tokenised (separated by white space); if not, the parser
+            tokenises it if it can, and spaCy's rules otherwise.
         max_tokens: longer sentences are skipped.
-        strict: whether a sentence that the parser fails at is an error; else it is skipped.
+        strict: whether it is an error if the parser fails on a sentence; otherwise the sentence is skipped.
     """
 
     parser: Specification
@@ -134,7 +132,7 @@ class ParseText:
 
 
 def refuse_faults(sentences: Sequence[text.RawSentence], parsed: Sequence[ParsedSentence | Unparsed]) -> None:
-    """Raise InputError for the first sentence that a parser failed at."""
+    """Raise InputError for the first sentence that the parser failed on."""
     for sentence, tree in zip(sentences, parsed, strict=True):
         if isinstance(tree, Fault):
             raise InputError(
@@ -144,12 +142,12 @@ def refuse_faults(sentences: Sequence[text.RawSentence], parsed: Sequence[Parsed
 
 @dataclass(frozen=True)
 class TakeTrees:
-    """Take the trees that the sentences come with."""
+    """Use the trees that the treebank sentences already have."""
 
     max_tokens: int
     gpus: int = 0
 
-    def __call__(self, sentences: Sequence["TreebankSentence"]) -> list[ParsedSentence | Unparsed]:
+    def __call__(self, sentences: Sequence[TreebankSentence]) -> list[ParsedSentence | Unparsed]:
         return [self._checked(sentence.sentence) for sentence in sentences]
 
     def _checked(self, tree: ParsedSentence | Unparsed) -> ParsedSentence | Unparsed:
@@ -162,15 +160,15 @@ class TakeTrees:
 
 
 def too_long(max_tokens: int) -> Unparsed:
-    """Why a longer sentence is skipped."""
+    """The reason for skipping a longer sentence."""
     return Unparsed(f"more than {max_tokens} tokens")
 
 
 @cache
 def loaded(specification: Specification, options: Options) -> Parser:
-    """The parser of a specification, loaded once in a worker process and given one thread.
+    """Load a parser once per worker process, and restrict PyTorch to one thread.
 
-    Threads share out sums differently, and results must not depend on the number of workers.
+    The number of threads changes the order of summation, and results must not depend on the number of workers.
     """
     parser = specification.load(options)
     if "torch" in sys.modules:
@@ -188,22 +186,22 @@ def open_source(
     options: Options = DEFAULTS,
     strict: bool = False,
 ) -> "TextSource | TreebankSource":
-    """The source that a user names: one text, or the files of a treebank with ``parser="treebank"``.
+    """Open the source that the user names: one text, or treebank files with ``parser="treebank"``.
 
     Raises:
-        InputError: if the files, the parser and the settings do not go together, or cannot be used.
+        InputError: if the files, the parser and the settings are invalid or incompatible.
     """
     if parser != TREEBANK and TREEBANK in parser.split("+"):
-        raise InputError(f"--parser {parser}: treebank files come with their trees: name {TREEBANK} alone")
+        raise InputError(f"--parser {parser}: treebank files already have trees: give {TREEBANK} alone")
     if parser == TREEBANK:
         if layout or tokenised or strict or options != DEFAULTS:
             raise InputError(
-                "--format, --tokenised, --lang, --models, --device and --strict are for texts: "
+                "--format, --tokenised, --lang, --models, --device and --strict only apply to texts: "
                 "leave them out with --parser treebank"
             )
         return TreebankSource([Path(path) for path in paths], max_tokens=max_tokens)
     if len(paths) != 1:
-        raise InputError(f"{len(paths)} sources ({', '.join(paths)}): a parsed corpus is made from one text")
+        raise InputError(f"{len(paths)} sources ({', '.join(paths)}): give one text per corpus")
     return TextSource(
         paths[0],
         parser=parser,
@@ -216,19 +214,19 @@ def open_source(
 
 
 def parse_sentence(sentence: str, *, parser: str, options: Options, tokenised: bool) -> ParsedSentence:
-    """One sentence with its trees.
+    """Parse one sentence.
 
     Args:
         sentence: its text.
-        parser: specification of a parser.
-        options: what the parser is loaded with.
-        tokenised: whether the words stand between white space.
+        parser: specification of the parser.
+        options: options to load the parser with.
+        tokenised: whether the input is already tokenised (separated by white space).
 
     Raises:
-        InputError: if there is no such parser, or it cannot parse this.
+        InputError: if the parser does not exist or cannot parse the sentence.
     """
     if TREEBANK in parser.split("+"):
-        raise InputError(f"--parser {parser}: a treebank is read from files: name a parser")
+        raise InputError(f"--parser {parser}: a treebank is read from files: choose a parser")
     work = ParseText(Specification.of(parser), options, tokenised, MOST_TOKENS, strict=False)
     (tree,) = work([text.RawSentence(0, 0, 1, sentence)])
     if isinstance(tree, Unparsed):
@@ -237,7 +235,7 @@ def parse_sentence(sentence: str, *, parser: str, options: Options, tokenised: b
 
 
 def output_name(source: str) -> str:
-    """The default name of the corpus made from a source, in the current folder."""
+    """The default name of a source's corpus, in the current folder."""
     if source == STDIN:
         return "corpus.parsed"
     name = Path(source).name
@@ -247,20 +245,20 @@ def output_name(source: str) -> str:
 
 
 class TextSource:
-    """A text and a parser for it.
+    """A text and the parser for it.
 
     Args:
         source: path of a text, or ``-`` for standard input.
-        parser: specification of a parser.
+        parser: specification of the parser.
         layout: ``lines`` or ``prose``; guessed if None.
-        tokenised: whether the words stand between white space.
+        tokenised: whether the input is already tokenised (separated by white space).
         max_tokens: longer sentences are skipped.
-        options: what the parser is loaded with.
-        strict: whether a sentence that the parser fails at is an error.
+        options: options to load the parser with.
+        strict: whether it is an error if the parser fails on a sentence.
 
     Raises:
-        InputError: if the text cannot be used (see ``text.survey``), there is no such parser, or no rules for the
-            language where they are needed.
+        InputError: if the text cannot be used (see ``text.survey``), the parser does not exist, or the
+            language needs rules that spaCy does not have.
     """
 
     def __init__(
@@ -277,7 +275,7 @@ class TextSource:
         self.work: Work = ParseText(Specification.of(parser), options, tokenised, checked(max_tokens), strict)
         if source.endswith(TREEBANK_SUFFIXES):
             raise InputError(f"{source} is a treebank file: add --parser {TREEBANK}")
-        # Spooled, since it is read more than once; the file goes when this object does.
+        # Standard input is copied to a file because it is read more than once; the file is deleted with this object.
         self._spool = spooled_stdin() if source == STDIN else None
         self.path = Path(self._spool.name if self._spool else source)
         self.file = SurveyedFile(self.path, "standard input" if source == STDIN else source)
@@ -295,7 +293,7 @@ class TextSource:
         return {
             "sources": [self.file.describe()],
             "settings": {"format": self.layout, "tokenised": self.tokenised, "max_tokens": self.max_tokens},
-            # Where a run will look for its parser; the parser's description tells whether it is the same.
+            # Where a run looks for its parser; the parser's description shows whether it is the same one.
             **({MODELS: str(models.resolve())} if models else {}),
         }
 
@@ -318,7 +316,7 @@ class TreebankSource:
     """
 
     def __init__(self, paths: Sequence[Path], *, max_tokens: int) -> None:
-        # The places of sentences are those in the CoNLL-U file, where there is one.
+        # If there is a CoNLL-U file, it determines the sentences' locations.
         self.paths = sorted(paths, key=lambda path: path.suffix != ".conllu")
         self.work: Work = TakeTrees(checked(max_tokens))
         self.max_tokens = max_tokens
@@ -332,9 +330,7 @@ class TreebankSource:
             "settings": {"max_tokens": self.max_tokens},
         }
 
-    def sentences(self) -> Iterator["TreebankSentence"]:
-        from .backends.treebank import read_treebank  # noqa: PLC0415 - nltk is slow to import
-
+    def sentences(self) -> Iterator[TreebankSentence]:
         return read_treebank(self.paths)
 
     def changed(self) -> list[str]:
@@ -342,7 +338,7 @@ class TreebankSource:
 
 
 class SurveyedFile:
-    """A file and what it held when it was first read (see ``text.survey``)."""
+    """A file and its ``text.survey`` from when it was first read."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.path = path
@@ -350,11 +346,11 @@ class SurveyedFile:
         self.survey = text.survey(path, name)
 
     def describe(self) -> dict[str, Any]:
-        """What the manifest says of it."""
+        """The file's entry in the manifest."""
         return {"sha256": self.survey.sha256, "bytes": self.survey.bytes}
 
     def changed(self) -> bool:
-        """Whether it holds anything else now, or nothing; read again only if something happened to it."""
+        """Whether the content has changed or can no longer be read; read again only if ``file_state`` differs."""
         if text.file_state(self.path) == self.survey.state:
             return False
         try:
@@ -368,14 +364,14 @@ class SurveyedFile:
 
 
 def checked(max_tokens: int) -> int:
-    """``max_tokens``, or InputError if it is not a length that a corpus can hold."""
+    """Return ``max_tokens``; raise InputError if a corpus cannot hold sentences of this length."""
     if not 1 <= max_tokens <= MOST_TOKENS:
         raise InputError(f"--max-tokens {max_tokens}: give a number from 1 to {MOST_TOKENS}")
     return max_tokens
 
 
 def spooled_stdin() -> Any:
-    """Standard input as a temporary file on disk, which vanishes when it is closed."""
+    """Copy standard input to a temporary file, which is deleted when it is closed."""
     try:
         spool = tempfile.NamedTemporaryFile(prefix="structviews-", suffix=".txt")  # noqa: SIM115 - outlives this call
         shutil.copyfileobj(sys.stdin.buffer, spool)
@@ -383,6 +379,6 @@ def spooled_stdin() -> Any:
     except OSError as error:
         folder = tempfile.gettempdir()
         raise InputError(
-            f"standard input cannot be kept in {folder} ({error.strerror}): set TMPDIR to a roomier folder"
+            f"standard input cannot be stored in {folder} ({error.strerror}): set TMPDIR to a folder with more space"
         ) from None
     return spool

@@ -1,6 +1,6 @@
-"""The trees of sentences as SVG: arcs between words, and constituency trees row by row of height.
+"""Draw the trees of sentences as SVG: arcs between words, and constituency trees with one row per height.
 
-What is drawn stands by itself: no scripts, no fonts or styles from elsewhere, the reader's light or dark colours.
+The drawings are self-contained (no scripts, no external fonts or styles) and follow the reader's light or dark mode.
 Equal sentences give equal bytes.
 """
 
@@ -13,15 +13,14 @@ from typing import BinaryIO, NamedTuple
 from nltk.tree import Tree
 from rich.cells import cell_len
 
-from structviews.cache import write_whole
+from structviews.corpus.selection import Chosen
+from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
-from structviews.selection import Chosen
-from structviews.sentence import ParsedSentence
+from structviews.parsing.binarise import binary_tree, unbinarise
+from structviews.parsing.drawing import UNLABELLED, printable, reads_right_to_left
+from structviews.runtime.files import write_whole
 
-from .binarise import binary_tree, unbinarise
-from .drawing import UNLABELLED, printable, reads_right_to_left
-
-# Lengths are in pixels. No font is known here: a column of a terminal is taken for a good half of the font's size.
+# Lengths are in pixels. Font metrics are unknown: a terminal column is taken to be slightly over half the font size.
 COLUMN = 8.5
 MARGIN = 20
 GAP = 14
@@ -30,13 +29,13 @@ BASELINE = 22
 WORDS = 20
 TITLE = 30
 LEVELS = 30
-# Of arcs: from one to the next higher one, from the middle of a head to where they leave it (half of this), a corner.
+# Arcs: distance between levels; twice the distance from a head's middle to where its arcs start; corner radius.
 STEP = 24
 BESIDE_WORD = 14
 BEND = 7
-# What the arc of a dependent that has all the weight is wider than one that has none.
+# Extra line width of an arc with weight 1 compared to weight 0.
 WIDEST = 4
-# Two constituency trees that are wider together stand one below the other.
+# Two constituency trees that are wider than this in total are stacked.
 BESIDE = 1600
 STYLE = """
 svg { color-scheme: light dark; color: #1f2328; font-family: sans-serif; font-size: 14px }
@@ -66,7 +65,7 @@ text { fill: currentColor }
 
 
 class Picture(NamedTuple):
-    """SVG elements, and how much room they take from (0, 0)."""
+    """SVG elements and the space that they take, from (0, 0)."""
 
     elements: str
     width: float
@@ -74,15 +73,15 @@ class Picture(NamedTuple):
 
 
 def write_svg(path: Path, sentences: Sequence[Chosen]) -> list[Path]:
-    """Draw sentences into one file ``.svg``, or each into a file of its own in a folder; returns the files.
+    """Draw sentences into one ``.svg`` file, or into a folder with one file per sentence; return the files.
 
     Raises:
-        InputError: if they cannot be written.
+        InputError: if the files cannot be written.
     """
     if path.suffix == ".svg":
         pages = {path: sentences}
     elif path.suffix and not path.is_dir():
-        raise InputError(f"--svg {path}: give the name of a folder, or of a file that ends in .svg")
+        raise InputError(f"--svg {path}: give a folder, or a file name that ends in .svg")
     else:
         pages = {path / f"{chosen.name.replace(' ', '-')}.svg": [chosen] for chosen in sentences}
     try:
@@ -91,7 +90,7 @@ def write_svg(path: Path, sentences: Sequence[Chosen]) -> list[Path]:
         for file, page in pages.items():
             write_whole(file, partial(write_text, svg(page)))
     except OSError as error:
-        raise InputError(f"--svg {path} cannot be written ({error.strerror}): name another place") from None
+        raise InputError(f"--svg {path} cannot be written ({error.strerror}): choose another path") from None
     return list(pages)
 
 
@@ -101,7 +100,7 @@ def write_text(text: str, stream: BinaryIO) -> None:
 
 
 def svg(sentences: Sequence[Chosen]) -> str:
-    """Sentences one below the other, each with its trees."""
+    """Draw sentences below each other, each with its trees."""
     parts = []
     for chosen in sentences:
         parts += [title(chosen.heading)] if chosen.heading else []
@@ -114,7 +113,7 @@ def svg(sentences: Sequence[Chosen]) -> str:
 
 
 def drawing(parts: Sequence[Picture], words: Sequence[str]) -> str:
-    """Pictures one below the other as an SVG document, which is called by its words."""
+    """Stack pictures into one SVG document, labelled with the words."""
     page = stacked(parts)
     page = Picture(moved(page, MARGIN, MARGIN), page.width + 2 * MARGIN, page.height + 2 * MARGIN)
     name = " ".join(map(printable, words))
@@ -122,12 +121,12 @@ def drawing(parts: Sequence[Picture], words: Sequence[str]) -> str:
 
 
 def element(picture: Picture, name: str, before: str = "") -> str:
-    """A picture as an element, such as for a page that has styles for the classes in ``STYLE``.
+    """A picture as an ``<svg>`` element, for example for a page with styles for the classes in ``STYLE``.
 
     Args:
-        picture: what is drawn.
-        name: said to those who cannot see it.
-        before: elements to stand before its own.
+        picture: the picture.
+        name: label for screen readers.
+        before: elements to put before the picture's own.
     """
     width, height = picture.width, picture.height
     return (
@@ -138,7 +137,7 @@ def element(picture: Picture, name: str, before: str = "") -> str:
 
 
 def stacked(pictures: Sequence[Picture]) -> Picture:
-    """Pictures one below the other."""
+    """Put pictures below each other."""
     elements, y = "", 0.0
     for picture in pictures:
         elements += moved(picture, 0, y)
@@ -147,7 +146,7 @@ def stacked(pictures: Sequence[Picture]) -> Picture:
 
 
 def beside(pictures: Sequence[Picture]) -> Picture:
-    """Pictures side by side, their lower edges in line."""
+    """Put pictures side by side, aligned at the bottom."""
     elements, x = "", 0.0
     height = max(picture.height for picture in pictures)
     for picture in pictures:
@@ -157,32 +156,32 @@ def beside(pictures: Sequence[Picture]) -> Picture:
 
 
 def moved(picture: Picture, x: float, y: float) -> str:
-    """A picture's elements at another place."""
+    """Move a picture's elements by ``(x, y)``."""
     return f'<g transform="translate({x:g} {y:g})">\n{picture.elements}</g>\n'
 
 
 def title(text: str) -> Picture:
-    """A line of text that is no part of a tree."""
+    """A line of text outside the trees."""
     return Picture(f'<text class="title" y="14">{escape(printable(text))}</text>\n', COLUMN * cell_len(text), TITLE)
 
 
 def text_at(kind: str, x: float, y: float, text: str) -> str:
-    """A text with its middle at ``x`` and its baseline at ``y``."""
+    """A text centred at ``x`` with its baseline at ``y``."""
     return f'<text class="{kind} middle" x="{x:g}" y="{y:g}">{escape(text)}</text>\n'
 
 
 def wide(text: str) -> float:
-    """How wide a text is, with a gap."""
+    """The width of a text, including a gap."""
     return COLUMN * cell_len(text) + GAP
 
 
 def dependency_tree(sentence: ParsedSentence, weights: Sequence[float] | None = None) -> Picture:
-    """Words, and above them arcs from heads to dependents, each with its relation.
+    """Draw the words and, above them, arcs from heads to dependents, labelled with their relations.
 
     Args:
-        sentence: with its dependencies.
-        weights: of each word among the dependents of its head, from 0 to 1; its arc is as wide, and the number
-            stands behind the relation.
+        sentence: a sentence with dependencies.
+        weights: weight of each word among the dependents of its head, from 0 to 1; it sets the width of the
+            word's arc and is printed after the relation.
     """
     words, tags = list(map(printable, sentence.tokens)), list(map(printable, sentence.tags))
     arcs = [
@@ -205,7 +204,7 @@ def dependency_tree(sentence: ParsedSentence, weights: Sequence[float] | None = 
 class Arc(NamedTuple):
     """An arc between the words ``low < high``, one of which is the dependent; words count from 0.
 
-    ``width`` is that of its line beyond the least.
+    ``width`` is added to the minimum line width.
     """
 
     low: int
@@ -216,7 +215,7 @@ class Arc(NamedTuple):
 
 
 def arc_to(word: int, head: int, relation: str, weight: float | None) -> Arc:
-    """The arc from a head to a word; its weight, if it has one, is its width, and stands behind the relation."""
+    """The arc from a head to a word; a weight sets the arc's width and is printed after the relation."""
     low, high = min(word, head), max(word, head)
     if weight is None:
         return Arc(low, high, word, relation)
@@ -224,7 +223,7 @@ def arc_to(word: int, head: int, relation: str, weight: float | None) -> Arc:
 
 
 def arc_levels(arcs: Sequence[Arc]) -> list[int]:
-    """How high each arc is, from 1: higher than the shorter ones over the same words."""
+    """The level of each arc, from 1: above all shorter arcs that it overlaps."""
     levels: dict[Arc, int] = {}
     for arc in sorted(arcs, key=lambda arc: arc.high - arc.low):
         met = (level for other, level in levels.items() if other.low < arc.high and arc.low < other.high)
@@ -233,7 +232,7 @@ def arc_levels(arcs: Sequence[Arc]) -> list[int]:
 
 
 def word_places(widths: Sequence[float], arcs: Sequence[Arc]) -> tuple[list[float], float]:
-    """Where each word's middle is, so that words and relations have room, and the width of them all."""
+    """The x coordinate of each word's middle, with room for words and relations, and the total width."""
     x = [widths[0] / 2]
     for word in range(1, len(widths)):
         nearest = x[-1] + (widths[word - 1] + widths[word]) / 2
@@ -243,7 +242,7 @@ def word_places(widths: Sequence[float], arcs: Sequence[Arc]) -> tuple[list[floa
 
 
 def drawn_arc(arc: Arc, x: Sequence[float], base: float, top: float) -> str:
-    """An arc with an arrowhead over the middle of its dependent; it leaves the head a little beside the middle."""
+    """Draw an arc with an arrowhead above the middle of its dependent; it starts slightly beside the head's middle."""
     head, end = x[arc.low + arc.high - arc.dependent], x[arc.dependent]
     to_the_right = 1 if end > head else -1
     start, bend = head + to_the_right * BESIDE_WORD / 2, to_the_right * BEND
@@ -259,7 +258,7 @@ def drawn_arc(arc: Arc, x: Sequence[float], base: float, top: float) -> str:
 
 
 def constituency_trees(sentence: ParsedSentence) -> list[Picture]:
-    """The n-ary tree and the binarised one, side by side unless that is very wide."""
+    """Draw the n-ary and the binarised tree, side by side unless that is too wide."""
     mirrored = reads_right_to_left(sentence.tokens)
     pictures = [
         stacked([title("constituency tree"), bracket_tree(unbinarise(sentence), mirrored)]),
@@ -269,19 +268,19 @@ def constituency_trees(sentence: ParsedSentence) -> list[Picture]:
 
 
 def bracket_tree(tree: Tree, mirrored: bool, levels: bool = False) -> Picture:
-    """A tree with its root at the top; a row holds the nodes of one height, the words stand below the last one.
+    """Draw a tree with its root at the top: one row per node height, and the words below the last row.
 
     Args:
-        tree: with a preterminal over each word.
-        mirrored: whether the first word is at the right.
-        levels: whether rows are numbered, from 0 for the preterminals.
+        tree: a tree with a preterminal over each word.
+        mirrored: whether the first word is on the right.
+        levels: whether to number the rows, from 0 for the preterminals.
     """
     labels, children = post_order(tree)
     labels = [printable(label) for label in labels]
     x, width = places(labels, children)
     left = LEVELS if levels else 0
     x = [left + (width - place if mirrored else place) for place in x]
-    # The words have height -1, and stand nearer to what is above them.
+    # Words have height -1 and are closer to the row above.
     heights: list[int] = []
     for below in children:
         heights.append(max((heights[child] for child in below), default=-2) + 1)
@@ -297,10 +296,10 @@ def bracket_tree(tree: Tree, mirrored: bool, levels: bool = False) -> Picture:
 
 
 def post_order(tree: Tree) -> tuple[list[str], list[list[int]]]:
-    """Labels (of leaves, the words) and children of a tree's nodes, children first; the last one is the root."""
+    """Labels (words for leaves) and children of a tree's nodes, children first, root last."""
     found: list[tuple[str, int]] = []
     waiting: list[tuple[Tree | str, int]] = [(tree, -1)]
-    # Parents before children, and later children before earlier ones: this is the order reversed.
+    # Visit parents before children and later children before earlier ones: the reverse of the result.
     while waiting:
         node, parent = waiting.pop()
         if isinstance(node, Tree):
@@ -313,11 +312,11 @@ def post_order(tree: Tree) -> tuple[list[str], list[list[int]]]:
 
 
 def places(labels: Sequence[str], children: Sequence[Sequence[int]]) -> tuple[list[float], float]:
-    """Where each node's middle is from left to right, and the width of the tree.
+    """The x coordinate of each node's middle, and the width of the tree.
 
     Args:
-        labels: of the nodes, children first.
-        children: of each node.
+        labels: labels of the nodes, children first.
+        children: children of each node.
     """
     own = list(map(wide, labels))
     needed: list[float] = []
@@ -332,21 +331,21 @@ def places(labels: Sequence[str], children: Sequence[Sequence[int]]) -> tuple[li
             start += needed[child]
     for node, below in enumerate(children):
         middle = (x[below[0]] + x[below[-1]]) / 2 if below else starts[node] + needed[node] / 2
-        # A label that is wider than what is below it stays in its own room.
+        # A label wider than its subtree stays within its own space.
         room = starts[node] + own[node] / 2, starts[node] + needed[node] - own[node] / 2
         x[node] = min(max(middle, room[0]), room[1])
     return x, needed[-1]
 
 
 def branch(x: float, y: float, ends: Sequence[tuple[float, float]]) -> str:
-    """Right-angled lines from below a node to above its children."""
+    """Draw right-angled lines from a node down to its children."""
     bar = y + 6
     path = f"M{x:g},{y:g} V{bar:g}" + "".join(f" M{x:g},{bar:g} H{to:g} V{end:g}" for to, end in ends)
     return f'<path class="branch" d="{path}"/>\n'
 
 
 def band(height: int, y: float, width: float) -> str:
-    """The number of a row; every other one is shaded."""
+    """Draw the number of a row, and shade every other row."""
     shade = (
         ""
         if height % 2

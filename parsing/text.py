@@ -1,7 +1,7 @@
-"""Raw text to documents of tokenised sentences, in constant memory.
+"""Split raw text into documents of tokenised sentences, in constant memory.
 
-Two layouts are read. *lines*: one sentence a line, blank lines between documents. *prose*:
-running text, a blank line between paragraphs, two or more between documents.
+Two layouts are supported. *lines*: one sentence per line, blank lines between documents. *prose*:
+running text, one blank line between paragraphs, two or more between documents.
 """
 
 import codecs
@@ -21,44 +21,44 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from structviews.errors import InputError
-
-from .backends import Unparsed
+from structviews.parsing.parser import Unparsed
 
 Layout = Literal["lines", "prose"]
-# The words of a sentence, or why there are none.
+# The tokens of a sentence, or the reason why it is skipped.
 Words = tuple[str, ...] | Unparsed
 Tokenise = Callable[[Sequence[str]], Sequence[Words]]
 
-# A longer sentence is none: text without line ends, or data.
+# Anything longer is not a sentence, but text without line breaks or data.
 MAX_CHARACTERS = 10_000
-# How much of a paragraph is split into sentences at a time.
+# Part of a paragraph that is split into sentences at a time.
 PIECE_CHARACTERS = 50_000
 CHUNK_BYTES = 1 << 20
-# Pieces of text between white space whose words are kept: tens of megabytes.
+# Cache size, in whitespace-separated strings: tens of megabytes.
 REMEMBERED_PIECES = 1 << 17
-# Lines that the layout is guessed from, and the share of them with a sentence end inside that
-# makes it prose: below 0.03 in text split by machine, above 0.5 in text wrapped at 72 columns.
+# The layout is guessed from this many lines. It is prose if more than this share of them have a sentence end inside;
+# the share is below 0.03 in automatically split text and above 0.5 in text wrapped at 72 columns.
 HEAD_LINES = 1000
 PROSE_SHARE = 0.1
 COMPRESSED = (".zst", ".gz")
 
-# Tabs and form feeds are white space in old texts; any other control character is a sign of damage.
+# Tabs and form feeds are white space in old texts; any other control character means that the text is damaged.
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
-# What closes a quotation in one language opens it in another: „so“, “so”, »so«, «so».
+# The mark that closes a quotation in one language may open it in another: „so“, “so”, »so«, «so».
 CLOSING = "'\")]’”“»«›‹"
 OPENING = "'\"([‘“„‚«»‹›¿¡"
-# The last word before a sentence end, and that end: in scripts without spaces, or before white space and a letter.
+# A sentence end and, as group 1, the word before it. The end is followed by white space and a letter, or directly by
+# the next word in scripts without spaces.
 SENTENCE_END = re.compile(
     rf"(\w*)(?:[。！？][{re.escape(CLOSING)}]*(?=\w)"
     rf"|[.!?…։؟۔।][{re.escape(CLOSING)}]*\s+[{re.escape(OPENING)}]*(?=[^\W\d_]))"
 )
-# spaCy's name for rules of no language in particular.
+# spaCy's code for language-independent rules.
 ANY_LANGUAGE = "xx"
 
 
 @dataclass(frozen=True, slots=True)
 class RawSentence:
-    """The text of one sentence and its place: ``document`` and ``position`` from 0, ``line`` from 1."""
+    """The text of one sentence and its location: ``document`` and ``position`` count from 0, ``line`` from 1."""
 
     document: int
     position: int
@@ -68,14 +68,14 @@ class RawSentence:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What one pass over a text shows.
+    """The result of one pass over a text.
 
     Attributes:
-        sha256: hash of the text's bytes, after decompression.
-        bytes: number of those bytes.
-        lines: number of its lines.
-        guess: the layout that its head looks like.
-        state: the file's ``file_state`` before it was read.
+        sha256: hash of the decompressed text.
+        bytes: size of the decompressed text.
+        lines: number of lines.
+        guess: layout guessed from the first lines.
+        state: ``file_state`` of the file before it was read.
     """
 
     sha256: str
@@ -86,14 +86,14 @@ class Survey:
 
 
 def survey(path: Path, name: str) -> Survey:
-    """Read a text once: hash it, count its lines, check its encoding, guess its layout.
+    """Read a text once: hash it, count its lines, check its encoding and guess its layout.
 
     Args:
-        path: a text file, ``.zst`` or ``.gz`` by its name, or plain.
-        name: what to call it in an error.
+        path: a text file; decompressed if its name ends in ``.zst`` or ``.gz``.
+        name: its name in error messages.
 
     Raises:
-        InputError: if it cannot be read, is not UTF-8, is empty or holds only blank lines.
+        InputError: if the text cannot be read, is not UTF-8, is empty or holds only blank lines.
     """
     state = file_state(path)
     digest = hashlib.sha256()
@@ -115,7 +115,7 @@ def survey(path: Path, name: str) -> Survey:
 
 
 def file_state(path: Path) -> tuple[int, ...]:
-    """What does not stay the same when a file is written to, or when another takes its name."""
+    """Inode, size and times of a file, which change when it is modified or replaced; empty if it does not exist."""
     if not path.exists():
         return ()
     stat = path.stat()
@@ -123,18 +123,18 @@ def file_state(path: Path) -> tuple[int, ...]:
 
 
 def chunks(path: Path, name: str) -> Iterator[bytes]:
-    """The text's bytes, decompressed."""
+    """Yield the decompressed bytes of a text."""
     if not path.exists():
-        raise InputError(f"{name} does not exist: give the path of a text")
+        raise InputError(f"{name} does not exist: give the path of a text file")
     if path.is_dir():
-        raise InputError(f"{name} is a folder: give the path of a text")
+        raise InputError(f"{name} is a folder: give the path of a text file")
     try:
         with open_bytes(path) as stream:
             while chunk := stream.read(CHUNK_BYTES):
                 yield chunk
     except OSError as error:
         raise InputError(
-            f"{name} cannot be read ({' '.join(str(error).split())}): give a whole, readable file"
+            f"{name} cannot be read ({' '.join(str(error).split())}): give a complete, readable file"
         ) from None
 
 
@@ -144,12 +144,12 @@ def decode(
     """Raise InputError at the first byte that is not UTF-8.
 
     Args:
-        decoder: keeps a character that the chunk before began.
+        decoder: holds the first bytes of a character that the previous chunk ended in.
         chunk: the bytes.
-        name: the text's name.
-        start: offset in the text of the first byte that the decoder has not finished with.
-        line: line that the chunk starts in.
-        final: whether the text ends here.
+        name: the text's name in error messages.
+        start: offset in the text of the first byte that is not yet decoded.
+        line: line in which the chunk starts.
+        final: whether this is the last chunk.
     """
     try:
         decoder.decode(chunk, final)
@@ -163,17 +163,17 @@ def decode(
 
 
 def open_bytes(path: Path) -> pa.NativeFile:
-    """The text as a stream of bytes, decompressed as its name says."""
+    """Open a text as a byte stream, decompressed according to its suffix."""
     return pa.input_stream(str(path), compression="detect" if path.suffix in COMPRESSED else None)
 
 
 def open_text(path: Path) -> io.TextIOWrapper:
-    """The text as a stream of characters; only a line feed ends a line, and a byte-order mark is dropped."""
+    """Open a text as a character stream; only a line feed ends a line, and a byte-order mark is dropped."""
     return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="\n")
 
 
 def guess_layout(path: Path) -> Layout:
-    """``prose`` if many of the first lines hold the end of a sentence before their own end."""
+    """Return ``prose`` if sentences end in the middle of many of the first lines, else ``lines``."""
     with open_text(path) as stream:
         head = [text for _, text in numbered_lines(stream, HEAD_LINES) if text.strip()]
     inside = sum(ends_inside(text) for text in head)
@@ -181,33 +181,33 @@ def guess_layout(path: Path) -> Layout:
 
 
 def ends_inside(line: str) -> bool:
-    """Whether a sentence ends inside a line, with care for initials and titles (J. Smith, Mr. Smith)."""
+    """Whether a sentence ends inside a line; initials and titles (J. Smith, Mr. Smith) do not count."""
     return any(not line[end.end()].islower() and not is_abbreviation(end[1]) for end in SENTENCE_END.finditer(line))
 
 
 def is_abbreviation(word: str) -> bool:
-    """Whether a full stop after a word is likely to be its own."""
+    """Whether a full stop after a word probably marks an abbreviation."""
     return word == "Mrs" or (word[:1].isupper() and (len(word) == 1 or (len(word) == 2 and word[1].islower())))
 
 
 def read_sentences(path: Path, layout: Layout, *, tokenised: bool, language: str) -> Iterator[RawSentence]:
-    """The sentences of a text in order, as raw text.
+    """Yield the sentences of a text in order, not yet tokenised.
 
     Args:
         path: the text.
-        layout: how its sentences are laid out.
-        tokenised: whether the words stand between white space.
-        language: whose rules find the sentences of prose.
+        layout: the layout of its sentences.
+        tokenised: whether the input is already tokenised (separated by white space).
+        language: language of the rules that split prose into sentences.
 
     Raises:
-        UnicodeDecodeError: if it is not UTF-8 (``survey`` says so better, and first).
+        UnicodeDecodeError: if the text is not UTF-8 (``survey`` checks this first, with a better message).
     """
     with open_text(path) as stream:
         yield from read_lines(stream) if layout == "lines" else read_prose(stream, tokenised, language)
 
 
 def numbered_lines(stream: io.TextIOWrapper, limit: int | None = None) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers from 1, at most ``limit``; of a very long one only the beginning."""
+    """Yield at most ``limit`` lines with their numbers from 1; very long lines are truncated."""
     number = 0
     while (limit is None or number < limit) and (text := stream.readline(MAX_CHARACTERS + 1)):
         number += 1
@@ -217,7 +217,7 @@ def numbered_lines(stream: io.TextIOWrapper, limit: int | None = None) -> Iterat
 
 
 def read_lines(stream: io.TextIOWrapper) -> Iterator[RawSentence]:
-    """Sentences of a text with one a line and blank lines between documents."""
+    """Yield the sentences of a text with one sentence per line and blank lines between documents."""
     document = position = 0
     for line, text in numbered_lines(stream):
         if text.strip():
@@ -228,11 +228,11 @@ def read_lines(stream: io.TextIOWrapper) -> Iterator[RawSentence]:
 
 
 def read_prose(stream: io.TextIOWrapper, tokenised: bool, language: str) -> Iterator[RawSentence]:
-    """Sentences of running text; see the module for its paragraphs and documents."""
+    """Yield the sentences of running text; the module docstring defines paragraphs and documents."""
     document = position = blank_lines = last_line = 0
     paragraph = Paragraph(tokenised, language)
     for line, text in pieces(stream):
-        # White space that a long line goes on with is no blank line.
+        # A piece of white space inside a long line is not a blank line.
         if not text.strip() and line != last_line:
             blank_lines += 1
             sentences = paragraph.take(finished=True)
@@ -251,7 +251,7 @@ def read_prose(stream: io.TextIOWrapper, tokenised: bool, language: str) -> Iter
 
 
 def pieces(stream: io.TextIOWrapper) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers from 1, a long one in several pieces."""
+    """Yield lines with their numbers from 1, long lines in several pieces."""
     number = 1
     while text := stream.readline(PIECE_CHARACTERS):
         yield number, text
@@ -268,13 +268,13 @@ class Paragraph:
     starts: list[tuple[int, int]] = field(default_factory=list)  # (offset in text, line), ascending
 
     def add(self, line: int, text: str) -> list[tuple[int, str]]:
-        """Take a piece in; returns the sentences that are ready as (line, text)."""
+        """Append a piece; return the sentences that are complete as (line, text)."""
         self.starts.append((len(self.text), line))
         self.text += text
         return self.take(finished=False) if len(self.text) > PIECE_CHARACTERS else []
 
     def take(self, *, finished: bool) -> list[tuple[int, str]]:
-        """Split what is there; the last sentence stays behind unless the paragraph has ended."""
+        """Split the text and return its sentences; the last one is kept back unless the paragraph has ended."""
         spans = split_sentences(self.text, self.tokenised, self.language)
         rest = len(self.text)
         if not finished and spans and rest - spans[-1][0] <= MAX_CHARACTERS:
@@ -291,11 +291,11 @@ class Paragraph:
 
 
 def split_sentences(text: str, tokenised: bool, language: str) -> list[tuple[int, int]]:
-    """Sentences of a text as (start, end) offsets, without the white space around them.
+    """Sentences of a text as (start, end) offsets, without surrounding white space.
 
-    spaCy's sentence rules, and two of ours for dialogue: a quotation mark or bracket that opens
-    goes with what follows it, and what follows a closing one in lower case goes on
-    (``"Why?" she said.``).
+    Applies spaCy's sentence rules and two of our own for dialogue: an opening quotation mark or bracket
+    belongs to the sentence that follows it, and a lower-case word after a closing one continues the
+    sentence (``"Why?" she said.``).
     """
     words = words_with_places(text, tokenised, language)
     marked = [i for i, word in enumerate(words) if i == 0 or (word.starts_sentence and not goes_on(words, i))]
@@ -306,7 +306,7 @@ def split_sentences(text: str, tokenised: bool, language: str) -> list[tuple[int
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a text with its place, and whether spaCy's rules begin a sentence with it."""
+    """A token of a text with its offsets; ``starts_sentence`` if spaCy's rules start a sentence there."""
 
     text: str
     start: int
@@ -315,7 +315,7 @@ class Word:
 
 
 def words_with_places(text: str, tokenised: bool, language: str) -> list[Word]:
-    """The words of a text; those of tokenised text stand between white space."""
+    """Tokenise a text and keep the tokens' offsets; text that is already tokenised is split at white space."""
     from spacy.tokens import Doc  # noqa: PLC0415
 
     nlp = rules(ANY_LANGUAGE if tokenised else language)
@@ -331,7 +331,7 @@ def words_with_places(text: str, tokenised: bool, language: str) -> list[Word]:
         begins = False
         for token, (start, end) in zip(doc, places, strict=True):
             begins |= bool(token.is_sent_start)
-            # spaCy may begin a sentence with white space.
+            # spaCy may start a sentence with white space.
             if not token.is_space:
                 words.append(Word(token.text, start, end, begins))
                 begins = False
@@ -339,9 +339,9 @@ def words_with_places(text: str, tokenised: bool, language: str) -> list[Word]:
 
 
 def before_opening(words: Sequence[Word], i: int) -> int:
-    """Where a sentence begins whose first word is ``i``, opening marks included.
+    """Index of the first token of the sentence that starts at word ``i``, opening marks included.
 
-    An opening mark touches the word after it, and not the one before.
+    An opening mark is attached to the next word and not to the previous one.
     """
     while i > 1 and words[i - 1].text in OPENING and touches(words, i) and not touches(words, i - 1):
         i -= 1
@@ -354,7 +354,7 @@ def goes_on(words: Sequence[Word], i: int) -> bool:
 
 
 def touches(words: Sequence[Word], i: int) -> bool:
-    """Whether there is no white space before word ``i``."""
+    """Whether word ``i`` follows the previous one without white space."""
     return words[i - 1].end == words[i].start
 
 
@@ -363,7 +363,7 @@ def rules(language: str) -> Any:
     """spaCy's rules for a language: a tokeniser and a sentence splitter, without a model.
 
     Raises:
-        InputError: if spaCy has none, or they need a package that is not installed.
+        InputError: if spaCy has no rules for it, or they need a package that is not installed.
     """
     import spacy  # noqa: PLC0415 - slow to import, and not needed to read tokenised lines
 
@@ -373,22 +373,22 @@ def rules(language: str) -> Any:
     except ImportError as error:
         reason = " ".join(str(error).split())
         raise InputError(
-            f"--lang {language}: spaCy has no rules for it here ({reason[:200]}): give words between white space with "
-            "--tokenised, or a --parser that has a tokeniser"
+            f"--lang {language}: spaCy has no tokeniser for this language ({reason[:200]}): give tokenised text with "
+            "--tokenised, or choose a --parser that has a tokeniser"
         ) from None
     nlp.add_pipe("sentencizer")
     return nlp
 
 
 def tokenise(text: str, language: str = "en") -> tuple[str, ...]:
-    """The words of one sentence by spaCy's rules for its language."""
+    """Tokenise one sentence with spaCy's rules for its language."""
     return tokenise_all([text], language)[0]
 
 
 def tokenise_all(texts: Iterable[str], language: str) -> list[tuple[str, ...]]:
-    """The words of many sentences; see :func:`tokenise`.
+    """Tokenise many sentences; see :func:`tokenise`.
 
-    Rules take apart what stands between white space, each piece by itself; other tokenisers see whole sentences.
+    Rule-based tokenisers treat each whitespace-separated string independently; other tokenisers need whole sentences.
     """
     from spacy.tokenizer import Tokenizer  # noqa: PLC0415
 
@@ -400,15 +400,15 @@ def tokenise_all(texts: Iterable[str], language: str) -> list[tuple[str, ...]]:
 
 
 def words_of(texts: Iterable[str], language: str) -> list[tuple[str, ...]]:
-    """The words of texts as the language's tokeniser gives them."""
+    """Tokenise texts with the language's tokeniser."""
     nlp = rules(language)
-    # Without a zone spaCy keeps every word it has ever seen; in one it remembers no text that it took apart.
+    # Outside a memory zone spaCy keeps every word that it has seen; inside one it does not cache tokenised strings.
     with nlp.memory_zone():
         return [tuple(token.text for token in nlp.make_doc(text) if not token.is_space) for text in texts]
 
 
 def words_of_pieces(pieces: Set[str], language: str) -> Mapping[str, tuple[str, ...]]:
-    """The words of pieces of text without white space, and of others that were met before."""
+    """The tokens of strings without white space; the mapping also holds strings seen earlier."""
     known = remembered_pieces(language)
     if len(known) > REMEMBERED_PIECES:
         known.clear()
@@ -419,24 +419,24 @@ def words_of_pieces(pieces: Set[str], language: str) -> Mapping[str, tuple[str, 
 
 @cache
 def remembered_pieces(language: str) -> dict[str, tuple[str, ...]]:
-    """The words of the pieces met so far."""
+    """The cache of tokenised strings, one per language."""
     return {}
 
 
 def between_spaces(texts: Iterable[str]) -> list[tuple[str, ...]]:
-    """The words of sentences that are tokenised."""
+    """Split tokenised sentences at white space."""
     return [tuple(text.split()) for text in texts]
 
 
 def tokens_or_reason(texts: Sequence[str], tokenise: Tokenise) -> list[Words]:
-    """The words of each sentence, or why it is not one."""
+    """Tokenise each sentence, or return the reason why it is skipped."""
     found = [unfit(text) for text in texts]
     words = iter(tokenise([text for text, reason in zip(texts, found, strict=True) if reason is None]))
     return [next(words) if reason is None else reason for reason in found]
 
 
 def unfit(text: str) -> Unparsed | None:
-    """Why a text cannot be a sentence, if so."""
+    """The reason why a text cannot be a sentence, or None."""
     if len(text) > MAX_CHARACTERS:
         return Unparsed(f"more than {MAX_CHARACTERS:,} characters")
     if control := CONTROL.search(text):
@@ -445,5 +445,5 @@ def unfit(text: str) -> Unparsed | None:
 
 
 def describe_rules(language: str) -> dict[str, str]:
-    """Name and version of spaCy's tokeniser, as the manifest records them."""
+    """Name and version of spaCy's tokeniser, for the manifest."""
     return {"name": f"spacy.blank({rules(language).lang!r})", "version": version("spacy")}

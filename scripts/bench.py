@@ -1,14 +1,15 @@
-"""Speed of the tree encoders and of training, beside recursion, DGL and the hardware's own ceiling.
+"""Speed of the tree encoders and of training, compared with recursion, DGL and the hardware's ceiling.
 
     python scripts/bench.py --corpus gum.parsed --json bench.json
     python scripts/bench.py --only kernels,step --quick
     python scripts/bench.py --device cuda
 
-Contenders take turns on the same batches with the same weights, forward and backward, word vectors'
-gradients included, and medians over rounds are printed as Markdown. The ceiling is one large matrix
-product: a share of it is the operations that a contender's own products need, over what one product
-makes in the same time. Naive recursion runs on three sentences at a time, and its rate is scaled by
-words. Everything is repeated with one thread. Without --corpus, trees are random, of English shapes.
+Contenders take turns on the same batches with the same weights, forward and backward, including word
+vectors' gradients; medians over rounds are printed as Markdown. The ceiling is one large matrix
+product: a contender's share of it is the operations of its own matrix products divided by those that
+the large product does in the same time. Naive recursion runs on three sentences at a time, and its rate
+is scaled by words. Everything is repeated with one thread. Without --corpus, trees are random, with
+English-like shapes.
 """
 
 import argparse
@@ -20,28 +21,28 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-# So that a checkout is enough, with nothing installed but what training needs.
+# Works from a checkout, with only the dependencies of training installed.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 PARTS = ("memory", "kernels", "step", "shares", "growth", "loader")
 
 
 def arguments() -> argparse.Namespace:
-    """What the user wants."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, help="a parsed corpus with both kinds of tree")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--threads", type=int, help="threads of PyTorch, by default its own choice")
-    parser.add_argument("--only", default=",".join(PARTS), help=f"parts with commas between: {', '.join(PARTS)}")
-    parser.add_argument("--sizes", default="64,400", help="sentences a batch")
-    parser.add_argument("--hidden", default="150,600,1200", help="lengths of the vectors")
+    parser.add_argument("--threads", type=int, help="PyTorch threads; by default its own choice")
+    parser.add_argument("--only", default=",".join(PARTS), help=f"comma-separated parts: {', '.join(PARTS)}")
+    parser.add_argument("--sizes", default="64,400", help="sentences per batch")
+    parser.add_argument("--hidden", default="150,600,1200", help="dimensions of the vectors")
     parser.add_argument("--quick", action="store_true", help="batches of 400, vectors of 600, one thread setting")
-    parser.add_argument("--sentences", type=int, default=8000, help="of the random corpus")
-    parser.add_argument("--rounds", type=int, default=7, help="of each race at most")
+    parser.add_argument("--sentences", type=int, default=8000, help="size of the random corpus")
+    parser.add_argument("--rounds", type=int, default=7, help="most rounds per comparison")
     parser.add_argument(
         "--seconds", type=float, help="start no more rounds of a race after so many; default 60, 5 on a GPU"
     )
     parser.add_argument("--ceiling", type=int, help="rows of the large product; default 2048, 8192 on a GPU")
-    parser.add_argument("--json", type=Path, help="also write everything here, for machines")
+    parser.add_argument("--json", type=Path, help="also write all results to this JSON file")
     args = parser.parse_args()
     if unknown := set(args.only.split(",")) - set(PARTS):
         parser.error(f"--only {','.join(sorted(unknown))}: the parts are {', '.join(PARTS)}")
@@ -52,10 +53,10 @@ def main() -> None:
     """Measure, print, and write JSON."""
     args = arguments()
     if args.device == "cpu":
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # so that nothing asks a GPU
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # hide GPUs
     from benchmarks import corpora, measure, parts  # noqa: PLC0415 - PyTorch reads the environment
 
-    from structviews.memory import keep_freed_memory  # noqa: PLC0415
+    from structviews.runtime.memory import keep_freed_memory  # noqa: PLC0415
 
     keep_freed_memory()  # as training does
     with tempfile.TemporaryDirectory() as folder:
@@ -94,7 +95,7 @@ def settings_of(args: argparse.Namespace, corpus: Path) -> Any:
 
 
 def describe(machine: dict[str, Any]) -> str:
-    """The machine in a line."""
+    """Describe the machine on one line."""
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     device = "" if machine["device"] == "cpu" else f"{machine['device']}; "
     return f"{device}{machine['processor']}, {machine['cores']} cores, load {machine['load']:.1f}; {versions}"
@@ -108,7 +109,7 @@ def table(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def compared(rows: list[dict[str, Any]]) -> str:
-    """Sentences a second of each way; behind it the ratio to DGL and the share of the ceiling."""
+    """Sentences per second of each contender, with the ratio to DGL and the share of the ceiling."""
     names = list(dict.fromkeys(name for row in rows for name in row["sentences_per_second"]))
 
     def cell(row: dict[str, Any], name: str) -> str:
@@ -125,12 +126,12 @@ def compared(rows: list[dict[str, Any]]) -> str:
 
 
 def ceiling(row: dict[str, Any]) -> str:
-    """What one large product reaches, in both precisions."""
+    """Speed of one large matrix product, in both precisions."""
     return " / ".join(f"{value:,.0f}" for value in row["ceiling_gflops"].values())
 
 
 def grown(rows: list[dict[str, Any]]) -> str:
-    """Microseconds a word."""
+    """Microseconds per word."""
     header = ["by", "case", "hidden", "levels dep / const", *rows[0]["microseconds_per_word"]]
 
     def cells(row: dict[str, Any]) -> Iterable[Any]:
@@ -147,7 +148,7 @@ def listed(rows: list[dict[str, Any]]) -> str:
 
 
 def figure(value: Any) -> str:
-    """A number with as many digits as tell something."""
+    """A number with its significant digits."""
     if not isinstance(value, float):
         return str(value)
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

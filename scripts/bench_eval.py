@@ -1,18 +1,18 @@
-"""Seconds that the evaluation's classifiers take, encoding excluded, and those of scikit-learn fold by fold.
+"""Time of the evaluation's classifiers, without encoding, compared with scikit-learn fold by fold.
 
     python scripts/bench_eval.py --senteval DIR --dim 2400 --threads 2      # MR, SUBJ, TREC, SICK-E, both ways
-    python scripts/bench_eval.py --senteval DIR --dim 300 --quick           # TREC alone, two fits a strength
-    python scripts/bench_eval.py --suite --senteval DIR --dim 4800          # every transfer task, ours alone
+    python scripts/bench_eval.py --senteval DIR --dim 300 --quick           # only TREC, two fits per strength
+    python scripts/bench_eval.py --suite --senteval DIR --dim 4800          # every transfer task, only ours
     python scripts/bench_eval.py --suite --senteval DIR --dim 14336         # the most memory it takes
 
 The vectors are those of ``benchmarks.evaluation``: pooled word vectors, random ones unless ``--words`` names a file. In
-the suite, tasks that are not whole in the folder have random vectors of the published number.
-Ours is the whole of ``score_task``. Of scikit-learn's fits, some of each strength are made (``--fits``), in
-float64, each at the loosest tolerance of 1e-2, 1e-3, ... whose objective is no more than 1e-4 (relative) above
-ours, and that last one is timed; the rest is extrapolated from their mean, which the output says. The search for the
-tolerance, which takes longer than the fit, is not counted; it begins next to what the strength before took. When a
-fold has taken ``--limit`` seconds, its other strengths, which are slower, count as its fastest did. Beside it
-stand scikit-learn's defaults (tolerance 1e-4, at most 100 steps), which may end far from the minimum: how far is told.
+the suite, tasks that are incomplete in the folder get random vectors, in the published number.
+Our time is that of all of ``score_task``. For scikit-learn, only ``--fits`` fits per strength are made, in float64,
+each at the loosest tolerance of 1e-2, 1e-3, ... whose objective is at most 1e-4 (relative) above ours. Only that fit
+is timed; the total is extrapolated from the mean, as the output notes. The search for the tolerance takes longer than
+the fit and is not counted; it starts near the previous strength's tolerance. Once a fold has taken ``--limit`` seconds,
+its remaining strengths, which are slower, count as its fastest. scikit-learn's defaults (tolerance 1e-4, at most 100
+steps) are also timed; they may end far from the minimum, and the output shows how far.
 """
 
 import argparse
@@ -32,12 +32,15 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from structviews.errors import InputError
-from structviews.evaluation.protocols import SENTEVAL, Vectors, choices, score_task, task_features
-from structviews.evaluation.solvers import Design, fit_logistic
-from structviews.evaluation.tasks import Task, read_task
+from structviews.evaluation.senteval.logistic import Design, fit_logistic
+from structviews.evaluation.senteval.protocols.protocol import Vectors
+from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
+from structviews.evaluation.senteval.task_scores import choices, score_task, task_features
+from structviews.evaluation.senteval.tasks.finding import read_task
+from structviews.evaluation.senteval.tasks.reading import Task
 
 RELATIVE = 1e-4
-# Tolerances of scikit-learn, as powers of ten.
+# scikit-learn's tolerances, as exponents of ten.
 LOOSEST, TIGHTEST = 2, 12
 RACED = "MR,SUBJ,TREC,SICK-E"
 
@@ -45,14 +48,14 @@ RACED = "MR,SUBJ,TREC,SICK-E"
 def main() -> None:
     """Measure, and print a table or JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--senteval", type=Path, help="folder of SentEval's tasks")
-    parser.add_argument("--tasks", help=f"with commas between; {RACED}, or with --suite all")
-    parser.add_argument("--dim", type=int, default=2400, help="of a sentence's vector")
+    parser.add_argument("--senteval", type=Path, help="folder with SentEval's tasks")
+    parser.add_argument("--tasks", help=f"comma-separated; default {RACED}, or all with --suite")
+    parser.add_argument("--dim", type=int, default=2400, help="dimension of a sentence's vector")
     parser.add_argument("--words", type=Path, help="a file of word vectors")
-    parser.add_argument("--fits", type=int, default=3, help="of scikit-learn for each strength")
-    parser.add_argument("--limit", type=float, default=600, help="seconds of scikit-learn's strengths on a fold")
+    parser.add_argument("--fits", type=int, default=3, help="scikit-learn fits per strength")
+    parser.add_argument("--limit", type=float, default=600, help="seconds for scikit-learn per fold")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--suite", action="store_true", help="all tasks, of the published sizes")
+    parser.add_argument("--suite", action="store_true", help="all tasks, in their published sizes")
     parser.add_argument("--quick", action="store_true", help="one task, fewer fits")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
@@ -75,14 +78,14 @@ def main() -> None:
 
 
 def told(task: dict[str, Any]) -> dict[str, Any]:
-    """Say what a task took as soon as it is known."""
+    """Print a task's time as soon as it is known."""
     theirs = f", scikit-learn {task['scikit-learn seconds']:.0f} s" if "scikit-learn seconds" in task else ""
     print(f"{task['task']}: {task['seconds']:.1f} s{theirs}", file=sys.stderr, flush=True)
     return task
 
 
 def suite_task(name: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Ours alone."""
+    """Time only our classifiers."""
     try:
         task = read_task(name, args.senteval)
         vectors = word_features(task, args.dim, args.words)
@@ -92,7 +95,7 @@ def suite_task(name: str, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def scored(task: Task, vectors: dict[str, Vectors]) -> dict[str, Any]:
-    """Seconds of ours, and the scores."""
+    """Our time in seconds, and the scores."""
     began = time.perf_counter()
     result = score_task(task, vectors)
     return {"seconds": time.perf_counter() - began, "scores": result["scores"]}
@@ -110,7 +113,7 @@ def race(name: str, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def scikit_seconds(task: Task, vectors: dict[str, Vectors], fits: int, limit: float) -> dict[str, Any]:
-    """Seconds of scikit-learn for the whole task, from some fits of each strength."""
+    """scikit-learn's seconds for the whole task, extrapolated from a few fits per strength."""
     labels = np.concatenate([examples.targets for examples in task.splits.values()])
     planned = choices(task, SENTEVAL, labels)
     grid = SENTEVAL.grids["/".join(task.splits)]
@@ -154,7 +157,7 @@ def scikit_seconds(task: Task, vectors: dict[str, Vectors], fits: int, limit: fl
 def path_seconds(
     features: np.ndarray, labels: np.ndarray, strengths: Sequence[float], goals: Sequence[float], limit: float
 ) -> list[float]:
-    """Of the fit at each strength, at the loosest tolerance that reaches its objective, until the limit has passed."""
+    """Time a fit per strength, at the loosest tolerance that reaches our objective, until the limit has passed."""
     times, needed, start = [], LOOSEST, time.perf_counter()
     for strength, goal in zip(strengths, goals, strict=True):
         if times and time.perf_counter() - start > limit:
@@ -173,7 +176,7 @@ def path_seconds(
 
 
 def default_fit(features: np.ndarray, labels: np.ndarray, strength: float, goal: float) -> tuple[float, float]:
-    """Seconds of a fit as scikit-learn has it by default, and how far its objective is above ours, relatively."""
+    """Seconds of a fit with scikit-learn's defaults, and the relative excess of its objective over ours."""
     began = time.perf_counter()
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         _, objective = scikit_fit(features, labels, strength, 1e-4, 100)

@@ -4,12 +4,12 @@
     python scripts/bench_loader.py --compress zstd
     python scripts/bench_loader.py --corpus my.parsed --json
 
-Without --corpus, a synthetic one: documents of 20 sentences with 20 words on average, random trees
-and as many different words as in English text, 16,000 sentences written once and listed in the manifest again and
-again until there are as many as asked for. Reading it maps and decodes every shard anew, as it does
-with different ones; only the disk is not measured. Batches are made as in training, shuffled, in
-a background thread. Rates are sentences a second of processor time and of wall time. Memory is
-anonymous memory (RssAnon, Linux): pages of mapped files go when the system wants them.
+Without --corpus, it uses a synthetic one: documents of 20 sentences with 20 words on average, random trees
+and a vocabulary as large as that of English text. 16,000 sentences are written once, and the manifest lists them
+repeatedly until the requested size is reached. Every listed shard is mapped and decoded anew, as distinct
+shards would be, so only the disk is not measured. Batches are made as in training: shuffled, in
+a background thread. Rates are sentences per second of processor time and of wall time. Memory is
+anonymous memory (RssAnon, Linux), as the system can evict pages of mapped files.
 """
 
 import argparse
@@ -23,20 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from structviews.batching import CorpusReader, epoch_batches, held_out, n_batches, prefetch
-from structviews.cache import (
-    MANIFEST,
-    Form,
-    ParsedCorpus,
-    Row,
-    checksum,
-    new_job,
-    write_json,
-    write_manifest,
-    write_shard,
-)
-from structviews.sentence import ParsedSentence
-from structviews.vocabulary import Vocabulary
+from structviews.batches.order import epoch_batches, held_out, n_batches
+from structviews.batches.reader import CorpusReader, prefetch
+from structviews.corpus.format import MANIFEST, Form, Row, checksum, new_job
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.sentence import ParsedSentence
+from structviews.corpus.writer import write_manifest, write_shard
+from structviews.runtime.files import write_json
+from structviews.words.vocabulary import Vocabulary
 
 SHARDS, SHARD_ROWS, DOCUMENT = 16, 1000, 20
 MEAN_LENGTH, WORD_TYPES, ZIPF = 20, 200_000, 1.15
@@ -46,9 +40,9 @@ SAMPLES = 20
 def main() -> None:
     """Measure, and print a table or JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=100_000, help="sentences of the synthetic corpus")
+    parser.add_argument("--rows", type=int, default=100_000, help="size of the synthetic corpus in sentences")
     parser.add_argument("--corpus", type=Path, help="a parsed corpus to measure instead")
-    parser.add_argument("--compress", choices=["zstd"], help="files of the synthetic corpus are compressed")
+    parser.add_argument("--compress", choices=["zstd"], help="compress the synthetic corpus")
     parser.add_argument("--batch-size", type=int, default=400)
     parser.add_argument("--vocabulary", type=int, default=50_000)
     parser.add_argument("--json", action="store_true")
@@ -60,7 +54,7 @@ def main() -> None:
 
 
 def measure(corpus: ParsedCorpus, batch_size: int = 400, vocabulary: int = 50_000) -> dict[str, Any]:
-    """An epoch with both kinds of tree: rates, and anonymous memory in MB on the way."""
+    """Read an epoch with both kinds of tree: rates, and anonymous memory in MB during the epoch."""
     words = Vocabulary.of_corpus(corpus, vocabulary)
     reader = CorpusReader(corpus, {"trained": words}, ["dependency", "constituency"])
     rows = np.flatnonzero(~held_out(reader.documents(), 1, 0.05)).astype(np.int32)
@@ -94,7 +88,7 @@ def describe(results: dict[str, Any]) -> str:
 
 
 def anonymous_megabytes() -> float:
-    """Memory of this process that no file stands behind; not a number where the system does not tell."""
+    """This process' anonymous memory; NaN if the system does not report it."""
     status = Path("/proc/self/status")
     if not status.is_file():
         return float("nan")
@@ -103,7 +97,7 @@ def anonymous_megabytes() -> float:
 
 
 def synthetic_corpus(folder: Path, rows: int, compression: str | None = None, seed: int = 0) -> Path:
-    """A parsed corpus of at least ``rows`` sentences, whose manifest lists the same few shards over and over."""
+    """A parsed corpus of at least ``rows`` sentences, whose manifest lists the same few shards repeatedly."""
     folder.mkdir(parents=True)
     rng = random.Random(seed)
     frequencies = list(accumulate(rank**-ZIPF for rank in range(1, WORD_TYPES + 1)))
@@ -126,19 +120,19 @@ def synthetic_corpus(folder: Path, rows: int, compression: str | None = None, se
 
 
 def repeat(folder: Path, times: int) -> None:
-    """Make the manifest say that the corpus has each of its shards so many times."""
+    """Make the manifest list each shard of the corpus several times."""
     manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
     manifest |= {name: times * manifest[name] for name in ("documents", "sentences", "tokens", "shards")}
     write_json(folder / MANIFEST, {**manifest, "checksum": checksum(manifest)})
 
 
 def random_sentence(rng: random.Random, frequencies: list[float]) -> ParsedSentence:
-    """Random words; a random binary tree; each constituent's head is that of its left or right part."""
+    """A sentence of random words with a random binary tree; each head comes from the left or right part."""
     n = 1 + min(int(rng.gammavariate(2.5, (MEAN_LENGTH - 1) / 2.5)), 99)
     heads, left, right = [0] * n, [], []
 
     def build(start: int, end: int) -> tuple[int, int]:
-        """The node over some words, and its head word."""
+        """The node over a span of words, and its head word."""
         if end - start == 1:
             return start, start
         cut = rng.randint(start + 1, end - 1)

@@ -1,13 +1,13 @@
-"""Rates of the parsers at published sizes, with random weights, side by side, and what 40 million sentences take.
+"""Compare the parsers' rates at published sizes, with random weights, and estimate the time for 40 million sentences.
 
     python scripts/bench_parsers.py corpus.txt                          # 300 sentences, one thread
     python scripts/bench_parsers.py corpus.txt --sentences 1000 --parsers builtin,spacy --json
 
-The models are made here (``benchmarks.parser_models``), since their rates do not depend on their weights; stanza's
-constituency parser, whose steps do, takes those of the built-in parser's trees. stanza's lemmatiser is left out. The
-parsers take turns on the same sentences. On a CPU, processor time of one thread is counted, which other jobs on the
-machine disturb less; what is given is the median over the rounds, and the median of the ratio to the built-in parser in
-the same round.
+The models are generated (``benchmarks.parser_models``), since rates do not depend on weights. The exception is stanza's
+constituency parser, whose number of steps does: it follows the built-in parser's trees. stanza's lemmatiser is left
+out. The parsers take turns on the same sentences. On a CPU, the processor time of one thread is counted, which other
+jobs disturb less. Results are medians over the rounds, and medians of the ratio to the built-in parser in the same
+round.
 """
 
 import argparse
@@ -25,9 +25,10 @@ import torch
 from benchmarks import parser_models
 from benchmarks.measure import machine, median_ratio
 
+from structviews.corpus.sentence import ParsedSentence
 from structviews.parsing import text
-from structviews.parsing.backends import DEPENDENCY, Options, Parser, Unparsed, load
-from structviews.sentence import ParsedSentence
+from structviews.parsing.parser import DEPENDENCY, Options, Parser, Unparsed
+from structviews.parsing.specification import load
 
 CORPUS = 40_000_000
 LONGEST = 60
@@ -37,14 +38,16 @@ HOUR = 3600
 def main() -> None:
     """Measure, and print a table or JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("text", type=Path, help="one sentence a line")
-    parser.add_argument("--sentences", type=int, default=300, help=f"the first of at most {LONGEST} tokens")
-    parser.add_argument("--parsers", default=",".join(CONTENDERS), help="with commas between")
+    parser.add_argument("text", type=Path, help="one sentence per line")
+    parser.add_argument(
+        "--sentences", type=int, default=300, help=f"number of sentences, the first of at most {LONGEST} tokens"
+    )
+    parser.add_argument("--parsers", default=",".join(CONTENDERS), help="comma-separated")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--cores", type=int, default=16, help="of each machine, one worker a core")
-    parser.add_argument("--machines", default="1,10,100", help="numbers of machines, with commas between")
+    parser.add_argument("--cores", type=int, default=16, help="cores per machine, one worker per core")
+    parser.add_argument("--machines", default="1,10,100", help="comma-separated numbers of machines")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--tiny", action="store_true", help="models of a few thousand weights, to try the script")
+    parser.add_argument("--tiny", action="store_true", help="tiny models, to try the script")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -54,7 +57,7 @@ def main() -> None:
 
 
 def measure(names: list[str], args: argparse.Namespace) -> dict[str, Any]:
-    """Rates of the parsers, with what they were measured on."""
+    """Rates of the parsers, with the conditions of the measurement."""
     sentences = sample(args.text, args.sentences)
     tokens = [sentence.tokens for sentence in sentences]
     device = torch.device(args.device)
@@ -83,14 +86,14 @@ def measure(names: list[str], args: argparse.Namespace) -> dict[str, Any]:
 
 
 def parse_all(parser: Parser, sentences: list[tuple[str, ...]]) -> None:
-    """Parse sentences, every one of which has to get its trees."""
+    """Parse sentences; every one must get its trees."""
     for parsed in parser.parse(sentences):
         if isinstance(parsed, Unparsed):
             raise RuntimeError(f"not parsed: {parsed.reason}")
 
 
 def turns(runs: dict[str, Callable[[], Any]], rounds: int, device: torch.device) -> dict[str, list[float]]:
-    """Seconds of each run in each round, after one that warms up."""
+    """Seconds of each run in each round, after a warm-up round."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     clock = time.perf_counter if device.type == "cuda" else time.process_time
     for number in range(rounds + 1):
@@ -137,14 +140,14 @@ def make_stanza(sentences: list[ParsedSentence], options: Options, tiny: bool) -
 
 
 def benepar_t5(sentences: list[ParsedSentence], options: Options, tiny: bool) -> Parser:
-    """benepar above T5-small, as its English default is."""
+    """benepar with T5-small, like its English default."""
     folder = options.models / "t5"
     parser_models.benepar_t5(folder, sentences, tiny=tiny)
     return load(f"benepar:{folder}", options)
 
 
 def benepar_characters(sentences: list[ParsedSentence], options: Options, tiny: bool) -> Parser:
-    """benepar without a transformer that was trained before."""
+    """benepar without a pretrained transformer."""
     file = options.models / "characters.pt"
     parser_models.benepar_model(file, sentences, tiny=tiny)
     return load(f"benepar:{file}", options)
@@ -185,7 +188,7 @@ def describe(found: dict[str, Any]) -> str:
 
 
 def duration(hours: float) -> str:
-    """Hours, or days where there are many."""
+    """Format hours, as days if there are many."""
     return f"{hours / 24:,.0f} d" if hours >= 72 else f"{hours:,.1f} h"
 
 

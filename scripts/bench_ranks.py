@@ -1,12 +1,11 @@
-"""Rate of training with several ranks, against one process on the same cores.
+"""Speed of training with several ranks, compared with one process on the same cores.
 
     python scripts/bench_ranks.py --corpus my.parsed --ranks 2 --rounds 3
 
-Three ways take turns, on the same batches: one process with one thread, one process with as many threads
-as there are ranks, and the ranks with one thread each, started by torchrun. A rate is sentences a second
-of wall time, of all ranks together, over steps after the first few; the table has the medians of the rounds,
-and of the ranks' rate the ratio to either. On a machine with GPUs each rank has one, and the way with more threads
-is left out.
+Three configurations take turns on the same batches: one process with one thread, one process with as many threads
+as ranks, and ranks with one thread each, started by torchrun. A rate is sentences per second of wall time, over all
+ranks, after a few warm-up steps. The table shows medians over the rounds, and the ratios of the ranks' rate to the
+other two. On a machine with GPUs, each rank has one, and the configuration with several threads is left out.
 """
 
 import argparse
@@ -21,26 +20,26 @@ from pathlib import Path
 
 import torch
 
-from structviews.batching import prefetch
-from structviews.checkpoint import Progress
-from structviews.config import TrainConfig
-from structviews.distributed import joined_ranks
-from structviews.training import Training
+from structviews.batches.reader import prefetch
+from structviews.runs.config import TrainConfig
+from structviews.training.checkpoint import Place
+from structviews.training.ranks import joined_ranks
+from structviews.training.trainer import Training
 
 WARM_UP = 3
 
 
 def main() -> None:
-    """Measure, and print a table or JSON; in a process that ``measure`` started, one rate."""
+    """Measure, and print a table or JSON; in a process started by ``measure``, print one rate."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", required=True, help="a parsed corpus")
     parser.add_argument("--views", default="dep,const")
     parser.add_argument("--hidden", type=int, default=600)
-    parser.add_argument("--batch-size", type=int, default=400, help="of each rank")
+    parser.add_argument("--batch-size", type=int, default=400, help="sentences per batch of each rank")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--gather-negatives", action="store_true")
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=20, help="that are timed, of each process")
+    parser.add_argument("--steps", type=int, default=20, help="timed steps of each process")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
@@ -56,8 +55,8 @@ def main() -> None:
 
 
 def steps_a_second(args: argparse.Namespace, ranks) -> float:
-    """Sentences a second of all ranks together."""
-    config = TrainConfig(
+    """Sentences per second of all ranks together."""
+    config = TrainConfig.of(
         corpus=args.corpus,
         views=tuple(args.views.split(",")),
         hidden=args.hidden,
@@ -68,7 +67,7 @@ def steps_a_second(args: argparse.Namespace, ranks) -> float:
         out="unused",
     )
     training, sentences, began = Training(config, ranks), 0, 0.0
-    for number, step in enumerate(islice(prefetch(training.steps(Progress())), WARM_UP + args.steps)):
+    for number, step in enumerate(islice(prefetch(training.steps(Place())), WARM_UP + args.steps)):
         agreed = training.agree(step, 0)
         training.step(*step.batches, words=agreed.words)
         if number + 1 == WARM_UP:
@@ -87,7 +86,7 @@ def finished(training: Training) -> None:
 
 
 def measure(args: argparse.Namespace) -> dict[str, list[float]]:
-    """Rates by way, one a round."""
+    """Rates by configuration, one per round."""
     alone, together = [sys.executable], [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     together += ["--nproc-per-node", str(args.ranks)]
     ways = {"1 process, 1 thread": (alone, 1), f"{args.ranks} ranks, 1 thread each": (together, 1)}

@@ -1,12 +1,12 @@
-"""How many requests a second structviews serve answers, and what it does under load.
+"""Requests per second of structviews serve, and its behaviour under load.
 
     python scripts/bench_serve.py runs/dep-const                                # 200 clients for 30 s on loopback
     python scripts/bench_serve.py runs/dep-const --clients 20 --seconds 5 --json
 
-Starts the server on a free port. Every client has one connection and asks again as soon as it has an answer: the vector
-of a sentence of its own each time, which is tokenised, parsed and encoded. Meanwhile three others send too much, what
-is no JSON, and headers that never end; their answers are told. Memory is the server's resident set: before the load,
-when half of the time has passed, and after it. The clients run on the same machine, and take their share of it.
+Starts the server on a free port. Every client has one connection and sends a new request as soon as it gets an answer:
+for the vector of a new sentence each time, which is tokenised, parsed and encoded. Meanwhile three other clients send
+an oversized request, invalid JSON, and headers that never end; the output shows the answers. Memory is the server's
+resident set before the load, halfway through, and after it. The clients run on the same machine and use part of it.
 """
 
 import argparse
@@ -55,11 +55,11 @@ def main() -> None:
 
 
 async def load(server: subprocess.Popen[str], clients: int, seconds: float) -> dict[str, Any]:
-    """Let clients ask for some seconds."""
+    """Run the clients for some seconds."""
     assert server.stdout
     url = urlsplit((await asyncio.to_thread(server.stdout.readline)).strip())
     if not url.port:
-        raise SystemExit(2)  # the server has said why
+        raise SystemExit(2)  # the server has printed why
     address = str(url.hostname), url.port
     memory = [resident_megabytes(server.pid)]
     times: list[float] = []
@@ -89,7 +89,7 @@ async def load(server: subprocess.Popen[str], clients: int, seconds: float) -> d
 
 
 async def client(address: tuple[str, int], number: int, until: float, times: list[float], errors: Counter[str]) -> None:
-    """Ask one sentence after another; notes the seconds of each answer, or what was wrong."""
+    """Send one sentence after another; record the seconds of each answer, or the error."""
     rng = random.Random(number)
     connection = None
     for _ in range(MOST):
@@ -113,13 +113,13 @@ async def client(address: tuple[str, int], number: int, until: float, times: lis
 
 
 def sentence(rng: random.Random) -> str:
-    """One of many sentences, most of which are new to the server."""
+    """One of many sentences, mostly new to the server."""
     parts = [rng.choice(SUBJECTS), rng.choice(VERBS), rng.choice(OBJECTS)]
     return f"{' '.join(parts)} {rng.randrange(10**6)} times{rng.choice(ENDS)}"
 
 
 async def asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text: str) -> int:
-    """Send a request; the status of the answer, all of which is read."""
+    """Send a request, read the whole answer and return its status."""
     writer.write(request(json.dumps({"sentences": [text]}).encode()))
     head = await reader.readuntil(b"\r\n\r\n")
     lines = head.decode().lower().split("\r\n")
@@ -135,7 +135,7 @@ def request(body: bytes) -> bytes:
 
 
 async def rude_answers(address: tuple[str, int]) -> dict[str, str]:
-    """What the server answers to those who send too much, nonsense, or nothing for too long."""
+    """The server's answers to requests that are too large, invalid or too slow."""
     sent = {
         "oversize": request(b'{"sentences": ["' + b"x" * 2_000_000 + b'"]}'),
         "malformed": request(b'{"sentences": ['),
@@ -146,7 +146,7 @@ async def rude_answers(address: tuple[str, int]) -> dict[str, str]:
 
 
 async def answer(address: tuple[str, int], content: bytes) -> str:
-    """Status and body of what comes back."""
+    """Status and body of the answer."""
     try:
         reader, writer = await asyncio.open_connection(*address)
         writer.write(content)
@@ -160,7 +160,7 @@ async def answer(address: tuple[str, int], content: bytes) -> str:
 
 
 def resident_megabytes(process: int) -> float:
-    """Memory that a process has in use."""
+    """Memory in use by a process."""
     pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 

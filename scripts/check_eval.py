@@ -1,12 +1,12 @@
-"""The evaluation against plain loops: scikit-learn fold by fold, and SentEval's relatedness model with five seeds.
+"""Check the evaluation against plain loops: scikit-learn fold by fold, and SentEval's relatedness model, five seeds.
 
     python scripts/check_eval.py --senteval DIR --dim 300                   # random word vectors
     python scripts/check_eval.py --senteval DIR --dim 300 --words FILE      # real ones
 
-For each classification task every fit of the protocol is made with scikit-learn's ``LogisticRegression`` at a tight
-tolerance, in float64: the same folds, grid and penalty. Printed are both accuracies, how many of the chosen
-strengths agree, and where they do not, by how much the two differ in scikit-learn's own inner score (0: equal). For
-SICK-R the scores of five seeds of a plain model stand beside those of ours.
+For each classification task, every fit of the protocol is repeated with scikit-learn's ``LogisticRegression`` at a
+tight tolerance, in float64, with the same folds, grid and penalty. The output shows both accuracies, how many of the
+chosen strengths agree and, where they do not, how much the two differ in scikit-learn's own inner score (0: equal). For
+SICK-R, the scores of five seeds of a plain model are shown next to ours.
 """
 
 import argparse
@@ -20,9 +20,16 @@ import torch
 from benchmarks.evaluation import scikit_fit, word_features
 from scipy.stats import pearsonr
 
-from structviews.evaluation.protocols import SENTEVAL, Vectors, choices, score_task, senteval_order, task_features
-from structviews.evaluation.solvers import expected_class, fit_relatedness, soft_labels
-from structviews.evaluation.tasks import Task, read_task
+from structviews.evaluation.senteval.protocols.protocol import Vectors
+from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL, senteval_order
+from structviews.evaluation.senteval.relatedness import (
+    expected_class,
+    fit_relatedness,
+    soft_labels,
+)
+from structviews.evaluation.senteval.task_scores import choices, score_task, task_features
+from structviews.evaluation.senteval.tasks.finding import read_task
+from structviews.evaluation.senteval.tasks.reading import Task
 
 SEEDS = range(1111, 1116)
 
@@ -30,12 +37,12 @@ SEEDS = range(1111, 1116)
 def main() -> None:
     """Check, and print a line for each task or JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--senteval", type=Path, required=True, help="folder of SentEval's tasks")
+    parser.add_argument("--senteval", type=Path, required=True, help="folder with SentEval's tasks")
     parser.add_argument("--tasks", default="MR,SUBJ,TREC,SICK-E,SICK-R")
-    parser.add_argument("--dim", type=int, default=300, help="of a sentence's vector")
+    parser.add_argument("--dim", type=int, default=300, help="dimension of a sentence's vector")
     parser.add_argument("--words", type=Path, help="a file of word vectors; random ones if not given")
-    parser.add_argument("--tolerance", type=float, default=1e-6, help="of scikit-learn")
-    parser.add_argument("--outer", type=int, help="check only so many outer folds of a nested cross-validation")
+    parser.add_argument("--tolerance", type=float, default=1e-6, help="scikit-learn's tolerance")
+    parser.add_argument("--outer", type=int, help="check only this many outer folds of a nested cross-validation")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     for name in args.tasks.split(","):
@@ -58,7 +65,7 @@ def describe(found: dict[str, Any]) -> str:
 def check_classification(
     task: Task, vectors: dict[str, Vectors], tolerance: float, outer: int | None
 ) -> dict[str, Any]:
-    """Ours and scikit-learn's accuracy and strengths; of the first outer folds alone if so asked."""
+    """Our and scikit-learn's accuracy and strengths, optionally only for the first outer folds."""
     labels = np.concatenate([examples.targets for examples in task.splits.values()])
     features = np.concatenate(list(task_features(task, vectors).values())).astype(np.float64)
     grid = SENTEVAL.grids["/".join(task.splits)]
@@ -94,7 +101,7 @@ def check_classification(
 def accuracy(
     features: np.ndarray, labels: np.ndarray, learnt: np.ndarray, tested: np.ndarray, strength: float, tolerance: float
 ) -> float:
-    """Of scikit-learn on some rows, learning from others."""
+    """scikit-learn's accuracy on some rows after training on others."""
     model, _ = scikit_fit(features[learnt], labels[learnt], strength, tolerance)
     return model.score(features[tested], labels[tested])
 
@@ -117,7 +124,7 @@ def check_relatedness(task: Task, vectors: dict[str, Vectors]) -> dict[str, Any]
 def plain_relatedness(
     features: dict[str, np.ndarray], scores: dict[str, np.ndarray], order: np.ndarray, seed: int
 ) -> float:
-    """SentEval's relatedness model as its code has it, without the GPU: Pearson correlation on test."""
+    """SentEval's relatedness model as in its code, on the CPU: Pearson correlation on test."""
     torch.manual_seed(seed)
     rng = np.random.RandomState(seed)
     data = {split: torch.from_numpy(x) for split, x in features.items()}

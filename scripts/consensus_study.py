@@ -1,13 +1,12 @@
-"""What matching two views brings: the variants of the consensus objective and of the generative one, as one table.
+"""The effect of matching two views: variants of the consensus and generative objectives in one table.
 
     python scripts/consensus_study.py corpus.parsed --senteval senteval -o study
 
-Every variant is trained with every seed, on fixed word vectors that are learnt on the corpus itself; each view by
-itself (f, the recurrent one, and g, the average of words) and their ensembles are scored on similarity (mean
-Pearson correlation, views averaged) and on classification (views pooled and concatenated). The rows are those of
-table 6 of Multi-view sentence representation learning, with a skip connection and the generative objective of the
-two papers beside it. Stopped at any point, the same command goes on where it was; several at once, each with
-`--only`, share the work.
+Every variant is trained with every seed, on fixed word vectors learnt on the corpus itself. Each view alone (f, the
+recurrent one, and g, the average of words) and their ensembles are scored on similarity (mean Pearson correlation,
+views averaged) and on classification (views pooled and concatenated). The rows are those of table 6 of Multi-view
+sentence representation learning, plus a skip connection and the generative objective of the two papers. If it is
+stopped, run the same command again to resume; several processes, each with `--only`, can share the work.
 """
 
 import argparse
@@ -22,15 +21,15 @@ from typing import NamedTuple
 import numpy as np
 from smoke import command, log
 
-from structviews.cache import write_json
-from structviews.config import CONFIG, load_config
-from structviews.embedder import Embedder
-from structviews.evaluation.results import model_checksum
-from structviews.evaluation.suite import evaluate
-from structviews.evaluation.tasks import Tokens
-from structviews.representation import join_views
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.representation import join_views
+from structviews.evaluation.senteval.suite import evaluate
+from structviews.evaluation.senteval.tasks.reading import Tokens
+from structviews.runs.folder import CONFIG, model_checksum
+from structviews.runs.settings_file import load_config
+from structviews.runtime.files import write_json
 
-# Tasks, and of each the score and its unit as papers print it.
+# Tasks, with the score of each and its unit in papers.
 PEARSON, ACCURACY = ("pearson mean", 100), ("accuracy", 1)
 TASKS = {"STS14": PEARSON, "SICK14": PEARSON, "MR": ACCURACY, "SUBJ": ACCURACY}
 
@@ -55,7 +54,7 @@ def rows_of(recipe: str, first: str = "f", second: str = "g") -> list[Row]:
     return [Row(first, (f,), "f"), Row(second, (g,), "g"), Row(f"en({first}, {second})", (f, g), "en(f, g)")]
 
 
-# Groups of rows by what they have in common. Two views of a kind differ by their random start alone.
+# Groups of rows by what they share. Two views of the same kind differ only in their random initialisation.
 TWO_F, TWO_G = "multi-view-d-f1f2", "multi-view-d-g1g2"
 ONE_F, ONE_G = "single-view-f", "single-view-g"
 VARIANTS = {
@@ -86,12 +85,14 @@ def main() -> None:
     parser.add_argument("corpus", help="a parsed corpus")
     parser.add_argument("--senteval", required=True, type=Path, help="folder with SentEval's tasks")
     parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the runs and their scores")
-    parser.add_argument("--vectors", type=Path, help="word vectors; those of the corpus itself by default")
-    parser.add_argument("--hidden", type=int, default=512, help="length of a view's vector, of both directions")
+    parser.add_argument("--vectors", type=Path, help="word vectors; by default learnt on the corpus")
+    parser.add_argument(
+        "--hidden", type=int, default=512, help="dimension of a view's vector, both directions together"
+    )
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--seeds", default="1,2,3", help="with commas between")
-    parser.add_argument("--only", default="", help="numbers of the variants to work on, from 1, with commas between")
-    parser.add_argument("--table", action="store_true", help="print what there is, without any work")
+    parser.add_argument("--seeds", default="1,2,3", help="comma-separated")
+    parser.add_argument("--only", default="", help="comma-separated numbers of the variants to run, from 1")
+    parser.add_argument("--table", action="store_true", help="only print the existing results")
     options = parser.parse_args()
     seeds = [int(seed) for seed in options.seeds.split(",")]
     names = list(VARIANTS)
@@ -110,7 +111,7 @@ def main() -> None:
 
 
 def train(rows: Sequence[Row], seed: int, options: argparse.Namespace) -> None:
-    """Train the runs that rows need, or finish them."""
+    """Train or finish the runs that the rows need."""
     for recipe in recipes_of(rows):
         settings = ("--corpus", options.corpus, "--vectors", options.vectors, "--hidden", options.hidden)
         run = folder(options.out, recipe, seed)
@@ -170,7 +171,7 @@ def score(rows: Sequence[Row], seed: int, options: argparse.Namespace) -> None:
 
 
 def table(out: Path, seeds: Sequence[int]) -> Iterator[str]:
-    """Lines of Markdown: mean and standard deviation over the seeds, and the mean of what a row differs by."""
+    """Lines of Markdown: mean and standard deviation over the seeds, and a row's mean difference."""
     head = ["trained", "vectors", "minutes a run", "seeds", *TASKS]
     yield f"| {' | '.join(head)} |"
     yield "|---|---" + "|--:" * (len(head) - 2) + "|"
@@ -196,18 +197,18 @@ def cell(out: Path, row: Row, ours: Row, task: str, seeds: Sequence[int]) -> str
 
 
 def value(out: Path, row: Row, task: str, seed: int) -> float | None:
-    """A score as papers print it, or None where there is none yet."""
+    """A score in the papers' unit; None if there is none yet."""
     tasks, (name, unit) = scores_of(out, row, seed)["tasks"], TASKS[task]
     return unit * tasks[task]["scores"][name] if task in tasks else None
 
 
 def minutes(runs: Sequence[Path], seeds: int) -> str:
-    """How long training took at the median rate of its steps, a seed."""
+    """Training time per seed, at the median rate of its steps."""
     seconds = 0.0
     for run in runs:
         lines = list(log(run, "train"))
         rate = statistics.median(line["sentences_per_second"] for line in lines)
-        seconds += lines[-1]["step"] * load_config(run / CONFIG)[0].batch_size / rate
+        seconds += lines[-1]["step"] * load_config(run / CONFIG)[0].optimisation.batch_size / rate
     return f"{seconds / 60 / seeds:.1f}" if seeds else ""
 
 

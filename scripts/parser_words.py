@@ -1,10 +1,10 @@
-"""Vectors of the word forms that the built-in parser looks up, learnt on plain text with word2vec.
+"""Train word2vec vectors of word forms on plain text, for the built-in parser.
 
     python scripts/parser_words.py novels-*.txt.zst -o words.vec
     python scripts/train_parser.py --words words.vec ...
 
-A narrow window makes words alike that stand in the same places of a clause, which is what a parser wants to know of
-them (Levy and Goldberg, 2014, "Dependency-based word embeddings", compare windows). Needs the extra ``vectors``.
+A narrow window gives similar vectors to words with the same syntactic function, which is what a parser needs (Levy and
+Goldberg, 2014, "Dependency-based word embeddings", compare windows). Needs the extra ``vectors``.
 """
 
 import argparse
@@ -23,7 +23,7 @@ SENTENCES_AT_ONCE = 1000
 def main() -> None:
     """Tokenise, learn, write."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    flags.add_argument("texts", nargs="+", type=Path, help="one sentence a line")
+    flags.add_argument("texts", nargs="+", type=Path, help="one sentence per line")
     flags.add_argument(
         "-o", "--out", type=Path, required=True, help="file of vectors to write, in word2vec's text format"
     )
@@ -31,10 +31,10 @@ def main() -> None:
     flags.add_argument("--window", type=int, default=2)
     flags.add_argument("--min-count", type=int, default=20)
     flags.add_argument("--epochs", type=int, default=5)
-    flags.add_argument("--threads", type=int, default=1, help="the same vectors come out again with one alone")
+    flags.add_argument("--threads", type=int, default=1, help="only 1 is reproducible")
     flags.add_argument("--seed", type=int, default=1)
     args = flags.parse_args()
-    from gensim.models import Word2Vec  # noqa: PLC0415 - slow to import, and an extra
+    from gensim.models import Word2Vec  # noqa: PLC0415 - slow to import, and optional
 
     with tempfile.NamedTemporaryFile("w", suffix=".txt", dir=args.out.parent) as file:
         print(f"{write_forms(args.texts, file):,} sentences", flush=True)
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def write_forms(texts: Iterable[Path], file: TextIO) -> int:
-    """Write the sentences of texts as normalised forms, a line each; how many there are."""
+    """Write the sentences of texts as normalised forms, one per line; return their number."""
     count = 0
     for text in texts:
         for some in cut(read_sentences(text, "lines", tokenised=False, language="en"), SENTENCES_AT_ONCE):

@@ -1,11 +1,11 @@
-"""What each view knows of syntax, untrained and trained, as Markdown tables.
+"""Markdown tables of what each view encodes about syntax, untrained and trained.
 
     python scripts/probing_table.py corpus.parsed --vectors corpus.vec --senteval senteval -o probing-table
 
-Makes the probing tasks of so many sentences of the corpus, parses their sentences once, trains pairs of views on fixed
-word vectors for a little, and scores each view alone, with the weights that training starts from and with those it ends
-with, beside the mean of the word vectors. That baseline is scored on SentEval's own tasks too. Stopped at any point,
-the same command goes on where it was; with --table it prints what there is.
+Makes the probing tasks from part of the corpus, parses their sentences once, trains pairs of views briefly on fixed
+word vectors, and scores each view alone, with its weights before and after training. The baseline is the mean of the
+word vectors, which is also scored on SentEval's own tasks. If it is stopped, run the same command again to resume;
+with --table it only prints the existing results.
 """
 
 import argparse
@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 from smoke import command
 
-from structviews.evaluation.results import all_results
-from structviews.evaluation.tasks import TASKS, probing_files
+from structviews.evaluation.scores.results import all_results
+from structviews.evaluation.senteval.tasks import TASKS
+from structviews.evaluation.senteval.tasks.probing import probing_files
 
 PAIRS = ("dep,const", "seq,avg")
 VIEWS = ("avg", "seq", "dep", "const")
@@ -25,7 +26,7 @@ BAG = "average"
 
 
 class Folders(NamedTuple):
-    """Where everything is."""
+    """The folders of the study."""
 
     probing: Path
     parsed: Path
@@ -39,11 +40,11 @@ def main() -> None:
     parser.add_argument("--vectors", type=Path, required=True, help="word vectors")
     parser.add_argument("--senteval", type=Path, required=True, help="folder with SentEval's tasks")
     parser.add_argument("-o", "--out", type=Path, required=True, help="folder for tasks, runs and scores")
-    parser.add_argument("--sentences", type=int, default=20_000, help="that the tasks are made from")
-    parser.add_argument("--hidden", type=int, default=300, help="length of a view's vector")
+    parser.add_argument("--sentences", type=int, default=20_000, help="number of sentences to make the tasks from")
+    parser.add_argument("--hidden", type=int, default=300, help="dimension of each view's vector")
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--table", action="store_true", help="print what there is, without any work")
+    parser.add_argument("--table", action="store_true", help="only print the existing results")
     options = parser.parse_args()
     folders = Folders(options.out / "probing", options.out / "probing.parsed", options.out / "runs")
     if not options.table:
@@ -71,12 +72,12 @@ def make(folders: Folders, options: argparse.Namespace) -> None:
 
 
 def untrained(folders: Folders, pair: str) -> Path:
-    """The run of a pair that nothing was trained for."""
+    """The untrained run of a pair of views."""
     return folders.runs / f"untrained-{pair.replace(',', '-')}"
 
 
 def trained(folders: Folders, pair: str) -> Path:
-    """The run of a pair that was trained."""
+    """The trained run of a pair of views."""
     return folders.runs / pair.replace(",", "-")
 
 
@@ -97,7 +98,7 @@ def score(folders: Folders, options: argparse.Namespace) -> None:
 
 
 def scores(run: Path, view: str = "") -> dict[str, Any]:
-    """The scores of a run, or of one of its views alone, by task."""
+    """The scores by task of a run, or of one of its views."""
     for results in all_results(run) if run.exists() else []:
         if results["flags"].split() == (["--view", view] if view else []):
             return results["tasks"]
@@ -105,14 +106,14 @@ def scores(run: Path, view: str = "") -> dict[str, Any]:
 
 
 def senteval_table(folders: Folders) -> list[str]:
-    """The mean of the word vectors on SentEval's tasks."""
+    """Scores of the mean of the word vectors on SentEval's tasks."""
     found = {task: entry["scores"] for task, entry in scores(folders.runs / BAG).items() if task in TASKS}
     names = [task for task in TASKS if task in found]
     return [row("", names), rule(names), row("mean of word vectors", [shown(found[task]) for task in names])]
 
 
 def probing_table(folders: Folders) -> list[str]:
-    """A line a task; for each view what it had before training and what it has after."""
+    """One line per task, with each view's score before and after training."""
     entries = json.loads((folders.probing / "probing.json").read_text("utf-8"))["tasks"]
     heads = ["classes", "test", "most frequent class", "mean of word vectors", *VIEWS]
     lines = [row("task", heads), rule(heads)]
@@ -130,7 +131,7 @@ def probing_table(folders: Folders) -> list[str]:
 
 
 def most_frequent(task: Path) -> float:
-    """The share of a task's test examples that have the most frequent class, in percent."""
+    """The percentage of a task's test examples in the most frequent class."""
     examples = (line.split("\t", 2) for line in task.read_text("utf-8").splitlines())
     counts = Counter(label for part, label, _ in examples if part == "te")
     return 100 * max(counts.values()) / counts.total()
@@ -142,7 +143,7 @@ def accuracy(found: dict[str, Any], task: str) -> str:
 
 
 def shown(found: dict[str, float]) -> str:
-    """A score of SentEval's tasks as papers print it."""
+    """A score on one of SentEval's tasks, in the papers' unit."""
     if "accuracy" in found:
         return "/".join(f"{found[name]:.1f}" for name in ("accuracy", "f1") if name in found)
     return f"{100 * found.get('pearson mean', found.get('pearson', 0)):.1f}"

@@ -1,7 +1,7 @@
-"""Hooks of mkdocs for the documentation's site (mkdocs.yml).
+"""MkDocs hooks for the documentation's site (mkdocs.yml).
 
-Formulas become MathML when the site is built, which browsers draw by themselves: no script, no font, no network.
-The project's README is the first page.
+Formulas are converted to MathML at build time, which browsers render natively: no script, font or network.
+The project's README is the home page.
 """
 
 import re
@@ -13,30 +13,43 @@ from latex2mathml.converter import convert
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
-# What arithmatex leaves of $...$ and $$...$$.
+# How arithmatex marks $...$ and $$...$$.
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
 DISPLAYED = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTALL)
 
 
+# Files at the project's root that pages link to, and their names in the site.
+ROOT_PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "data/README.md": "data.md",
+}
+ROOT_FILES = {"LICENSE": "LICENSE.txt", "CITATION.cff": "CITATION.cff"}
+
+
 def on_files(files: Any, config: Any) -> Any:
-    """Add the README as index.md, and the licence that it links to."""
+    """Add the pages and files at the project's root that the README links to."""
     root = Path(config.config_file_path).parent
-    readme = (root / "README.md").read_text(encoding="utf-8")
-    text = readme.replace("](docs/", "](").replace("](LICENSE)", "](LICENSE.txt)")
-    files.append(File.generated(config, "index.md", content=text))
-    files.append(File.generated(config, "LICENSE.txt", abs_src_path=str(root / "LICENSE")))
+    for name, page in ROOT_PAGES.items():
+        text = (root / name).read_text(encoding="utf-8").replace("](docs/", "](")
+        for linked, place in (ROOT_PAGES | ROOT_FILES).items():
+            text = text.replace(f"]({linked})", f"]({place})")
+        files.append(File.generated(config, page, content=text))
+    for name, place in ROOT_FILES.items():
+        files.append(File.generated(config, place, abs_src_path=str(root / name)))
     return files
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Put MathML in the place of a page's formulas."""
+    """Replace a page's formulas by MathML."""
     html = INLINE.sub(lambda found: mathml(found[1], "inline"), html)
     # A wide formula scrolls by itself on a narrow screen.
     return DISPLAYED.sub(lambda found: f'<div class="formula">{mathml(found[1], "block")}</div>', html)
 
 
 def mathml(formula: str, display: str) -> str:
-    """A formula as it stands in a page, as MathML.
+    """Convert a page's formula to MathML.
 
     Raises:
         PluginError: for LaTeX that the converter leaves as it is.

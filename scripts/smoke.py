@@ -2,10 +2,10 @@
 
     python scripts/smoke.py corpus.parsed --senteval senteval -o smoke
 
-A run goes on, epoch after epoch, until its held-out context accuracy is so many times chance in every
-channel, or, under the generative objective, until its held-out words are likelier than under the
-unigram model. Stopped at any point, the same command goes on where it was. What it has trained and
-scored it does not touch again, so some recipes may be given other settings before, by `--only`.
+Each run trains epoch by epoch until its held-out context accuracy is `--times-chance` times chance in every
+channel or, with the generative objective, until its held-out words are likelier than under the unigram
+model. If it is stopped, run the same command again to resume. Finished runs and scores are kept, so some
+recipes can be run first with other settings, by `--only`.
 """
 
 import argparse
@@ -15,11 +15,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from structviews import recipes
-from structviews.evaluation.results import load_results, model_checksum
-from structviews.recipes import Recipe
+from structviews.evaluation.scores.results import load_results
+from structviews.runs.folder import model_checksum
+from structviews.training import recipes
+from structviews.training.recipes import Recipe
 
-# Tasks, and of each the score and its unit as papers print it.
+# Tasks, with the score of each and its unit in papers.
 TASKS = {"SICK-R": ("pearson", 100), "SUBJ": ("accuracy", 1)}
 
 
@@ -29,20 +30,20 @@ def main() -> None:
     parser.add_argument("corpus", help="a parsed corpus")
     parser.add_argument("--senteval", required=True, help="folder with SentEval's tasks")
     parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the runs")
-    parser.add_argument("--vectors", type=Path, help="word vectors; those of the corpus itself by default")
-    parser.add_argument("--hidden", type=int, default=200, help="length of a view's vector")
-    parser.add_argument("--words-dim", type=int, default=300, help="length of a word vector")
-    parser.add_argument("--words-spread", type=float, default=0.5, help="larger than the papers': the corpus is small")
+    parser.add_argument("--vectors", type=Path, help="word vectors; by default learnt on the corpus")
+    parser.add_argument("--hidden", type=int, default=200, help="dimension of each view's vector")
+    parser.add_argument("--word-dim", type=int, default=300, help="dimension of word vectors")
+    parser.add_argument("--word-init", type=float, default=0.5, help="larger than the papers': the corpus is small")
     parser.add_argument("--batch-size", type=int, default=400)
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--times-chance", type=float, default=3.0)
     parser.add_argument("--most-epochs", type=int, default=20)
-    parser.add_argument("--only", default="", help="recipes with commas between")
+    parser.add_argument("--only", default="", help="comma-separated recipes")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     vectors = options.vectors or options.out / "words.vec"
     if not vectors.exists():
-        command("vectors", options.corpus, "-o", vectors, "--dim", options.words_dim, "--min-count", 2)
+        command("vectors", options.corpus, "-o", vectors, "--dim", options.word_dim, "--min-count", 2)
     lines = []
     for name in options.only.split(",") if options.only else recipes.names():
         run, outcomes = trained(Recipe.load(name), vectors, options)
@@ -67,7 +68,7 @@ def trained(recipe: Recipe, vectors: Path, options: argparse.Namespace) -> tuple
             command("join", *(options.out / member for member in recipe.members), "-o", run, *join)
         return run, " + ".join(outcomes)
     if not (run / "config.toml").exists():
-        small = ("hidden", "words-dim", "words-spread", "batch-size", "lr")
+        small = ("hidden", "word-dim", "word-init", "batch-size", "lr")
         flags = (text for name in small for text in (f"--{name}", getattr(options, name.replace("-", "_"))))
         fixed = ("--vectors", vectors) if "fixed" in recipe.settings["channels"] else ()
         where = ("--corpus", options.corpus, "--out", run, "--held-out", 0.2, "--epochs", 1)

@@ -13,7 +13,7 @@ run() { env -i HOME="$empty" PATH="$empty/venv/bin:/usr/bin:/bin" LANG=C.UTF-8 "
 run python -c 'import structviews.parsing, sys; assert structviews.__file__.startswith(sys.prefix), structviews.__file__'
 head -n 3 story.txt | run structviews encode default -o default.npy
 run structviews parse story.txt
-run structviews train --views dep,const --hidden 16 --words-dim 16 --epochs 2 --held-out 0.3
+run structviews train --views dep,const --hidden 16 --word-dim 16 --epochs 2 --held-out 0.3
 head -n 3 story.txt | run structviews encode runs/dep-const -o vectors.npy
 run python -c 'import numpy; assert [len(numpy.load(f"{name}.npy")[0]) for name in ("default", "vectors")] == [1200, 32]'
 echo "the wheel works: $(ls structviews-*.whl), $(du -h structviews-*.whl | cut -f1)"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
-# Set up and run the tests. Options go to pytest.
+# Set up and run the tests, a process for each core with one thread each. Options go to pytest; -m slow runs the slow ones.
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh" dev
-exec .venv/bin/python -m pytest "$@"
+export OMP_NUM_THREADS=1
+exec .venv/bin/python -m pytest --numprocesses auto "$@"

@@ -4,10 +4,10 @@
     structviews parse novels-000.txt.zst -o novels.parsed
     python scripts/train_parser.py --treebanks TREEBANKS --words words.vec --silver novels.parsed --out FOLDER
 
-GUM has both kinds of tree; EWT has dependencies and tags only and is left out of the last epochs,
-so that the model ends on GUM's conventions. Trees that an earlier parser made of plain text (--silver) are
-shared out among the first epochs. The state is saved after every epoch, and the same
-command goes on from it. Scores on GUM's dev set are printed at the end and with --score-only.
+GUM has both kinds of tree. EWT has only dependencies and tags and is left out of the last epochs,
+so that the model ends on GUM's conventions. Silver trees, which an earlier parser made from plain text (--silver),
+are distributed over the first epochs. The state is saved after every epoch; run the same command
+again to resume from it. Scores on GUM's dev set are printed at the end and with --score-only.
 """
 
 import argparse
@@ -23,17 +23,18 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor
 
-from structviews.cache import ParsedCorpus, write_whole
-from structviews.device import multiplies_half
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.sentence import ParsedSentence
 from structviews.parsing.backends.builtin import BuiltinParser
-from structviews.parsing.backends.treebank import read_treebank
 from structviews.parsing.features import Featuriser, normalise
 from structviews.parsing.neural import ParserConfig, ParserNetwork, drop_words
-from structviews.sentence import ParsedSentence
-from structviews.word_vectors import WordVectors
+from structviews.parsing.treebank import read_treebank
+from structviews.runtime.device import multiplies_half
+from structviews.runtime.files import write_whole
+from structviews.words.vector_files import WordVectors
 
 VERSION = "1"
-# Every so manieth sentence shows what ranges the layers' inputs have.
+# Every n-th sentence calibrates the activation ranges.
 CALIBRATION = 30
 
 
@@ -50,7 +51,7 @@ class Example:
 
 
 def load(*paths: Path) -> list[ParsedSentence]:
-    """The sentences of a treebank that are trees and hold words."""
+    """The sentences of a treebank that are trees and contain words."""
     sentences = [item.sentence for item in read_treebank(paths)]
     return [s for s in sentences if isinstance(s, ParsedSentence) and set("".join(s.tokens)) != {"_"}]
 
@@ -70,7 +71,7 @@ def lower(sentence: ParsedSentence) -> list[str]:
 def vocabularies(
     sentences: Sequence[ParsedSentence], min_words: int, min_labels: int, forms: Sequence[str] = ()
 ) -> dict:
-    """Everything that ids stand for, most frequent first; ``forms`` are learnt, however rare they are here."""
+    """The vocabularies, most frequent first; all of ``forms`` are included, however rare."""
 
     def frequent(counts: Counter, least: int) -> list[str]:
         return [item for item, count in sorted(counts.items(), key=lambda p: (-p[1], p[0])) if count >= least]
@@ -87,7 +88,7 @@ def vocabularies(
 
 
 def begin_with(network: ParserNetwork, featuriser: Featuriser, vectors: WordVectors) -> None:
-    """Give the forms that have a vector that one, on the scale of the others."""
+    """Initialise the forms that have pretrained vectors with these, rescaled to match the others."""
     forms = vectors.words.to_pylist()
     rows = torch.from_numpy(featuriser(forms)[:, 0].astype(np.int64))
     found = torch.from_numpy(vectors.rows(vectors.find(forms)))
@@ -96,7 +97,7 @@ def begin_with(network: ParserNetwork, featuriser: Featuriser, vectors: WordVect
 
 
 def encode(sentences: Iterable[ParsedSentence], vocabulary: dict, featuriser: Featuriser) -> list[Example]:
-    """Sentences as integers; a rare unary chain becomes its topmost known part."""
+    """Encode sentences as integers; a rare unary chain becomes its topmost known part."""
     tag_ids = {tag: i for i, tag in enumerate(vocabulary["tags"])}
     relation_ids = {relation: i for i, relation in enumerate(vocabulary["relations"])}
     label_ids = {label: i for i, label in enumerate(vocabulary["labels"])}
@@ -143,7 +144,7 @@ def span_index(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def loss_of(network: ParserNetwork, batch: list[Example], args: argparse.Namespace, rng: random.Random) -> Tensor:
-    """Summed cross-entropies of tags, heads, relations and span labels, each a word."""
+    """Sum of the cross-entropies of tags, heads, relations and span labels, each per word."""
     lengths = np.array([len(e.tags) for e in batch])
     mask = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None])
     chosen = [e.lowered if rng.random() < args.lower_case else e.cased for e in batch]
@@ -170,7 +171,7 @@ def loss_of(network: ParserNetwork, batch: list[Example], args: argparse.Namespa
 def span_loss(
     network: ParserNetwork, batch: list[Example], states: Tensor, mask: Tensor, lengths: np.ndarray
 ) -> Tensor:
-    """Cross-entropy of every span's label, "no constituent" among them, summed and divided by words."""
+    """Cross-entropy of every span's label, including "no constituent", summed and divided by words."""
     gold = np.zeros((len(batch), lengths.max() + 1, lengths.max() + 1), dtype=np.int64)
     for b, example in enumerate(batch):
         start, end, label = example.spans.T
@@ -182,7 +183,7 @@ def span_loss(
 
 
 def brackets(sentence: ParsedSentence) -> Counter:
-    """Labelled constituents over words, unary chains taken apart, tags not counted."""
+    """Labelled constituents over words, with unary chains split and tags excluded."""
     return Counter((a, b, part) for a, b, chain in sentence.spans() for part in chain.split("+"))
 
 
@@ -216,20 +217,20 @@ def show(title: str, scores: dict[str, float]) -> None:
 
 
 def schedule(step: int, warm_up: int, steps: int) -> float:
-    """Linear warm-up, then linear decay to nothing."""
+    """Linear warm-up, then linear decay to zero."""
     return min((step + 1) / warm_up, max(0.0, (steps - step) / (steps - warm_up)))
 
 
 @dataclass
 class Job:
-    """What training changes, and so what its state file holds."""
+    """Everything that training changes; saved in the state file."""
 
     network: ParserNetwork
     optimiser: torch.optim.Optimizer
     scheduler: torch.optim.lr_scheduler.LRScheduler
 
     def resume(self, file: Path) -> int:
-        """Take the saved state, if there is one; the number of epochs that are done."""
+        """Restore the saved state, if there is one; return the number of finished epochs."""
         if not file.exists():
             return 0
         state = torch.load(file, weights_only=True)
@@ -238,14 +239,14 @@ class Job:
         return state["epoch"]
 
     def save(self, file: Path, epoch: int) -> None:
-        """Write the state after so many epochs."""
+        """Save the state after ``epoch`` epochs."""
         file.parent.mkdir(parents=True, exist_ok=True)
         state = {name: part.state_dict() for name, part in vars(self).items()} | {"epoch": epoch}
         write_whole(file, lambda stream: torch.save(state, stream))
 
 
 def parts_of(epoch: int, data: Sequence[Sequence[Example]], args: argparse.Namespace) -> list[Sequence[Example]]:
-    """What an epoch learns from, of GUM's, EWT's and silver examples."""
+    """The GUM, EWT and silver examples of an epoch."""
     gum, ewt, silver = data
     parts = [gum]
     if epoch < args.epochs - args.gum_epochs:
@@ -270,7 +271,7 @@ def new_job(network: ParserNetwork, data: Sequence[Sequence[Example]], args: arg
 def train_epoch(
     job: Job, parts: Sequence[Sequence[Example]], args: argparse.Namespace, rng: random.Random, half: bool
 ) -> tuple[float, float]:
-    """One pass over the parts, their batches mixed; mean loss and sentences a second."""
+    """One pass over the parts, with their batches mixed; return mean loss and sentences per second."""
     job.network.train()
     mixed = [batch for part in parts for batch in batches(part, args.batch_words, rng)]
     rng.shuffle(mixed)
@@ -335,20 +336,20 @@ def main() -> None:
     """Parse flags, train or score."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--treebanks", type=Path, required=True, help="folder with gum/ and ewt/")
-    flags.add_argument("--out", type=Path, required=True, help="folder of the parser")
-    flags.add_argument("--words", type=Path, help="vectors that forms begin with, from parser_words.py")
-    flags.add_argument("--silver", type=Path, nargs="*", default=[], help="corpora that an earlier parser parsed")
-    flags.add_argument("--silver-epochs", type=int, default=6, help="first epochs, which share them out")
+    flags.add_argument("--out", type=Path, required=True, help="folder for the parser")
+    flags.add_argument("--words", type=Path, help="pretrained vectors from parser_words.py")
+    flags.add_argument("--silver", type=Path, nargs="*", default=[], help="corpora parsed by an earlier parser")
+    flags.add_argument("--silver-epochs", type=int, default=6, help="number of first epochs to distribute them over")
     flags.add_argument("--seed", type=int, default=1)
     flags.add_argument("--epochs", type=int, default=20)
-    flags.add_argument("--gum-epochs", type=int, default=7, help="last epochs, on GUM alone")
+    flags.add_argument("--gum-epochs", type=int, default=7, help="last epochs, on GUM only")
     flags.add_argument("--batch-words", type=int, default=1000)
     flags.add_argument("--lr", type=float, default=1.5e-3)
     flags.add_argument("--warm-up", type=int, default=600, help="steps")
     flags.add_argument("--word-dropout", type=float, default=0.2)
     flags.add_argument("--lower-case", type=float, default=0.15, help="share of sentences in lower case")
-    flags.add_argument("--min-words", type=int, default=2, help="least count of a learnt form")
-    flags.add_argument("--min-labels", type=int, default=4, help="least count of a constituent label or chain")
+    flags.add_argument("--min-words", type=int, default=2, help="minimum count of a form")
+    flags.add_argument("--min-labels", type=int, default=4, help="minimum count of a constituent label or chain")
     flags.add_argument("--threads", type=int, default=1)
     flags.add_argument("--score-only", action="store_true")
     args = flags.parse_args()

@@ -1,5 +1,5 @@
 """``python -m structviews``."""
 
-from structviews.cli import main
+from structviews.cli.app import main
 
 main()

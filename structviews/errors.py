@@ -1,9 +1,9 @@
-"""Errors that a user can mend."""
+"""Errors that the user can fix."""
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used.
+    """Invalid input from the user.
 
-    The message is one line that names the value, the place (``file:line`` where there is one)
-    and the remedy. The command line prints it without a traceback and exits with code 2.
+    The message is one line that names the value, the place (``file:line`` where known) and the remedy.
+    The command line prints it without a traceback and exits with code 2.
     """

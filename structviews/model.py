@@ -1,105 +1,113 @@
-"""Channels x views: the whole trainable model.
+"""The trainable model: channels x views.
 
-A channel is a complete model with its own words, encoders and objective; channels share a batch's
-trees and nothing else, and their vectors stand side by side.
+A channel is a complete model with its own words, encoders and objective. Channels share only a batch's
+trees; their vectors are concatenated.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from structviews import objectives, views
-from structviews.batching import Batch
-from structviews.config import FIXED, TrainConfig
+from structviews.batches.batch import Batch
+from structviews.batches.word_ids import WordIds
 from structviews.errors import InputError
-from structviews.initialisation import he, open_gates
-from structviews.objectives import Context, ContextWords, Inputs, context_indices, next_indices
-from structviews.views import Encoded, View
-from structviews.vocabulary import FixedWords, Vocabulary, WordIds, Words, WordTable
+from structviews.kernels.initialisation import he, open_gates
+from structviews.objectives.objective import Context, ContextWords, Inputs, context_indices, next_indices
+from structviews.objectives.objective_by_name import create as create_objective
+from structviews.runs.config import TrainConfig
+from structviews.settings import Settings
+from structviews.views.view import Encoded, View
+from structviews.views.view_by_name import create as create_view
+from structviews.views.word_tables import FixedWords, Words, WordTable
+from structviews.words import FIXED
+from structviews.words.vocabulary import Vocabulary
 
 Join = Callable[[Sequence[Tensor], Context], tuple[Sequence[Tensor], Context]]
 
 
 class Channel(nn.Module):
-    """One source of word vectors, an encoder for each view, an objective.
+    """One source of word vectors, one encoder per view, and an objective.
 
-    Words are learnt in a table of its own for each view, or given in one table for all.
+    Each view has its own table of trained word vectors; fixed word vectors are one table shared by all views.
 
     Args:
-        names: the views; a name may stand twice, with weights of its own each time.
+        names: the views; a repeated name gets weights of its own each time.
         n_words: size of the vocabulary.
-        words_dim: length of a word vector that is learnt.
-        dim: length of each view's vector.
+        word_dim: dimension of trained word vectors.
+        dim: dimension of each view's vector.
         objective: name of the objective.
-        counts: ``(n_words,)`` how often each word occurs in the corpus; None where nothing is trained.
-        words_spread: how word vectors start, see WordTable; those of a view that only adds them
-            start by Xavier, since their sum is what is scored.
-        initialisation: how the weights of views start, ``xavier`` or ``he``.
-        gate_bias: where the biases of a GRU's gates start.
-        fixed: ``(n_words, given words_dim)`` vectors that are given; None where they are learnt.
-        **options: for the objective.
+        counts: ``(n_words,)`` word frequencies in the corpus; None if nothing is trained.
+        word_init: initial range of word vectors, see WordTable. Views that only add up word vectors
+            use Xavier, since their sum is what is scored.
+        initialisation: initialisation of the views' weights, ``xavier`` or ``he``.
+        gate_bias: initial bias of a GRU's gates.
+        fixed: ``(n_words, fixed word_dim)`` fixed word vectors; None to train them.
+        options: settings of the objective; defaults if None.
+        view_options: settings of views by name; defaults for the others.
 
     Raises:
-        InputError: if given vectors are not as long as a view wants them, or leave nothing to learn.
+        InputError: if fixed vectors have the wrong dimension for a view, or leave nothing to train.
     """
 
     def __init__(
         self,
         names: Sequence[str],
         n_words: int,
-        words_dim: int,
+        word_dim: int,
         dim: int,
         objective: str,
-        words_spread: float = 0.0,
+        word_init: float = 0.0,
         counts: Tensor | None = None,
         initialisation: str = "xavier",
         gate_bias: float = 0.0,
         fixed: Tensor | None = None,
-        **options: Any,
+        options: Settings | None = None,
+        view_options: Mapping[str, Settings] | None = None,
     ):
         super().__init__()
-        made = [views.create(name, words_dim if fixed is None else fixed.shape[1], dim) for name in names]
+        width = word_dim if fixed is None else fixed.shape[1]
+        made = [create_view(name, width, dim, (view_options or {}).get(name)) for name in names]
         for view in made:
             if initialisation == "he":
                 he(view)
             open_gates(view, gate_bias)
-        inputs = Inputs(tuple(names), tuple(view.dim for view in made), made[0].words_dim, counts)
-        self.objective = objectives.create(objective, inputs, **options)
+        inputs = Inputs(tuple(names), tuple(view.dim for view in made), made[0].word_dim, counts)
+        self.objective = create_objective(objective, inputs, options)
         self.views = nn.ModuleList(made)
-        spreads = [0.0 if view.adds_words else words_spread for view in made]
+        spreads = [0.0 if view.adds_words else word_init for view in made]
         if fixed is not None:
             _check_fixed(names, made, fixed.shape[1])
             self.words = nn.ModuleList([FixedWords(fixed)])
         else:
             self.words = nn.ModuleList(
-                WordTable(n_words, view.words_dim, spread) for view, spread in zip(made, spreads, strict=True)
+                WordTable(n_words, view.word_dim, spread) for view, spread in zip(made, spreads, strict=True)
             )
 
     @property
     def tables(self) -> list[Words]:
-        """The words of each view."""
+        """The word table of each view."""
         tables = cast("list[Words]", [*self.words])
         return tables * len(self.views) if len(tables) == 1 else tables
 
     def encode(self, batch: Batch, ids: WordIds, states: bool = False) -> list[Encoded]:
-        """What each view makes of a batch; ``ids`` are its words in this channel's vocabulary."""
+        """Encode a batch with each view; ``ids`` are its words in this channel's vocabulary."""
         views = cast("list[View]", self.views)
-        return [view.encode(words, batch, ids, states) for view, words in zip(views, self.tables, strict=True)]
+        return [view(words, batch, ids, states) for view, words in zip(views, self.tables, strict=True)]
 
     def extra_views(self) -> dict[str, View]:
-        """Encoders that training the objective leaves behind, by name; they read the first view's words."""
-        return cast("dict[str, View]", self.objective.extra_views())
+        """Encoders that the objective trains and adds to the run, by name; they read the first view's words."""
+        return self.objective.extra_views()
 
     def encode_extra(self, batch: Batch, ids: WordIds, states: bool = False) -> list[Encoded]:
-        """What each of ``extra_views`` makes of a batch."""
+        """Encode a batch with each of ``extra_views``."""
         words = self.tables[0]
-        return [view.encode(words, batch, ids, states) for view in self.extra_views().values()]
+        return [view(words, batch, ids, states) for view in self.extra_views().values()]
 
     def context(self, context: Context, batch: Batch, ids: WordIds) -> Context:
-        """What the objective is told of a batch: the words too, if it reads them."""
+        """The batch's context for the objective, with its words if the objective reads them."""
         if "words" not in self.objective.needs:
             return context
         rows = torch.arange(len(batch), device=batch.device)
@@ -110,13 +118,13 @@ class Channel(nn.Module):
 
 def _check_fixed(names: Sequence[str], made: Sequence[View], given: int) -> None:
     for name, view in zip(names, made, strict=True):
-        if view.words_dim != given:
+        if view.word_dim != given:
             raise InputError(
-                f"the view {name!r} of {view.dim} numbers adds up fixed word vectors, which have {given}: "
-                f"give --hidden {given}, or take 'avg', which projects them"
+                f"the view {name!r} adds up fixed word vectors, which have {given} dimensions, not {view.dim}: "
+                f"give --hidden {given}, or use 'avg', which projects them"
             )
     if not any(True for view in made for _ in view.parameters()):
-        raise InputError(f"views {','.join(names)}: with fixed words there is nothing to learn: name another view")
+        raise InputError(f"views {','.join(names)}: with fixed words there is nothing to learn: choose another view")
 
 
 class Model(nn.Module):
@@ -127,7 +135,7 @@ class Model(nn.Module):
         self.channels = nn.ModuleDict(channels)
 
     def each(self) -> Iterable[tuple[str, Channel]]:
-        """The channels and their names."""
+        """The names and channels."""
         return cast("Iterable[tuple[str, Channel]]", self.channels.items())
 
     @property
@@ -137,20 +145,20 @@ class Model(nn.Module):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Structures that some view reads."""
+        """The structures that the views read."""
         return frozenset(view.needs for view in self.views)
 
     @property
     def context_needs(self) -> frozenset[str]:
-        """What some objective reads of a batch's context, see ``Objective.needs``."""
+        """The parts of a batch's context that the objectives read, see ``Objective.needs``."""
         return frozenset().union(*(channel.objective.needs for _, channel in self.each()))
 
     def context(self, batch: Batch, distance: int) -> Context:
-        """Which sentences of a batch belong together.
+        """Which sentences of a batch are each other's context.
 
         Args:
             batch: the sentences.
-            distance: how far apart in a document two sentences are one another's context.
+            distance: largest distance in a document between a sentence and its context.
         """
         return Context(
             neighbours=context_indices(batch.document, batch.position, distance),
@@ -160,7 +168,7 @@ class Model(nn.Module):
 
     @property
     def extra_views(self) -> tuple[str, ...]:
-        """Names of the encoders that objectives leave behind, see ``Objective.extra_views``."""
+        """Names of the encoders that objectives add, see ``Objective.extra_views``."""
         return tuple(next(channel.extra_views() for _, channel in self.each()))
 
     def losses(
@@ -170,11 +178,11 @@ class Model(nn.Module):
 
         Args:
             batch: the sentences.
-            context: which of them belong together.
-            join: adds what other processes have to the vectors and the context that a channel is scored on.
+            context: which of them are each other's context.
+            join: appends the other processes' vectors and contexts before a channel is scored.
 
         Returns:
-            The channels' losses summed, their metrics, and the vectors ``(B, dim)`` of their views.
+            The sum of the channels' losses, their metrics, and the vectors ``(B, dim)`` of their views.
         """
         losses, metrics, vectors = [], {}, []
         for name, channel in self.each():
@@ -193,7 +201,7 @@ class Model(nn.Module):
             channel.objective.after_step()
 
     def by_view(self) -> list[list[tuple[str, View]]]:
-        """For each view its channels' names and encoders; behind them those that objectives leave behind."""
+        """For each view its channels' names and encoders, followed by the encoders that objectives add."""
         channels = [
             [(name, view) for view in (*cast("list[View]", channel.views), *channel.extra_views().values())]
             for name, channel in self.each()
@@ -201,11 +209,11 @@ class Model(nn.Module):
         return [list(view) for view in zip(*channels, strict=True)]
 
     def vectors(self, batch: Batch) -> list[Tensor]:
-        """Vectors ``(B, dim)`` of each view, each view's channels side by side, in the views' order."""
+        """Vectors ``(B, dim)`` of each view in order, with the channels concatenated."""
         return [torch.cat([encoded.vector for encoded in view], dim=1) for view in self.encode(batch)]
 
     def encode(self, batch: Batch, states: bool = False) -> list[list[Encoded]]:
-        """For each view what its channels' encoders make of a batch, in the order of ``by_view``."""
+        """Encode a batch: for each view the output of its channels' encoders, in the order of ``by_view``."""
         channels = [
             [*channel.encode(batch, batch.ids[name], states), *channel.encode_extra(batch, batch.ids[name], states)]
             for name, channel in self.each()
@@ -214,30 +222,31 @@ class Model(nn.Module):
 
 
 def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary], fixed: Tensor | None = None) -> Model:
-    """A model with new weights.
+    """A freshly initialised model.
 
     Args:
         config: names and sizes.
         vocabularies: one for each channel.
-        fixed: ``(words, dim)`` vectors of the fixed channel's words, if there is that channel.
+        fixed: ``(words, dim)`` vectors of the fixed channel's words, if the run has that channel.
 
     Raises:
-        InputError: if the objective cannot work on the views, or the views on the fixed vectors.
+        InputError: if the objective does not support the views, or the views the fixed vectors.
     """
     return Model(
         {
             name: Channel(
-                config.views,
+                config.views.names,
                 len(vocabulary),
-                config.words_dim,
-                config.hidden,
-                config.objective,
-                config.words_spread,
+                config.words.dim,
+                config.views.hidden,
+                config.objective.name,
+                config.words.init,
                 counts=torch.from_numpy(vocabulary.counts) if vocabulary.counts is not None else None,
-                initialisation=config.initialisation,
-                gate_bias=config.gate_bias,
+                initialisation=config.views.initialisation,
+                gate_bias=config.views.gate_bias,
                 fixed=fixed if name == FIXED else None,
-                **config.objective_options,
+                options=config.objective.options,
+                view_options=config.views.options,
             )
             for name, vocabulary in vocabularies.items()
         }

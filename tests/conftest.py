@@ -33,7 +33,7 @@ def one_thread():
 @pytest.fixture
 def command(monkeypatch, capsys, tmp_path):
     """``structviews`` as the shell would run it, in this process and in the test's folder: code, output, errors."""
-    from structviews import cli
+    from structviews.cli import app as cli
 
     monkeypatch.chdir(tmp_path)
 

@@ -5,16 +5,18 @@ from pathlib import Path
 
 from trees_for_tests import with_trees
 
-from structviews.cache import ParsedCorpus, Row, new_job, write_manifest, write_shard
-from structviews.config import TrainConfig
-from structviews.parsing.backends import Unparsed
-from structviews.parsing.backends.treebank import read_treebank
+from structviews.corpus.format import Row, new_job
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.writer import write_manifest, write_shard
+from structviews.parsing.parser import Unparsed
+from structviews.parsing.treebank import read_treebank
+from structviews.runs.config import TrainConfig
 
 DATA = Path(__file__).parent / "data"
 TINY = (DATA / "tiny.conllu", DATA / "tiny.ptb")
 COMMON_WORDS = ("the", "of", "and", "it", ".")
 # Small enough for a step in milliseconds; one thread's sums are the same on every run.
-SMALL = {"hidden": 8, "words_dim": 6, "batch_size": 16, "held_out": 0.1, "lr": 0.02, "log_every": 1}
+SMALL = {"hidden": 8, "word_dim": 6, "batch_size": 16, "held_out": 0.1, "lr": 0.02, "log_every": 1}
 
 
 class RandomParser:
@@ -89,7 +91,7 @@ def tiny_corpus(folder, paths=TINY, shard_size=5):
 
 def small_config(corpus, out, views=("dep", "const"), **settings):
     """Settings of a run that takes a second."""
-    return TrainConfig(corpus=str(corpus), views=views, out=str(out), **SMALL | settings)
+    return TrainConfig.of(corpus=str(corpus), views=views, out=str(out), **SMALL | settings)
 
 
 def opened(folder):

@@ -5,9 +5,9 @@ import random
 from nltk.tree import Tree
 from trees_for_tests import random_sentence
 
-from structviews.cache import Row
+from structviews.corpus.format import Row
+from structviews.corpus.sentence import ParsedSentence
 from structviews.parsing.binarise import binarise
-from structviews.sentence import ParsedSentence
 
 TAGS = ("NN", "NNS", "VBZ", "VBD", "VBP", "IN", "DT", "CC", "NNP", ".", ",")
 RELATIONS = ("nsubj", "nsubj:pass", "obj", "obl", "nmod", "case", "punct", "conj")

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +9,12 @@ import torch
 from corpora import small_config
 from safetensors.torch import save_file
 
-from structviews import objectives
-from structviews.checkpoint import Progress
-from structviews.config import TrainConfig
-from structviews.distributed import joined_ranks
 from structviews.errors import InputError
-from structviews.training import Training
+from structviews.objectives import OBJECTIVES
+from structviews.runs.config import TrainConfig
+from structviews.training.checkpoint import Place
+from structviews.training.ranks import joined_ranks
+from structviews.training.trainer import Training
 
 # Tried in this order: an objective takes the first that it can work on.
 VIEWS = (("dep", "const"), ("seq", "seq"), ("seq",))
@@ -27,7 +26,7 @@ def case_configs(corpus, out):
     # Eight sentences of three batches a rank, and a rest of other lengths.
     settings = {"batch_size": 9, "clip": 1e9, "precision": "fp32", "gather_negatives": True, "held_out": 0.0}
     configs = {}
-    for objective in objectives.names():
+    for objective in OBJECTIVES:
         for views in VIEWS:
             try:
                 config = small_config(corpus, out, views, objective=objective, **settings)
@@ -36,15 +35,15 @@ def case_configs(corpus, out):
                 continue
             configs[objective] = config
             break
-    assert configs.keys() == set(objectives.names())
+    assert configs.keys() == set(OBJECTIVES)
     pairwise = configs["pairwise"]
-    configs["duplicates"] = replace(pairwise, mask_duplicates=True)
-    configs["three"] = replace(pairwise, views=("bow", "avg", "seq"), hidden=8)
+    configs["duplicates"] = pairwise.replaced(mask_duplicates=True)
+    configs["three"] = pairwise.replaced(views=("bow", "avg", "seq"), hidden=8)
     for agreement in ("multi+single", "within", "skip"):
-        configs[agreement] = replace(configs["consensus"], agreement=agreement)
-    configs["quick"] = replace(configs["quick-thoughts"], self_score="zero", context=2)
-    configs["own"] = replace(pairwise, gather_negatives=False)
-    configs["own-accumulated"] = replace(pairwise, gather_negatives=False, accumulate=2)
+        configs[agreement] = configs["consensus"].replaced(agreement=agreement)
+    configs["quick"] = configs["quick-thoughts"].replaced(self_score="zero", context=2)
+    configs["own"] = pairwise.replaced(gather_negatives=False)
+    configs["own-accumulated"] = pairwise.replaced(gather_negatives=False, accumulate=2)
     return configs
 
 
@@ -81,7 +80,7 @@ def write_gradients(ranks, corpus, folder):
     """Each rank's rows, and after each step the loss and the gradients."""
     for name, config in case_configs(corpus, folder / "run").items():
         training, rows, results = prepared(config, ranks), [], {}
-        for number, step in zip(range(STEPS), training.steps(Progress()), strict=False):
+        for number, step in zip(range(STEPS), training.steps(Place()), strict=False):
             rows.append([rows_of(training, batch) for batch in step.batches])
             agreed = training.agree(step, 0)
             assert agreed.sentences == sum(ranks.exchange(np.array([sum(map(len, step.batches))], np.uint8)).ravel())
@@ -113,7 +112,7 @@ def main(task, *arguments):
 
 
 if __name__ == "__main__":
-    from structviews import cli
+    from structviews.cli import app as cli
 
     assert TrainConfig
     cli.app = lambda **_: main(*sys.argv[1:])

@@ -1,12 +1,13 @@
 import pytest
 import torch
+from components import create_objective
 from trees_for_tests import SHAPES, WORDS
 
-from structviews import objectives
-from structviews.batching import collate
+from structviews.batches.batch import collate
 from structviews.model import Channel, Model
-from structviews.objectives import Context, Inputs, context_indices
-from structviews.vocabulary import UNKNOWN, Vocabulary
+from structviews.objectives.contrast import ContrastiveConfig
+from structviews.objectives.objective import Context, Inputs, context_indices
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 VIEWS = ("dep", "seq", "const", "avg")
 # The channels have vocabularies of their own.
@@ -21,7 +22,9 @@ def channel(name, views=VIEWS, dim=6, **options):
 
 @pytest.fixture
 def model():
-    return Model({"fixed": channel("fixed"), "trained": channel("trained", self_score="zero")}).double()
+    return Model(
+        {"fixed": channel("fixed"), "trained": channel("trained", options=ContrastiveConfig(self_score="zero"))}
+    ).double()
 
 
 def make_batch(model):
@@ -34,7 +37,7 @@ def test_the_loss_is_the_sum_of_the_channels(model):
     expected = []
     for (name, part), self_score in zip(model.each(), ("masked", "zero"), strict=True):
         own = [view.vector for view in part.encode(batch, batch.ids[name])]
-        expected.append(objectives.create("pairwise", Inputs(VIEWS, (6,) * 4), self_score=self_score)(own, CONTEXT)[0])
+        expected.append(create_objective("pairwise", Inputs(VIEWS, (6,) * 4), self_score=self_score)(own, CONTEXT)[0])
         assert metrics[name]["loss"].item() == pytest.approx(expected[-1].item())
     assert loss.item() == pytest.approx(sum(expected).item())
     assert expected[0].item() != pytest.approx(expected[1].item())
@@ -128,7 +131,9 @@ def test_scores_are_in_full_precision_under_autocast(model):
 
 def test_weights_can_be_saved_and_loaded(model):
     torch.manual_seed(1)
-    other = Model({"fixed": channel("fixed"), "trained": channel("trained", self_score="zero")}).double()
+    other = Model(
+        {"fixed": channel("fixed"), "trained": channel("trained", options=ContrastiveConfig(self_score="zero"))}
+    ).double()
     other.load_state_dict(model.state_dict())
     batch = make_batch(model)
     assert all(torch.equal(a, b) for a, b in zip(model.vectors(batch), other.vectors(batch), strict=True))

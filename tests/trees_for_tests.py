@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from structviews.sentence import ParsedSentence
+from structviews.corpus.sentence import ParsedSentence
 
 GUM = Path(__file__).resolve().parents[2] / "shared" / "data" / "treebanks" / "gum"
 WORDS = ("a", "black", "bird", "is", "sitting", "on", "dead", "tree")
@@ -103,7 +103,7 @@ SHAPES = {
 @cache
 def gum(n: int) -> list[ParsedSentence]:
     """The first sentences of GUM's development part that are trees; skips the test where GUM is missing."""
-    from structviews.parsing.backends.treebank import read_treebank
+    from structviews.parsing.treebank import read_treebank
 
     paths = [GUM / "dev.conllu", GUM / "dev.ptb"]
     if not all(path.is_file() for path in paths):

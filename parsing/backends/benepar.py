@@ -1,6 +1,6 @@
 """benepar (Kitaev and Klein 2018; Kitaev, Cao and Klein 2019): constituents of given tokens.
 
-Weights are read by ``torch.load``, which since PyTorch 2.6 runs no code from them.
+Weights are loaded with ``torch.load``, which since PyTorch 2.6 runs no code from them.
 """
 
 import re
@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
-from structviews.sentence import ParsedSentence
-
-from . import CONSTITUENCY, Options, Parser, Unparsed
-from .libraries import (
+from structviews.parsing.backends import PARSERS
+from structviews.parsing.libraries import (
     device,
     download_command,
     errors_of,
@@ -25,8 +24,9 @@ from .libraries import (
     sentence,
     surface,
 )
+from structviews.parsing.parser import CONSTITUENCY, Options, Parser, Unparsed
 
-# The models of the newest generation, https://github.com/nikitakit/self-attentive-parser#available-models.
+# The newest models, see https://github.com/nikitakit/self-attentive-parser#available-models.
 MODELS = {
     "ar": "benepar_ar2",
     "de": "benepar_de2",
@@ -40,40 +40,40 @@ MODELS = {
     "sv": "benepar_sv2",
     "zh": "benepar_zh2",
 }
-# How a released model's name tells its language.
+# The language in a released model's name.
 RELEASED = re.compile(r"benepar_([a-z]{2})\d")
 
 
 def model_name(argument: str, language: str) -> str:
-    """The model that a user names, or the one of the language.
+    """The model that the user names, or the default for the language.
 
     Raises:
-        InputError: if there is none for the language, or it is of another one.
+        InputError: if there is no model for the language, or the named one is for another language.
     """
     if not argument and language not in MODELS:
         raise InputError(
-            f"--lang {language}: benepar has models for {', '.join(MODELS)}: name one of your own with "
+            f"--lang {language}: benepar only has models for {', '.join(MODELS)}: give your own with "
             "--parser benepar:PATH"
         )
     name = argument or MODELS[language]
     released = RELEASED.match(Path(name).name)
     if released and released[1] != language:
-        raise InputError(f"--parser benepar:{name}: a model for {released[1]!r}, and --lang says {language!r}")
+        raise InputError(f"--parser benepar:{name}: this model is for {released[1]!r}, but --lang is {language!r}")
     return name
 
 
 def locate(name: str, options: Options) -> Path:
-    """A model by its path, in the user's folder, or where nltk keeps its data.
+    """Find a model by its path, in the user's folder, or in nltk's data folders.
 
     Raises:
-        InputError: if it is in none of them.
+        InputError: if it is not found.
     """
     import nltk.data  # noqa: PLC0415
 
     if Path(name).exists():
         return Path(name)
     if "/" in name:
-        raise InputError(f"--parser benepar:{name}: there is no such file or folder: give the path of a model")
+        raise InputError(f"--parser benepar:{name}: no such file or folder: give the path of a model")
     folders = [options.models] if options.models else [Path(folder) for folder in nltk.data.path]
     for folder in folders:
         for path in (folder / name, folder / "models" / name):
@@ -81,22 +81,23 @@ def locate(name: str, options: Options) -> Path:
                 return path
     command = download_command("benepar", f"--lang {options.language}", name, options.models)
     where = str(options.models) if options.models else "nltk's folders"
-    raise InputError(f"benepar's model {name} is not in {where}: fetch it with: {command}")
+    raise InputError(f"the benepar model {name} is not in {where}: download it with: {command}")
 
 
+@PARSERS.register("benepar")
 class BeneparParser(Parser):
-    """benepar's ``Parser`` on given tokens.
+    """benepar's ``Parser`` applied to given tokens.
 
     Args:
-        argument: name or path of a model; empty for the one of the language.
-        options: language, folder of models and device.
+        argument: name or path of a model; empty for the language's default.
+        options: language, model folder and device.
 
     Raises:
         InputError: if benepar is not installed, or its model cannot be used.
     """
 
     kinds = frozenset({CONSTITUENCY})
-    # The scores of a batch are as many as its padded tokens times its longest sentence times the labels.
+    # The number of scores in a batch is padded tokens times longest sentence times labels.
     batch_tokens = 1024
 
     def __init__(self, argument: str, options: Options):
@@ -112,7 +113,7 @@ class BeneparParser(Parser):
         except Exception as error:
             command = download_command("benepar", f"--lang {options.language}", argument, options.models)
             raise InputError(
-                f"{self.path}: not a model of benepar's, or damaged ({one_line(error)}): fetch it again with: {command}"
+                f"{self.path}: not a benepar model, or damaged ({one_line(error)}): download it again with: {command}"
             ) from None
 
     def describe(self) -> dict[str, Any]:
@@ -126,14 +127,14 @@ class BeneparParser(Parser):
         }
 
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
-        # The leaves of the trees are the tokens as they are; the words are what the network reads.
+        # The network reads ``words``; the trees' leaves are ``escaped_words``, the unchanged tokens.
         given = [
             self.benepar.InputSentence(words=[surface(token) for token in tokens], escaped_words=list(tokens))
             for tokens in sentences
         ]
         with errors_of("benepar"):
             trees = list(self.parser.parse_sents(given))
-        # A model that was not trained to tag says so.
+        # Some models are not trained to tag.
         tags = {} if self.parser._parser.tag_from_index else {"tags": ()}
         return [sentence(tokens, tree, **tags) for tokens, tree in zip(sentences, trees, strict=True)]
 
@@ -141,29 +142,29 @@ class BeneparParser(Parser):
 def _load(path: Path, language: str, where: str) -> Any:
     """benepar's ``Parser`` with the model at ``path``.
 
-    benepar 0.2 is older than the libraries that it runs on: three things have changed since.
+    benepar 0.2 is older than the libraries that it uses; three workarounds are needed.
     """
     import benepar  # noqa: PLC0415
     import torch_struct  # noqa: PLC0415
     from benepar.parse_chart import ChartParser  # noqa: PLC0415
 
-    # PyTorch warns of distributions without.
+    # PyTorch warns about distributions without this attribute.
     torch_struct.StructDistribution.arg_constraints = {}
 
-    class Model(ChartParser):
+    class Model(ChartParser):  # type: ignore[misc]  # benepar has no types
         def load_state_dict(self, state: dict[str, Any], *args: Any, **options: Any) -> Any:
-            # Positions were stored with the weights, and now are counted.
+            # Positions used to be stored with the weights; now they are computed.
             kept = {key: value for key, value in state.items() if not key.endswith("embeddings.position_ids")}
             return super().load_state_dict(kept, *args, **options)
 
-    class Parser(benepar.Parser):
+    class Parser(benepar.Parser):  # type: ignore[misc]  # benepar has no types
         def __init__(self) -> None:
             with transformers_as_benepar_knows_them():
                 self._parser = Model.from_trained(str(path)).to(where)
             self._language_code = language
-            # Only for text that is not tokenised.
+            # Only needed for text that is not tokenised.
             self._tokenizer_lang = None
-            # Batches are formed before.
+            # Batches are formed by the caller.
             self.batch_size = 1 << 16
 
     return Parser()
@@ -171,7 +172,7 @@ def _load(path: Path, language: str, where: str) -> Any:
 
 @contextmanager
 def transformers_as_benepar_knows_them() -> Iterator[None]:
-    """Give transformers' tokenisers the method that benepar asks for their special tokens, and that they lost in 5.0.
+    """Temporarily give tokenisers the method for special tokens that benepar needs and transformers 5.0 removed.
 
     See https://github.com/nikitakit/self-attentive-parser/issues/111.
     """
@@ -180,7 +181,8 @@ def transformers_as_benepar_knows_them() -> Iterator[None]:
     def build_inputs_with_special_tokens(tokeniser: Any, ids: list[int]) -> list[int]:
         bare, whole = (tokeniser.encode("a", add_special_tokens=special) for special in (False, True))
         before = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
-        return whole[:before] + ids + whole[before + len(bare) :]
+        with_special: list[int] = whole[:before] + ids + whole[before + len(bare) :]
+        return with_special
 
     name = build_inputs_with_special_tokens.__name__
     if hasattr(PreTrainedTokenizerFast, name):

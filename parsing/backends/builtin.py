@@ -1,36 +1,37 @@
-"""The embedded parser: tags, dependencies and constituents of the same tokens in one pass."""
+"""The built-in parser: tags, dependencies and constituents of the same tokens in one pass."""
 
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from structviews.cache import write_whole
-from structviews.device import multiplies_bytes, multiplies_half
+from structviews.corpus.sentence import InvalidSentence, ParsedSentence, are_trees, check_tokens
 from structviews.errors import InputError
-from structviews.sentence import InvalidSentence, ParsedSentence, are_trees, check_tokens
-
-from ..decoding import cky, spanning_trees
-from ..features import Featuriser
-from ..neural import ParserConfig, ParserNetwork
-from ..quantised import measured, quantise
-from . import CONSTITUENCY, DEPENDENCY, Options, Unparsed, refuse_argument
+from structviews.parsing.backends import PARSERS
+from structviews.parsing.decoding import cky, spanning_trees
+from structviews.parsing.features import Featuriser
+from structviews.parsing.neural import ParserConfig, ParserNetwork
+from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options, Unparsed, refuse_argument
+from structviews.parsing.quantised import measured, quantise
+from structviews.runtime.device import multiplies_bytes, multiplies_half
+from structviews.runtime.files import write_whole
 
 MODEL_FOLDER = Path(__file__).parent.parent / "models" / "builtin"
-# Padded words in one batch: enough to keep matrix products busy, few enough for lengths that are alike.
+# Padded words per batch: enough for efficient matrix products, few enough for similar sentence lengths.
 BATCH_WORDS = 1024
 
 
+@PARSERS.register("builtin")
 def load(argument: str, options: Options) -> "BuiltinParser":
-    """The parser that is shipped; see the registry for the arguments."""
+    """Load the bundled parser; see the registry for the arguments."""
     refuse_argument("builtin", argument)
     if options.language != "en":
-        raise InputError(f"--lang {options.language}: builtin knows English (en) only: name another --parser")
+        raise InputError(f"--lang {options.language}: builtin only parses English (en): choose another --parser")
     return BuiltinParser()
 
 
@@ -38,17 +39,17 @@ class BuiltinParser:
     """A trained network with its vocabularies.
 
     Args:
-        folder: ``model.safetensors`` and ``model.json`` as ``save`` writes them; the parser that
-            is shipped by default.
-        batch_words: padded words in a batch.
+        folder: contains ``model.safetensors`` and ``model.json`` as written by ``save``; by default that
+            of the bundled parser.
+        batch_words: padded words per batch.
 
     Raises:
-        InputError: if the folder does not hold a parser.
+        InputError: if the folder does not contain a parser.
     """
 
     name = "builtin"
     kinds = frozenset({DEPENDENCY, CONSTITUENCY})
-    # It makes batches of its own, the better the more sentences it can choose from.
+    # It forms its own batches, which are better the more sentences it can choose from.
     batch_tokens = 2**17
 
     def __init__(self, folder: Path = MODEL_FOLDER, batch_words: int = BATCH_WORDS):
@@ -63,18 +64,18 @@ class BuiltinParser:
             self._setup(network, settings, batch_words)
         except OSError as error:
             reason = f"{error.filename}: {error.strerror}"
-            raise InputError(f"{reason}: a built-in parser's folder holds this file") from None
+            raise InputError(f"{reason}: a built-in parser's folder must contain this file") from None
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise InputError(f"{folder}: not a built-in parser of this version: {reason[:200]}") from None
-        # Both cost next to no accuracy (docs/parser.md), and pay where the CPU multiplies them in hardware.
+        # Both formats cost almost no accuracy (docs/parser.md) and are faster if the CPU multiplies them in hardware.
         if "ranges" in settings and multiplies_bytes():
             quantise(network, settings["ranges"])
         elif multiplies_half(torch.device("cpu")):
             network.bfloat16()
         self.hash = hashlib.sha256(weights_bytes + settings_bytes).hexdigest()
 
-    def _setup(self, network: ParserNetwork, settings: dict, batch_words: int) -> None:
+    def _setup(self, network: ParserNetwork, settings: dict[str, Any], batch_words: int) -> None:
         self.network = network.eval()
         self.settings = settings
         self.tags: list[str] = settings["tags"]
@@ -84,25 +85,27 @@ class BuiltinParser:
         self.batch_words = batch_words
 
     @classmethod
-    def from_network(cls, network: ParserNetwork, settings: dict) -> "BuiltinParser":
-        """Wrap a network in memory, as training does to score it; it has no hash."""
+    def from_network(cls, network: ParserNetwork, settings: dict[str, Any]) -> "BuiltinParser":
+        """Wrap a network in memory, as training does for evaluation; it has no hash."""
         parser = cls.__new__(cls)
         parser._setup(network, settings, BATCH_WORDS)
         parser.hash = ""
         return parser
 
     def calibrate(self, sentences: Sequence[Sequence[str]]) -> None:
-        """Measure, for products in 8 bits, the range of each layer's inputs on real sentences.
+        """Measure the range of each layer's inputs on real sentences, for quantisation to 8 bits.
+
+        The parser must be in floating point, as ``from_network`` makes it.
 
         Args:
-            sentences: tokens; the parser is one of floats, as ``from_network`` makes it.
+            sentences: tokenised sentences.
         """
         with measured(self.network) as ranges:
             self.parse(sentences)
         self.settings = self.settings | {"ranges": ranges}
 
     def save(self, folder: Path) -> None:
-        """Write the weights in half precision, and the vocabularies."""
+        """Write the weights in half precision and the vocabularies."""
         from safetensors.torch import save  # noqa: PLC0415 - only where weights are written
 
         folder.mkdir(parents=True, exist_ok=True)
@@ -111,16 +114,16 @@ class BuiltinParser:
         write_whole(folder / "model.safetensors", lambda file: file.write(save(weights)))
         write_whole(folder / "model.json", lambda file: file.write(settings.encode() + b"\n"))
 
-    def describe(self) -> dict:
-        """What the manifest records: enough to tell whether two parses are of the same model."""
+    def describe(self) -> dict[str, Any]:
+        """The manifest's entry, which shows whether two parses come from the same model."""
         return {"name": self.name, "version": self.settings["version"], "settings": {}, "model": self.hash}
 
     @torch.inference_mode()
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
-        """Parse sentences; the result has their order, with the reason where the tokens are no sentence.
+        """Parse sentences in order; where the tokens are not a sentence, the result is the reason.
 
-        Sentences of similar length share a batch. What a sentence is parsed as depends on its
-        batch in the last bits of its scores only; the same list gives the same trees.
+        Sentences of similar length share a batch. The batch only affects the last bits of a sentence's
+        scores; the same list gives the same trees.
         """
         faults = [_fault(s) for s in sentences]
         parsed: list[ParsedSentence | Unparsed] = [Unparsed(fault) for fault in faults]
@@ -146,7 +149,7 @@ class BuiltinParser:
             start += count
 
     def _embed(self, sentences: Iterable[Sequence[str]]) -> "Words":
-        """The different words of sentences, each embedded once."""
+        """Embed each distinct word of the sentences once."""
         distinct = list(dict.fromkeys(chain.from_iterable(sentences)))
         features = torch.from_numpy(self.featuriser(distinct))
         vectors = torch.cat([self.network.words(part) for part in features.split(self.batch_words)])
@@ -164,7 +167,7 @@ class BuiltinParser:
         labels = named(self.labels, word_labels), named(self.labels, node_labels)
         make: Callable[..., ParsedSentence] = ParsedSentence.unchecked
         if not are_trees(lengths, heads, left, right).all():
-            make = ParsedSentence  # whose checks say what is wrong
+            make = ParsedSentence  # its checks report what is wrong
         word = node = 0
         for sentence, length in zip(sentences, lengths.tolist(), strict=True):
             own, inner = slice(word, word + length), slice(node, node + length - 1)
@@ -188,7 +191,7 @@ class BuiltinParser:
         return flat_heads, self._choose_relations(relation_scores, flat_heads == 0)
 
     def _choose_relations(self, scores: torch.Tensor, is_root: np.ndarray) -> np.ndarray:
-        """The best relation, ``root`` for the root's child and for no other word."""
+        """The best relation of each word: ``root`` for the root's child, never for another word."""
         root = self.relations.index("root")
         scores[:, root] = -torch.inf
         chosen = scores.argmax(dim=-1).numpy()
@@ -206,7 +209,7 @@ class BuiltinParser:
         sentence = np.concatenate([sentence, trees.sentence])
         start = np.concatenate([word, trees.start])
         end = np.concatenate([word + 1, trees.end])
-        # A node that need not be a constituent is one if that gains anything.
+        # An optional constituent is kept if it raises the score.
         labelled = gains[end - start, start, sentence] > 0
         labelled[len(word) :] |= trees.whole
         spans = (torch.from_numpy(each[labelled]) for each in (sentence, start, end))
@@ -216,10 +219,10 @@ class BuiltinParser:
 
 
 class Words(NamedTuple):
-    """Different words with their embeddings.
+    """Distinct words with their embeddings.
 
     Attributes:
-        ids: the row of each word.
+        ids: the row of each of the V words.
         vectors: ``(V, D)``.
     """
 
@@ -227,19 +230,20 @@ class Words(NamedTuple):
     vectors: torch.Tensor
 
     def padded(self, sentences: Sequence[Sequence[str]], mask: np.ndarray) -> torch.Tensor:
-        """The embeddings ``(B, n, D)`` of sentences' words, anything where ``mask (B, n)`` is false."""
+        """The embeddings ``(B, n, D)`` of the sentences' words; arbitrary where ``mask (B, n)`` is false."""
         rows = np.zeros(mask.shape, dtype=np.int64)
         rows[mask] = np.fromiter(map(self.ids.__getitem__, chain.from_iterable(sentences)), np.int64)
         return torch.nn.functional.embedding(torch.from_numpy(rows), self.vectors)
 
 
 def named(names: Sequence[str], ids: np.ndarray) -> list[str]:
-    """What ids stand for."""
-    return np.array(names, dtype=object)[ids].tolist()
+    """Map ids to names."""
+    found: list[str] = np.array(names, dtype=object)[ids].tolist()
+    return found
 
 
 def _fault(tokens: Sequence[str]) -> str:
-    """Why tokens are no sentence; empty if they are one."""
+    """The reason why tokens are not a sentence; empty if they are."""
     try:
         check_tokens(tokens)
     except InvalidSentence as error:

@@ -1,7 +1,7 @@
-"""Any pipeline of spaCy's: the tags and dependencies that it gives to given tokens.
+"""spaCy pipelines: tags and dependencies of given tokens.
 
-A pipeline is read from its folder, also where it is an installed package, whose own code is not
-run. Its components are those that the installed libraries register.
+A pipeline is loaded from its folder even if it is an installed package, so the package's own code is
+not run. Components must be registered by installed libraries.
 """
 
 from collections.abc import Sequence
@@ -9,12 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
-from structviews.sentence import ParsedSentence
-
-from . import DEPENDENCY, Options, Parser, Unparsed
-from .guard import Fault
-from .libraries import (
+from structviews.parsing.backends import PARSERS
+from structviews.parsing.guard import Fault
+from structviews.parsing.libraries import (
     as_token,
     download_command,
     errors_of,
@@ -25,16 +24,19 @@ from .libraries import (
     sentence,
     surface,
 )
+from structviews.parsing.parser import DEPENDENCY, Options, Parser, Unparsed
 
-# What a component has to give to be run: the trees and tags, and the vectors that they are made of.
+# A component is run if it assigns one of these: trees, tags, or the vectors that they are computed from.
 NEEDED = frozenset({"token.head", "token.dep", "token.tag", "token.pos", "doc.tensor", "doc._.trf_data"})
 
 
 def locate(name: str, options: Options) -> Path:
-    """The folder with a pipeline's ``config.cfg``: a path, a folder or package among the user's, an installed package.
+    """Find the folder with a pipeline's ``config.cfg``.
+
+    It may be a path, a folder or package in the user's folder, or an installed package.
 
     Raises:
-        InputError: if there is none.
+        InputError: if it is not found.
     """
     found = [Path(name)]
     if options.models:
@@ -42,25 +44,26 @@ def locate(name: str, options: Options) -> Path:
     elif name.isidentifier() and (package := find_spec(name)):
         found += [Path(folder) for folder in package.submodule_search_locations or ()]
     for folder in found:
-        # A package holds the folder NAME-VERSION.
+        # A package contains the folder NAME-VERSION.
         for path in (folder, *sorted(folder.glob(f"{folder.name}-*"), reverse=True)):
             if (path / "config.cfg").is_file():
                 return path
     raise InputError(
-        f"--parser spacy:{name}: there is no such pipeline {f'in {options.models}' if options.models else 'here'}: "
-        f"fetch it with: {download_command('spacy', name, options.models)}"
+        f"--parser spacy:{name}: no such pipeline {f'in {options.models}' if options.models else 'is installed'}: "
+        f"download it with: {download_command('spacy', name, options.models)}"
     )
 
 
+@PARSERS.register("spacy")
 class SpacyParser(Parser):
-    """A pipeline of spaCy's on given tokens.
+    """A spaCy pipeline applied to given tokens.
 
     Args:
         argument: name or path of a pipeline.
-        options: language, folder of models and device.
+        options: language, model folder and device.
 
     Raises:
-        InputError: if the pipeline cannot be used, or gives no dependencies.
+        InputError: if the pipeline cannot be used, or has no dependency parser.
     """
 
     kinds = frozenset({DEPENDENCY})
@@ -69,7 +72,7 @@ class SpacyParser(Parser):
         import spacy  # noqa: PLC0415 - slow to import
 
         if not argument:
-            raise InputError("--parser spacy: say which pipeline, for example spacy:en_core_web_sm")
+            raise InputError("--parser spacy: no pipeline given: name one, for example spacy:en_core_web_sm")
         self.path = locate(argument, options)
         if options.device.startswith("cuda"):
             _require_gpu(options.device)
@@ -80,12 +83,12 @@ class SpacyParser(Parser):
         except Exception as error:
             raise InputError(
                 f"{self.path}: not a pipeline that spaCy {spacy.__version__} can load ({one_line(error)}): "
-                f"fetch it again with: {download_command('spacy', self.path.name, options.models)}"
+                f"download it again with: {download_command('spacy', self.path.name, options.models)}"
             ) from None
-        # xx is spaCy's name for many languages.
+        # xx is spaCy's code for multilingual pipelines.
         if self.nlp.lang not in (options.language, "xx"):
             raise InputError(
-                f"{self.path}: a pipeline for {self.nlp.lang!r}, and --lang says {options.language!r}: "
+                f"{self.path}: this pipeline is for {self.nlp.lang!r}, but --lang is {options.language!r}: "
                 f"add --lang {self.nlp.lang}, or choose another pipeline"
             )
         if not any("token.head" in self.nlp.get_pipe_meta(name).assigns for name in self.nlp.pipe_names):
@@ -106,7 +109,7 @@ class SpacyParser(Parser):
         }
 
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
-        # Without a zone spaCy keeps every word that it has ever seen.
+        # Outside a memory zone spaCy keeps every word that it has seen.
         with self.nlp.memory_zone():
             with errors_of("spaCy"):
                 documents = list(self.nlp.pipe([self._document(tokens) for tokens in sentences]))
@@ -115,13 +118,13 @@ class SpacyParser(Parser):
     def _document(self, tokens: Sequence[str]) -> Any:
         from spacy.tokens import Doc  # noqa: PLC0415
 
-        # The parser would begin sentences where it likes: these are one each.
+        # Each document is one sentence; otherwise the parser could split it.
         starts: list[bool | int | None] = [i == 0 for i in range(len(tokens))]
         return Doc(self.nlp.vocab, words=[surface(token) for token in tokens], sent_starts=starts)
 
     def _sentence(self, tokens: Sequence[str], document: Any) -> ParsedSentence | Unparsed:
         if len(document) != len(tokens):
-            return Fault(f"spaCy made {len(document)} words of {len(tokens)} tokens")
+            return Fault(f"spaCy returned {len(document)} words for {len(tokens)} tokens")
         tags = tuple(word.tag_ for word in document)
         if not all(tags):
             tags = tuple(word.pos_ for word in document)
@@ -134,13 +137,13 @@ class SpacyParser(Parser):
         )
 
     def tokenise(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """The words of texts by the pipeline's own rules."""
+        """Tokenise texts with the pipeline's own rules."""
         with self.nlp.memory_zone():
             return [tuple(as_token(w.text) for w in self.nlp.make_doc(text) if not w.is_space) for text in texts]
 
 
 def _needless(config: dict[str, Any]) -> list[str]:
-    """Components that give nothing of what is wanted, or that would change the tokens."""
+    """Components that assign nothing that is needed, or that would change the tokens."""
     from spacy.language import Language  # noqa: PLC0415
 
     needless = []

@@ -1,6 +1,6 @@
-"""stanza (Qi et al. 2020): tags, dependencies, and constituents where it has a model for the language.
+"""stanza (Qi et al. 2020): tags and dependencies, and constituents where it has a model for the language.
 
-Its checkpoints are read by ``torch.load(weights_only=True)``, which runs no code.
+Its checkpoints are loaded with ``torch.load(weights_only=True)``, which runs no code.
 """
 
 import logging
@@ -10,12 +10,11 @@ from typing import Any
 
 from nltk.tree import Tree
 
+from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
-from structviews.sentence import ParsedSentence
-
-from . import CONSTITUENCY, DEPENDENCY, Options, Parser, Unparsed
-from .guard import Fault
-from .libraries import (
+from structviews.parsing.backends import PARSERS
+from structviews.parsing.guard import Fault
+from structviews.parsing.libraries import (
     as_token,
     device,
     download_command,
@@ -27,6 +26,7 @@ from .libraries import (
     sentence,
     surface,
 )
+from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options, Parser, Unparsed
 
 DEFAULT_PACKAGE = "default"
 TOKENISING = ("tokenize", "mwt")
@@ -35,13 +35,13 @@ PARSING = (TAGGER, "lemma", PARSER, CONSTITUENTS)
 
 
 class Catalogue:
-    """Which models stanza has, as its ``resources.json`` lists them.
+    """The models that stanza lists in its ``resources.json``.
 
     Args:
-        folder: where that file is.
+        folder: the folder with that file.
 
     Raises:
-        OSError, ValueError: if it cannot be read.
+        OSError, ValueError: if the file cannot be read.
     """
 
     def __init__(self, folder: Path):
@@ -51,7 +51,7 @@ class Catalogue:
         self.resources: dict[str, Any] = load_resources_json(str(folder))
 
     def language(self, code: str) -> str:
-        """stanza's own code of a language.
+        """stanza's own code for a language.
 
         Raises:
             InputError: if stanza has no models for it.
@@ -60,21 +60,22 @@ class Catalogue:
             code = self.resources[code]["alias"]
         if not isinstance(self.resources.get(code), dict):
             raise InputError(
-                f"--lang {code}: stanza has no models for it; those that it has are on "
+                f"--lang {code}: stanza has no models for this language: choose one from "
                 "https://stanfordnlp.github.io/stanza/available_models.html"
             )
         return code
 
     def processors(self, language: str, package: str) -> dict[str, str]:
-        """Which model does what: ``{"depparse": "combined_charlm", ...}``.
+        """The model of each processor: ``{"depparse": "combined_charlm", ...}``.
 
         Raises:
-            InputError: if there is no such package, or it has no parser.
+            InputError: if the package does not exist or has no parser.
         """
         packages = self.resources[language]["packages"]
         if package not in packages:
             raise InputError(
-                f"--parser stanza:{package}: for {language!r} stanza has the packages {', '.join(sorted(packages))}"
+                f"--parser stanza:{package}: no such package for {language!r}: choose one of "
+                f"{', '.join(sorted(packages))}"
             )
         found = {**packages[package].get("optional", {}), **packages[package]}
         if PARSER not in found:
@@ -82,7 +83,7 @@ class Catalogue:
         return {processor: found[processor] for processor in (*TOKENISING, *PARSING) if processor in found}
 
     def models(self, language: str, processors: dict[str, str]) -> list[tuple[str, str]]:
-        """Kind and name of each model: the processors', and the word vectors and language models below them."""
+        """Kind and name of each model, including the word vectors and language models that processors use."""
         from stanza.pipeline.core import filter_variants  # noqa: PLC0415
         from stanza.resources import common  # noqa: PLC0415
 
@@ -91,17 +92,17 @@ class Catalogue:
         return sorted((kind, name) for kind, name in common.flatten_processor_list(listed))
 
     def published(self, language: str, kind: str, name: str) -> set[str]:
-        """MD5 sums that a model's file may have; empty where the catalogue does not say."""
+        """Valid MD5 sums of a model's file; empty if the catalogue has none."""
         entry = self.resources[language].get(kind, {}).get(name, {})
         return {entry[key] for key in ("md5", "alternate_md5") if entry.get(key)}
 
 
 class Models:
-    """The models of one language in a folder of stanza's.
+    """The models of one language in a stanza folder.
 
     Args:
-        package: one of those that stanza has for the language; empty for its default.
-        options: the language, the folder, and which trees are wanted.
+        package: a stanza package for the language; empty for the default one.
+        options: the language, the folder and the kinds of trees that are wanted.
 
     Raises:
         InputError: if stanza has no such language or package, or a file is missing.
@@ -113,7 +114,7 @@ class Models:
 
         self.folder = Path(options.models or DEFAULT_MODEL_DIR)
         command = download_command("stanza", f"--lang {options.language}", package, options.models)
-        self.remedy = f"fetch the models with: {command}"
+        self.remedy = f"download the models with: {command}"
         try:
             self.catalogue = Catalogue(self.folder)
         except OSError:
@@ -130,12 +131,12 @@ class Models:
         self.files = [self.folder / self.language / kind / f"{name}.pt" for kind, name in self.models]
         for file in self.files:
             if not file.is_file():
-                raise InputError(f"{file}: this model of stanza's is missing: {self.remedy}")
+                raise InputError(f"{file}: this stanza model is missing: {self.remedy}")
 
     def pipeline(self, processors: Sequence[str], options: Options, **settings: Any) -> Any:
-        """A ``stanza.Pipeline`` of some of the processors, made of what is on the disk."""
+        """A ``stanza.Pipeline`` of some of the processors, loaded from disk only."""
         stanza = library("stanza")
-        # It reports each sentence that it gives up on, and here such a sentence is skipped and counted.
+        # stanza logs each sentence that it gives up on; here such sentences are skipped and counted.
         logging.getLogger("stanza").setLevel(logging.CRITICAL)
         try:
             with offline():
@@ -154,30 +155,31 @@ class Models:
             raise InputError(self._fault(one_line(error))) from None
 
     def _fault(self, reason: str) -> str:
-        """What to say of models that cannot be loaded: which is the first that is not the one that was published."""
+        """The message for models that cannot be loaded; it names the first file that is not as published."""
         from stanza import __version__  # noqa: PLC0415
         from stanza.resources.common import get_md5  # noqa: PLC0415
 
         for model, file in zip(self.models, self.files, strict=True):
             published = self.catalogue.published(self.language, *model)
             if published and get_md5(str(file)) not in published:
-                return f"{file} is damaged, or not the one in resources.json ({reason}): {self.remedy}"
+                return f"{file} is damaged or not the version in resources.json ({reason}): {self.remedy}"
         return f"{self.folder / self.language}: stanza {__version__} cannot load its models ({reason}): {self.remedy}"
 
 
 def unwanted(processors: dict[str, str], wanted: frozenset[str]) -> tuple[str, ...]:
-    """The processors that only make trees that nobody wants."""
+    """The processors that are only needed for trees that are not wanted."""
     if CONSTITUENTS in processors and DEPENDENCY not in wanted:
         return ("lemma", PARSER)
     return () if CONSTITUENCY in wanted else (CONSTITUENTS,)
 
 
+@PARSERS.register("stanza")
 class StanzaParser(Parser):
-    """A pipeline of stanza's on given tokens.
+    """A stanza pipeline applied to given tokens.
 
     Args:
-        argument: a package of stanza's; empty for the default one of the language.
-        options: language, folder of models and device.
+        argument: a stanza package; empty for the language's default.
+        options: language, model folder and device.
 
     Raises:
         InputError: if stanza is not installed, or its models cannot be used.
@@ -188,7 +190,7 @@ class StanzaParser(Parser):
         self.models = Models(argument, options)
         kinds = {PARSER: DEPENDENCY, CONSTITUENTS: CONSTITUENCY}
         self.kinds = frozenset(kind for processor, kind in kinds.items() if processor in self.models.processors)
-        # Given tokens are its words: without the processor mwt none is taken apart.
+        # Its words are the given tokens: without the mwt processor, none is split.
         self.pipeline = self.models.pipeline(("tokenize", *PARSING), options, tokenize_pretokenized=True)
         self._check_language()
         self._tokeniser: Any = None
@@ -201,7 +203,7 @@ class StanzaParser(Parser):
             trained = getattr(processor.trainer, "args", None) or processor.trainer.model.args
             if trained.get("lang") not in (None, self.models.language):
                 raise InputError(
-                    f"{processor.config['model_path']} is a model for {trained['lang']!r}, and --lang says "
+                    f"{processor.config['model_path']} is a model for {trained['lang']!r}, but --lang is "
                     f"{self.models.language!r}: {self.models.remedy}"
                 )
 
@@ -223,16 +225,16 @@ class StanzaParser(Parser):
     def _sentence(self, tokens: Sequence[str], found: Any) -> ParsedSentence | Unparsed:
         words = found.words
         if len(words) != len(tokens):
-            return Fault(f"stanza made {len(words)} words of {len(tokens)} tokens")
+            return Fault(f"stanza returned {len(words)} words for {len(tokens)} tokens")
         tags = tuple(word.xpos for word in words)
-        # Treebanks without tags of their own have the universal ones.
+        # Treebanks without language-specific tags only have universal ones.
         fields = {"tags": tags if all(tags) else tuple(word.upos for word in words)}
         if DEPENDENCY in self.kinds:
             fields |= {"heads": tuple(word.head for word in words), "relations": tuple(word.deprel for word in words)}
         return sentence(tokens, _bracket_tree(found.constituency) if CONSTITUENCY in self.kinds else None, **fields)
 
     def tokenise(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """The words of texts of one sentence each; what the language writes as one word of several is taken apart."""
+        """Tokenise texts of one sentence each; multiword tokens are split into their words."""
         if self._tokeniser is None:
             cache = self.pipeline.foundation_cache
             self._tokeniser = self.models.pipeline(TOKENISING, self.options, foundation_cache=cache)
@@ -241,7 +243,7 @@ class StanzaParser(Parser):
 
 
 def _bracket_tree(tree: Any) -> Tree:
-    """stanza's tree as nltk's."""
+    """Convert stanza's tree to nltk's."""
     if tree.is_preterminal():
         return Tree(tree.label, [tree.children[0].label])
     return Tree(tree.label, [_bracket_tree(child) for child in tree.children])

@@ -1,7 +1,7 @@
-"""Controls: trees that know nothing of syntax, to hold a parser's trees against.
+"""Control parsers: trees that ignore syntax, as baselines for a parser's trees.
 
-Each shape gives a constituency and a dependency tree over any words; docs/parsers.md draws them. They have no tags;
-relations are ``root`` and ``dep``, constituents are ``S`` at the root and ``X`` below it.
+Each shape gives any sentence a constituency and a dependency tree; docs/parsers.md draws them. There are no tags;
+relations are ``root`` and ``dep``, and constituents are ``S`` at the root and ``X`` below it.
 """
 
 import random
@@ -9,21 +9,21 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
+from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
-from structviews.sentence import ParsedSentence
-
-from . import BATCH_TOKENS, CONSTITUENCY, DEPENDENCY, Options, Unparsed
+from structviews.parsing.backends import PARSERS
+from structviews.parsing.parser import BATCH_TOKENS, CONSTITUENCY, DEPENDENCY, Options, Unparsed
 
 Heads = Sequence[int]
-# Left and right children of the internal nodes, as ParsedSentence has them.
+# Left and right children of the internal nodes, as in ParsedSentence.
 Children = tuple[Sequence[int], Sequence[int]]
 
 
 class TrivialParser:
-    """Trees of one shape over any words.
+    """Gives every sentence trees of one shape.
 
     Args:
-        shape: a name of ``SHAPES``.
+        shape: a key of ``SHAPES``.
     """
 
     kinds = frozenset({DEPENDENCY, CONSTITUENCY})
@@ -37,12 +37,12 @@ class TrivialParser:
         return {"name": "trivial", "version": "1", "settings": {}, "model": ""}
 
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
-        """Trees for each sentence, which depend on its own words alone."""
+        """Trees for each sentence, which only depend on its own words."""
         return [self._trees(tuple(tokens)) for tokens in sentences]
 
     def _trees(self, tokens: tuple[str, ...]) -> ParsedSentence:
         n = len(tokens)
-        # The words are the seed, so that a sentence has the same trees in any run, shard and order.
+        # Seeded with the words, so that a sentence has the same trees in any run, shard and order.
         rng = random.Random(" ".join(tokens))
         heads = tuple(self.heads(n, rng))
         left, right = self.children(n, rng)
@@ -57,25 +57,26 @@ class TrivialParser:
         )
 
 
+@PARSERS.register("trivial")
 def load(argument: str, options: Options) -> TrivialParser:
-    """The control of a shape; see the registry for the arguments."""
+    """Load the control parser of a shape; see the registry for the arguments."""
     if argument not in SHAPES:
-        raise InputError(f"no trees of shape {argument!r}: choose one of {', '.join(f'trivial:{s}' for s in SHAPES)}")
+        raise InputError(f"unknown tree shape {argument!r}: choose one of {', '.join(f'trivial:{s}' for s in SHAPES)}")
     return TrivialParser(argument)
 
 
 def on_the_word_before(n: int, rng: random.Random) -> Heads:
-    """Each word depends on the one before; the first is the root."""
+    """Each word depends on the previous one; the first is the root."""
     return range(n)
 
 
 def on_the_word_after(n: int, rng: random.Random) -> Heads:
-    """Each word depends on the one after; the last is the root."""
+    """Each word depends on the next one; the last is the root."""
     return (*range(2, n + 1), 0)
 
 
 def on_the_middle(n: int, rng: random.Random) -> Heads:
-    """The middle word is the root; the middle words of what is on its two sides depend on it, and so on."""
+    """The middle word is the root; the middle words of the parts to its left and right depend on it, and so on."""
     heads = [0] * n
     spans = [(0, n, 0)]
     for start, end, head in spans:
@@ -87,9 +88,9 @@ def on_the_middle(n: int, rng: random.Random) -> Heads:
 
 
 def at_random(n: int, rng: random.Random) -> Heads:
-    """Any rooted tree over the words, crossing arcs included, with equal probability.
+    """A uniformly random rooted tree over the words; arcs may cross.
 
-    A random walk over the words; each depends on the one from which the walk first came to it (Aldous 1990,
+    A random walk over the words; each word depends on the one from which the walk first reached it (Aldous 1990,
     Broder 1989).
     """
     heads = [0] * n
@@ -114,7 +115,7 @@ def to_the_left(n: int, rng: random.Random) -> Children:
 
 
 def in_halves(n: int, rng: random.Random) -> Children:
-    """``((a b) (c d))``; of an odd number of words, one more is on the left."""
+    """``((a b) (c d))``; the left half has one more word if their number is odd."""
     children: list[tuple[int, int]] = []
 
     def node(start: int, end: int) -> int:
@@ -129,15 +130,15 @@ def in_halves(n: int, rng: random.Random) -> Children:
 
 
 def bracketed_at_random(n: int, rng: random.Random) -> Children:
-    """Any binary tree over the words with equal probability.
+    """A uniformly random binary tree over the words.
 
-    A tree in post-order is a sequence of ``n`` words and ``n - 1`` nodes, each of which takes two subtrees; of
-    the rotations of any shuffled sequence exactly one is a tree (Dvoretzky and Motzkin 1947).
+    A tree in post-order is a sequence of ``n`` words and ``n - 1`` nodes, each of which joins two subtrees; exactly
+    one rotation of any shuffled sequence is a tree (Dvoretzky and Motzkin 1947).
     """
     steps = [1] * n + [-1] * (n - 1)
     rng.shuffle(steps)
     height = list(accumulate(steps))
-    # The tree begins after the last lowest point.
+    # The tree starts after the last minimum.
     start = max(range(len(steps)), key=lambda i: (-height[i], i)) + 1
     words, left, right = 0, [], []
     stack: list[int] = []

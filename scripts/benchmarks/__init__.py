@@ -1,1 +1,1 @@
-"""What ``scripts/bench.py`` measures, one part a module."""
+"""Modules of ``scripts/bench.py`` and the other benchmarks."""

@@ -1,4 +1,4 @@
-"""Who races: the encoders alone and the whole training step, each run in several ways."""
+"""What is compared: the encoders alone and the whole training step, each run in several ways."""
 
 import warnings
 from collections.abc import Sequence
@@ -12,16 +12,20 @@ from torch.nn.functional import embedding, pad
 from torch.nn.utils.rnn import PackedSequence
 
 from benchmarks import flops
-from structviews import views
-from structviews.batching import Batch, CorpusReader
-from structviews.cache import ParsedCorpus
-from structviews.kernels import BinaryCell, ChildSumCell, message_passing
+from structviews.batches.batch import Batch
+from structviews.batches.reader import CorpusReader
+from structviews.batches.trees import TreeBatch
+from structviews.batches.word_ids import WordIds
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.kernels import message_passing
+from structviews.kernels.child_sum import ChildSumCell
+from structviews.kernels.nary import BinaryCell
 from structviews.model import Channel, Model
-from structviews.optimiser import LazyAdam, clip_gradients
-from structviews.trees import TreeBatch
-from structviews.vocabulary import Vocabulary, WordIds
+from structviews.training.optimiser import LazyAdam, clip_gradients
+from structviews.views.view_by_name import create as create_view
+from structviews.words.vocabulary import Vocabulary
 
-WORDS_DIM = 300
+WORD_DIM = 300
 # Rows of a word table at the paper's size, however few words the corpus has.
 VOCABULARY = 50_001
 LEARNING_RATE, LARGEST_NORM = 5e-4, 5.0
@@ -55,7 +59,7 @@ N_FEW = 3
 
 
 def ways(encoder: str) -> dict[str, Way]:
-    """The ways in which an encoder, or the training step, can be run here."""
+    """The ways to run an encoder or the training step on this machine."""
     without = {"DGL's example"} if encoder not in ("dep-sum", "const") else set()
     without |= {"naive", "DGL"} if encoder == "seq" else {"nn.GRU", "nn.GRU bf16"}
     if find_spec("dgl") is None:
@@ -64,38 +68,38 @@ def ways(encoder: str) -> dict[str, Way]:
 
 
 class Contender(Protocol):
-    """What is measured: forward, backward, and whatever else belongs to it."""
+    """A measured computation: forward, backward, and whatever else belongs to it."""
 
     def run(self, batch: Batch, way: Way) -> Any:
-        """Do it once."""
+        """Run it once."""
 
     def operations(self, batch: Batch) -> int:
-        """What its matrix products cost."""
+        """Operations of its matrix products."""
 
 
 class WordVectors(NamedTuple):
-    """Vectors ``(U, dim)`` of a batch's different words that are there already, in the place of a word table."""
+    """Precomputed vectors ``(U, dim)`` of a batch's distinct words, in place of a word table."""
 
     vectors: Tensor
 
     def rows(self, _ids: WordIds) -> Tensor:
-        """All of them."""
+        """All vectors."""
         return self.vectors
 
 
 class Encoder:
-    """One view on vectors of the different words that are there already; gradients by its weights and by them."""
+    """One view on precomputed vectors of the distinct words, with gradients for its weights and the vectors."""
 
     def __init__(self, name: str, hidden: int, device: torch.device):
         torch.manual_seed(1)
-        self.view = views.create(name, WORDS_DIM, hidden).to(device)
-        self.words = torch.empty(0, WORDS_DIM, device=device)
+        self.view = create_view(name, WORD_DIM, hidden).to(device)
+        self.words = torch.empty(0, WORD_DIM, device=device)
 
     def run(self, batch: Batch, way: Way) -> Any:
         ids = first_ids(batch)
         n_words = len(ids.distinct)
         if n_words > len(self.words):  # in the first rounds, which do not count
-            self.words = torch.randn(n_words, WORDS_DIM, device=batch.device)
+            self.words = torch.randn(n_words, WORD_DIM, device=batch.device)
         words = self.words[:n_words].requires_grad_()
         with torch.autocast(batch.device.type, torch.bfloat16, enabled=way.half):
             vectors = self._encode(batch, ids, words, way)
@@ -111,21 +115,21 @@ class Encoder:
             trees = batch.dependency_trees if self.view.needs == "dependency" else batch.constituency_trees
             return dgl_example(self.view.cell, embedding(ids.inverse, words), trees)
         self.view.tree_backend = way.backend
-        return self.view.encode(WordVectors(words), batch, ids).vector
+        return self.view.forward(WordVectors(words), batch, ids).vector
 
     def operations(self, batch: Batch) -> int:
         return flops.of_view(self.view, batch)
 
 
 class Step:
-    """A whole training step: ``Training.step``, without all that training needs besides."""
+    """A whole training step: ``Training.step`` without the rest of a training run."""
 
     def __init__(self, views: Sequence[str], hidden: int, channels: int, device: torch.device):
         torch.manual_seed(1)
         self.hidden = hidden
         self.model = Model(
             {
-                name: Channel(views, VOCABULARY, WORDS_DIM, hidden, "pairwise", words_spread=0.5)
+                name: Channel(views, VOCABULARY, WORD_DIM, hidden, "pairwise", word_init=0.5)
                 for name in channel_names(channels)
             }
         ).to(device)
@@ -176,9 +180,9 @@ class Batches:
 
 
 def dgl_example(cell: ChildSumCell | BinaryCell, inputs: Tensor, trees: TreeBatch) -> Tensor:
-    """A cell as DGL's own example of a Tree-LSTM runs it, with mailboxes, and with ``W_f x``.
+    """Run a cell like DGL's own Tree-LSTM example, with mailboxes and ``W_f x``.
 
-    It is slower than ``structviews.kernels.message_passing``, but what people measure against.
+    It is slower than ``structviews.kernels.message_passing``, but the usual point of comparison.
     """
     dgl = message_passing.load()
     graph = dgl.graph((trees.children, trees.parent[trees.children]), num_nodes=len(trees))

@@ -1,13 +1,15 @@
-"""Sentences to measure on: a parsed corpus, or random trees that are shaped like English ones."""
+"""Sentences to measure on: a parsed corpus, or random trees shaped like English ones."""
 
 import random
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from structviews.batching import Batch, collate
-from structviews.cache import ParsedCorpus, Row, new_job, write_manifest, write_shard
-from structviews.sentence import ParsedSentence
-from structviews.vocabulary import UNKNOWN, Vocabulary
+from structviews.batches.batch import Batch, collate
+from structviews.corpus.format import Row, new_job
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.sentence import ParsedSentence
+from structviews.corpus.writer import write_manifest, write_shard
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 SHARD = 1000
 DOCUMENT = 40
@@ -27,17 +29,17 @@ def english_split(start: int, end: int, rng: random.Random) -> int:
 
 
 def first_word(start: int, end: int, rng: random.Random) -> int:
-    """Cut off the first word: trees as high as they can be."""
+    """Cut off the first word, for trees of maximum height."""
     return start + 1
 
 
 def halves(start: int, end: int, rng: random.Random) -> int:
-    """Cut in the middle: trees as low as they can be."""
+    """Cut in the middle, for trees of minimum height."""
     return (start + end) // 2
 
 
 def parse(tokens: tuple[str, ...], rng: random.Random, split: Split = english_split) -> ParsedSentence:
-    """Random trees over some words; the head of a constituent is mostly that of its larger part."""
+    """Random trees over the tokens; a constituent's head is mostly that of its larger part."""
     n, left, right, heads = len(tokens), [], [], [0] * len(tokens)
 
     def build(start: int, end: int) -> tuple[int, int]:
@@ -62,7 +64,7 @@ def parse(tokens: tuple[str, ...], rng: random.Random, split: Split = english_sp
 def random_sentences(
     count: int, seed: int, split: Split = english_split, length: int | None = None
 ) -> list[ParsedSentence]:
-    """Sentences of random words, of GUM's lengths (17 words on average) if ``length`` is not given."""
+    """Sentences of random words, with GUM's lengths (17 words on average) unless ``length`` is given."""
     rng = random.Random(seed)
     lengths = [length or min(max(round(rng.lognormvariate(2.6, 0.75)), 1), 100) for _ in range(count)]
     # Like Zipf's law: few words are most of the text.

@@ -1,13 +1,13 @@
-"""Tasks and vectors for what measures or checks the evaluation, and scikit-learn's way through a protocol."""
+"""Tasks and vectors for benchmarks and checks of the evaluation, and scikit-learn's fits."""
 
 from pathlib import Path
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from structviews.evaluation.protocols import Vectors
-from structviews.evaluation.tasks import Examples, Task, Tokens
-from structviews.word_vectors import WordVectors
+from structviews.evaluation.senteval.protocols.protocol import Vectors
+from structviews.evaluation.senteval.tasks.reading import Examples, Task, Tokens
+from structviews.words.vector_files import WordVectors
 
 # Examples of each split, classes (0: scores) and whether they are pairs, as published.
 SIZES = {
@@ -26,10 +26,10 @@ SIZES = {
 
 
 def random_task(name: str, dim: int) -> tuple[Task, dict[str, Vectors]]:
-    """A task of the published size whose examples are random vectors (n, dim), of which targets depend.
+    """A task of the published size whose examples are random vectors (n, dim), on which the targets depend.
 
-    They are as real encoders' are where it matters to a solver: about 10 long, with variances falling as 1 / rank.
-    White noise would be linearly separable in so many dimensions, whatever the labels.
+    As with real encoders, the vectors have a norm of about 10 and variances that fall as 1 / rank, which matters to a
+    solver. White noise would be linearly separable in so many dimensions, whatever the labels.
     """
     sizes, classes, pairs = SIZES[name]
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Floating-point operations of the matrix products that forward and backward passes cannot do without.
+"""Floating-point operations of the matrix products required by forward and backward passes.
 
 A product of ``(m, k)`` and ``(k, n)`` is ``2 m k n`` operations, and so are the two products of its
 backward pass, which give the gradients of both factors. What depends on a word alone, and with it what
@@ -9,18 +9,19 @@ product counts as nothing.
 
 from torch import nn
 
-from structviews.batching import Batch
-from structviews.kernels import BinaryCell, ChildSumCell
-from structviews.trees import TreeBatch
-from structviews.views import View
-from structviews.vocabulary import WordIds
+from structviews.batches.batch import Batch
+from structviews.batches.trees import TreeBatch
+from structviews.batches.word_ids import WordIds
+from structviews.kernels.child_sum import ChildSumCell
+from structviews.kernels.nary import BinaryCell
+from structviews.views.view import View
 
 # Forward and backward, for each multiplication of the forward pass.
 OPERATIONS = 6
 
 
 def of_view(view: View, batch: Batch) -> int:
-    """Of an encoder over a batch."""
+    """Operations of an encoder on a batch."""
     ids = next(iter(batch.ids.values()))
     if view.needs == "tokens":
         return of_gru(view.gru, len(ids.distinct), len(ids) - len(batch))
@@ -29,7 +30,7 @@ def of_view(view: View, batch: Batch) -> int:
 
 
 def of_tree_cell(cell: ChildSumCell | BinaryCell, ids: WordIds, trees: TreeBatch) -> int:
-    """Of a Tree-LSTM over a batch of trees and their words."""
+    """Operations of a Tree-LSTM on a batch of trees and their words."""
     n_distinct, inner = len(ids.distinct), len(trees) - trees.n_leaves
     x, h = cell.input.in_features, cell.hidden
     # What a node brings to its parent's gates; of leaves once for each different one, on either side.
@@ -43,12 +44,12 @@ def of_tree_cell(cell: ChildSumCell | BinaryCell, ids: WordIds, trees: TreeBatch
 
 
 def of_gru(gru: nn.GRU, n_distinct: int, n_steps: int) -> int:
-    """Of a GRU over so many different words; the first steps of sentences have no state to multiply, others do."""
+    """Operations of a GRU; ``n_steps`` excludes the sentences' first steps, which multiply no state."""
     directions = 2 if gru.bidirectional else 1
     x, h = gru.input_size, gru.hidden_size
     return OPERATIONS * directions * 3 * h * (n_distinct * x + n_steps * h)
 
 
 def of_pairwise(n_sentences: int, dim: int) -> int:
-    """Of the pairwise objective: one matrix of scores, whose transpose serves the other direction."""
+    """Operations of the pairwise objective: one score matrix, whose transpose serves the other direction."""
     return OPERATIONS * n_sentences * n_sentences * dim

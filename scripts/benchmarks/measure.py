@@ -1,4 +1,4 @@
-"""Timing that a shared machine cannot spoil: competitors take turns, and medians are taken."""
+"""Timing that is robust on a shared machine: contenders take turns, and medians are reported."""
 
 import os
 import platform
@@ -27,7 +27,7 @@ def race(runs: dict[str, Run], rounds: int, seconds: float, device: torch.device
         device: where they run.
     """
     cuda = device.type == "cuda"
-    # Launches are queued, so only many steps in a row show how fast a GPU gets through them.
+    # Launches are queued, so only many steps in a row show a GPU's speed.
     repeats = 10 if cuda else 1
     for run in runs.values():
         for number in range(LEAST_ROUNDS if cuda else 1):
@@ -60,19 +60,19 @@ def clock(run: Run, number: int, repeats: int, cuda: bool) -> float:
 
 
 def median_ratio(over: list[float], under: list[float]) -> float:
-    """Median of what is measured side by side, round by round."""
+    """Median ratio of two measurements, paired by round."""
     return median(a / b for a, b in zip(over, under, strict=True))
 
 
 def product(size: int, dtype: torch.dtype, device: torch.device) -> tuple[Run, int]:
-    """One large square matrix product, the ceiling of everything made of products, and its operations."""
+    """One large square matrix product, the ceiling for all matrix products, and its operations."""
     a, b = torch.randn(2, size, size, device=device).to(dtype)
     out = torch.empty_like(a)
     return lambda _: torch.mm(a, b, out=out), 2 * size**3
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """What figures depend on."""
+    """Hardware and software versions that the results depend on."""
     versions = {"python": platform.python_version(), "torch": torch.__version__}
     for name in ("dgl", "triton"):
         with suppress(metadata.PackageNotFoundError):
@@ -87,7 +87,7 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The processor's name, and its instructions for products in half precision."""
+    """The processor's name and its instructions for half-precision products."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -97,9 +97,9 @@ def processor() -> str:
 
 
 def peak_gigabytes(device: torch.device) -> float:
-    """The most memory that this process, or its GPU, has had in use."""
+    """Peak memory of this process or its GPU, in GB."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated() / 1e9
-    # Not getrusage's figure, in which a process starts from its parent's size.
+    # Not getrusage's value, which starts from the parent process' size.
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024 / 1e9

@@ -1,6 +1,6 @@
-"""Parsers of other libraries with random weights, in the libraries' own files: tiny ones, and of published sizes.
+"""Other libraries' parsers with random weights, in the libraries' own file formats, tiny or of published sizes.
 
-How fast a parser is does not depend on what its weights say, but for transitions, whose number does: see ``follow``.
+A parser's speed does not depend on its weights, except for the number of transitions: see ``follow``.
 """
 
 import hashlib
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from structviews.corpus.sentence import ParsedSentence
 from structviews.parsing.binarise import unbinarise
-from structviews.sentence import ParsedSentence
 
 # Names of the model files that are made.
 NAME = "random"
@@ -59,7 +59,7 @@ PUBLISHED_T5: dict[str, int] = {}
 
 
 def conllu(sentences: Sequence[ParsedSentence]) -> str:
-    """The sentences with dependencies as CoNLL-U; tags stand in both columns for them."""
+    """The sentences with dependencies as CoNLL-U, with the tags in both tag columns."""
     blocks = []
     for sentence in sentences:
         columns = zip(sentence.tokens, sentence.tags, sentence.heads, sentence.relations, strict=True)
@@ -72,7 +72,7 @@ def conllu(sentences: Sequence[ParsedSentence]) -> str:
 
 
 def stanza_trees(sentences: Sequence[ParsedSentence]) -> list[Any]:
-    """The n-ary trees of the sentences as stanza has them."""
+    """The sentences' n-ary trees as stanza's objects."""
     from stanza.models.constituency.parse_tree import Tree  # noqa: PLC0415
 
     def convert(node: Any) -> Any:
@@ -82,7 +82,7 @@ def stanza_trees(sentences: Sequence[ParsedSentence]) -> list[Any]:
 
 
 def stanza_models(folder: Path, sentences: Sequence[ParsedSentence], *, tiny: bool = False) -> None:
-    """A folder of stanza's with models of a language, and its ``resources.json``.
+    """Write a stanza folder with a language's models and ``resources.json``.
 
     Args:
         folder: is made.
@@ -125,7 +125,7 @@ def stanza_models(folder: Path, sentences: Sequence[ParsedSentence], *, tiny: bo
 
 
 def randomised(trainer: Any) -> Any:
-    """Weights that training starts from at zero, drawn, so that no two scores are equal."""
+    """Draw the weights that training initialises to zero, so that no two scores are equal."""
     for weight in trainer.model.parameters():
         if not weight.any():
             torch.nn.init.normal_(weight)
@@ -221,7 +221,7 @@ def _constituency_parser(arguments: list[str], sentences: Sequence[ParsedSentenc
 
 
 def follow(model: Any, sentences: Sequence[ParsedSentence]) -> None:
-    """Make a constituency parser of stanza's take the transitions of given trees, after it has scored all.
+    """Make a stanza constituency parser take the transitions of given trees, after scoring all of them.
 
     Args:
         model: of the processor ``constituency``.
@@ -270,7 +270,7 @@ def _benepar_settings(sentences: Sequence[ParsedSentence], sizes: dict[str, int]
 
 
 def benepar_model(file: Path, sentences: Sequence[ParsedSentence], *, tiny: bool = False) -> None:
-    """benepar's parser without a pretrained model below it, as its training saves it: one file."""
+    """benepar's parser without a pretrained model, as one file, as its training saves it."""
     from benepar.parse_chart import ChartParser  # noqa: PLC0415
 
     sizes = TINY_BENEPAR if tiny else PUBLISHED_BENEPAR
@@ -279,7 +279,7 @@ def benepar_model(file: Path, sentences: Sequence[ParsedSentence], *, tiny: bool
 
 
 def benepar_t5(folder: Path, sentences: Sequence[ParsedSentence], *, tiny: bool = False) -> None:
-    """benepar's parser above T5, as its models are released: a folder. Subwords are learnt from the sentences."""
+    """benepar's parser on T5, as a folder, like its released models. Subwords are learnt from the sentences."""
     from benepar.parse_chart import ChartParser  # noqa: PLC0415
     from transformers import T5Config  # noqa: PLC0415
 
@@ -299,7 +299,14 @@ def benepar_t5(folder: Path, sentences: Sequence[ParsedSentence], *, tiny: bool 
 
 
 def _subwords(sentences: Sequence[ParsedSentence], size: int) -> Any:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers  # noqa: PLC0415
+    from tokenizers import (  # noqa: PLC0415
+        Tokenizer,
+        decoders,
+        models,
+        pre_tokenizers,
+        processors,
+        trainers,
+    )
     from transformers import T5TokenizerFast  # noqa: PLC0415
 
     tokeniser = Tokenizer(models.Unigram())
@@ -315,7 +322,7 @@ def _subwords(sentences: Sequence[ParsedSentence], size: int) -> Any:
 def spacy_pipeline(
     folder: Path, sentences: Sequence[ParsedSentence], *, tiny: bool = False, parser: bool = True
 ) -> None:
-    """A pipeline with a tagger and a parser over shared vectors, of the size of spaCy's small ones."""
+    """A pipeline with a tagger and a parser on shared vectors, as large as spaCy's small ones."""
     import spacy  # noqa: PLC0415
     from spacy.tokens import Doc  # noqa: PLC0415
     from spacy.training import Example  # noqa: PLC0415

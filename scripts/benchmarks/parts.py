@@ -1,4 +1,4 @@
-"""The parts of the benchmark; each returns rows of figures under names of their own."""
+"""The parts of the benchmark; each returns rows of named results."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,11 +17,28 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks import corpora
-from benchmarks.contenders import ENCODERS, N_FEW, WAYS, Batches, Contender, Encoder, Step, ways
-from benchmarks.measure import LEAST_ROUNDS, Run, median_ratio, peak_gigabytes, product, race
-from structviews.batching import Batch, CorpusReader, prefetch
-from structviews.cache import ParsedCorpus
-from structviews.memory import keep_freed_memory
+from benchmarks.contenders import (
+    ENCODERS,
+    N_FEW,
+    WAYS,
+    Batches,
+    Contender,
+    Encoder,
+    Step,
+    ways,
+)
+from benchmarks.measure import (
+    LEAST_ROUNDS,
+    Run,
+    median_ratio,
+    peak_gigabytes,
+    product,
+    race,
+)
+from structviews.batches.batch import Batch
+from structviews.batches.reader import CorpusReader, prefetch
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.runtime.memory import keep_freed_memory
 
 Row = dict[str, Any]
 VIEWS = ("dep", "const")
@@ -75,7 +92,7 @@ class Settings:
 
 
 def kernels(settings: Settings) -> Iterator[Row]:
-    """Each encoder alone, on word vectors that are there: forward and backward."""
+    """Each encoder alone on precomputed word vectors, forward and backward."""
     batches = settings.batches()
     for threads in settings.each_threads():
         for name in ENCODERS:
@@ -102,7 +119,7 @@ def step(settings: Settings) -> Iterator[Row]:
 
 
 def compare(settings: Settings, contender: Contender, entered: dict[str, Any], batches: Batches, size: int) -> Row:
-    """All ways of running something take turns with plain products of both precisions.
+    """Time all ways to run something, taking turns with plain matrix products in both precisions.
 
     Returns:
         For each way sentences a second, the ratio to DGL's, and the share of the ceiling: the
@@ -156,7 +173,7 @@ def growth(settings: Settings) -> Iterator[Row]:
 
 
 def growth_of(settings: Settings, batch: Batch) -> Row:
-    """Levels of a batch's trees, and microseconds a word of each encoder on it."""
+    """Levels of a batch's trees, and microseconds per word of each encoder on it."""
     hidden = settings.hidden[len(settings.hidden) // 2]
     runs: dict[str, Run] = {}
     for name in ("dep-sum", "const"):
@@ -180,7 +197,7 @@ def loader(settings: Settings) -> Iterator[Row]:
     for threads in settings.each_threads():
         batches = settings.batches()
         size = settings.sizes[-1]
-        # The smallest vectors, with which a step waits for its batch the soonest.
+        # The smallest vectors, for which a step is most likely to wait for its batch.
         contender = Step(VIEWS, settings.hidden[0], 1, settings.device)
         count = max(1, min(8, len(batches.reader) // size))
         make = partial(made, batches.reader, size, count, settings.device)
@@ -211,7 +228,7 @@ def train(contender: Contender, batches: Callable[[], Iterable[Batch]], _: int) 
 
 
 def memory(settings: Settings) -> Iterator[Row]:
-    """The most memory of a training step of dep,const, in a process of its own."""
+    """Peak memory of a training step of dep,const, in a separate process."""
     size, hidden = settings.sizes[-1], settings.hidden[-1]
     for channels in (1, 2):
         for precision in PRECISIONS:

@@ -1,12 +1,12 @@
-"""Runs as the encoders that other toolkits evaluate: one module a toolkit, imported by its users only."""
+"""Adapters that let other toolkits use a run as an encoder, one module per toolkit."""
 
 from collections.abc import Iterable
 
-from structviews.preparation import Sentence
+from structviews.encoding.preparation import Sentence
 
 EMPTY = "."
 
 
 def encodable(sentences: Iterable[Sentence]) -> list[Sentence]:
-    """The sentences; one without words becomes a full stop, as in SentEval's example encoders."""
+    """Replace empty sentences by a full stop, as SentEval's example encoders do."""
     return [EMPTY if isinstance(each, str) and not each.strip() else each for each in sentences]

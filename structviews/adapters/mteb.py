@@ -1,18 +1,19 @@
-"""A run as an encoder of MTEB, the Massive Text Embedding Benchmark (Muennighoff et al. 2023), version 2.
+"""A run as an encoder for MTEB, the Massive Text Embedding Benchmark (Muennighoff et al. 2023), version 2.
 
 mteb.evaluate(MTEBEncoder("runs/dep-const"), mteb.get_tasks(["STS14", "Banking77Classification"]))
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from structviews.adapters import encodable
-from structviews.embedder import Embedder
+from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
-from structviews.evaluation.results import model_checksum
-from structviews.representation import Representation
+from structviews.parsing.parser import Parser
+from structviews.runs.folder import model_checksum
+from structviews.runs.which_vectors import Representation
 
 try:
     from mteb.models import ModelMeta
@@ -21,12 +22,9 @@ try:
 except ImportError as error:
     raise ImportError(f"mteb cannot be imported ({error}): pip install 'structviews[mteb]'") from None
 
-if TYPE_CHECKING:
-    from structviews.parsing.backends import Parser
-
 
 class MTEBEncoder(AbsEncoder):
-    """A run, for ``mteb.evaluate``.
+    """A run as an encoder for ``mteb.evaluate``.
 
     Each text is tokenised, parsed and encoded as one sentence. Tasks of type ``STS`` get the representation for
     similarity tasks.
@@ -35,10 +33,10 @@ class MTEBEncoder(AbsEncoder):
         run, parser, representation: see ``Embedder.load``.
 
     Raises:
-        InputError: if it is not a run, or has no weights yet.
+        InputError: if ``run`` is not a run, or has no weights yet.
     """
 
-    def __init__(self, run: str | Path, parser: "Parser | None" = None, representation: Representation | None = None):
+    def __init__(self, run: str | Path, parser: Parser | None = None, representation: Representation | None = None):
         self.model = Embedder.load(run, parser, representation)
         self.mteb_model_meta = _meta(self.model.folder, self.model)
 
@@ -46,23 +44,23 @@ class MTEBEncoder(AbsEncoder):
         """Vectors ``(n, d)``, float32, of all texts of a data loader.
 
         Args:
-            inputs: batches whose key ``text`` has lists of strings.
-            task_metadata: its type decides which representation.
-            **kwargs: ``batch_size`` is how many sentences are encoded together. ``precision`` is refused; the others
-                are of no matter to a run.
+            inputs: batches with lists of strings under the key ``text``.
+            task_metadata: its type selects the representation.
+            **kwargs: ``batch_size`` is used; a ``precision`` other than float32 is refused; the rest is ignored.
 
         Raises:
-            InputError: for a text that cannot be parsed.
+            InputError: if a text cannot be parsed.
         """
         if kwargs.get("precision", "float32") != "float32":
-            raise InputError(f"precision = {kwargs['precision']}: a run gives float32 vectors only: leave it out")
+            raise InputError(f"precision = {kwargs['precision']}: only float32 is supported: leave it out")
         embedder = self.model.for_similarity() if task_metadata.type == "STS" else self.model
         texts = encodable(text for batch in inputs for text in batch["text"])
-        return embedder.encode(texts, kwargs.get("batch_size", 256))
+        vectors: np.ndarray = embedder.encode(texts, kwargs.get("batch_size", 256))
+        return vectors
 
 
 def _meta(run: Path, embedder: Embedder) -> ModelMeta:
-    """What MTEB's results say of the run; what it was trained on is for its owner to say."""
+    """The run's metadata in MTEB's results; its training data is left for its owner to fill in."""
     known = {
         "name": f"structviews/{run.resolve().name}",
         "revision": model_checksum(run),
@@ -71,7 +69,7 @@ def _meta(run: Path, embedder: Embedder) -> ModelMeta:
         "framework": ["PyTorch"],
         "similarity_fn_name": ScoringFunction.COSINE,
         "use_instructions": False,
-        # MTEB keeps results by name, revision and this: other vectors of the run are not taken for the same.
+        # MTEB stores results by name, revision and this, so other representations of the run are kept apart.
         "experiment_kwargs": {"vectors": embedder.description},
     }
     return ModelMeta.create_empty(known)

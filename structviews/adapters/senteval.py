@@ -3,8 +3,8 @@
     params = {"task_path": DATA, "kfold": 10, "embedder": Embedder.load("runs/dep-const")}
     senteval.engine.SE(params, batcher, prepare).eval(["MR", "STS14"])
 
-``prepare`` encodes each distinct sentence of a task once, in batches of the embedder's own; ``batcher`` looks its
-vectors up. They stay in ``params`` until the next task.
+``prepare`` encodes each distinct sentence of a task once, in the embedder's own batches; ``batcher`` looks up the
+vectors. They stay in ``params`` until the next task.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from structviews.adapters import EMPTY
-from structviews.embedder import Embedder
+from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 
-# The tasks on which SentEval trains nothing (senteval/sts.py); its STSBenchmark is supervised.
+# SentEval's unsupervised similarity tasks (senteval/sts.py); its STSBenchmark is supervised.
 SIMILARITY = frozenset({"STS12", "STS13", "STS14", "STS15", "STS16"})
 
 
@@ -24,8 +24,8 @@ def prepare(params: dict[str, Any], samples: Iterable[Sequence[str | bytes]]) ->
     """Encode the sentences of a task.
 
     Args:
-        params: SentEval's, with the run under ``embedder``; the vectors are put there.
-        samples: the task's sentences, as lists of tokens; those of SNLI and of the image captions are bytes.
+        params: SentEval's parameters, with the run under ``embedder``; the vectors are added to it.
+        samples: the task's sentences as lists of tokens (bytes for SNLI and the image captions).
 
     Raises:
         InputError: if ``params`` has no embedder, or a sentence cannot be encoded.
@@ -33,7 +33,7 @@ def prepare(params: dict[str, Any], samples: Iterable[Sequence[str | bytes]]) ->
     embedder = params.get("embedder")
     if not isinstance(embedder, Embedder):
         raise InputError(
-            f"params['embedder'] = {embedder!r}: put the run there: "
+            f"params['embedder'] = {embedder!r}: not a run: set it with "
             "params['embedder'] = Embedder.load('runs/dep-const')"
         )
     if params.get("current_task") in SIMILARITY:
@@ -44,19 +44,20 @@ def prepare(params: dict[str, Any], samples: Iterable[Sequence[str | bytes]]) ->
 
 
 def batcher(params: dict[str, Any], batch: Iterable[Sequence[str | bytes]]) -> np.ndarray:
-    """Vectors ``(n, d)``, float32, of ``n`` sentences that ``prepare`` was given.
+    """Vectors ``(n, d)``, float32, of ``n`` sentences that ``prepare`` has encoded.
 
     Raises:
-        InputError: if it was not given one of them.
+        InputError: if one of them was not prepared.
     """
     rows = params.get("rows", {})
     try:
-        return params["vectors"][[rows[_tokens(sentence)] for sentence in batch]]
+        vectors: np.ndarray = params["vectors"][[rows[_tokens(sentence)] for sentence in batch]]
+        return vectors
     except KeyError as error:
-        raise InputError(f"{error}: not prepared: give SE both functions, SE(params, batcher, prepare)") from None
+        raise InputError(f"{error}: not prepared: pass both functions, SE(params, batcher, prepare)") from None
 
 
 def _tokens(sentence: Sequence[str | bytes]) -> tuple[str, ...]:
-    # Split again: bytes were split at ASCII's white space only.
+    # Split again: bytes were split at ASCII white space only.
     words = (word.decode() if isinstance(word, bytes) else word for word in sentence)
     return tuple(" ".join(words).split()) or (EMPTY,)

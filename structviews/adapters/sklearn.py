@@ -1,4 +1,4 @@
-"""A run as a transformer of scikit-learn: sentences to vectors, in pipelines and searches.
+"""A run as a scikit-learn transformer, for pipelines and grid searches.
 
 make_pipeline(SentenceVectorizer("runs/dep-const"), LogisticRegression()).fit(texts, labels)
 """
@@ -11,31 +11,31 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from structviews.adapters import encodable
-from structviews.embedder import Embedder
+from structviews.corpus.sentence import ParsedSentence
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.preparation import Sentence
 from structviews.errors import InputError
-from structviews.evaluation.results import model_checksum
-from structviews.preparation import Sentence
-from structviews.sentence import ParsedSentence
-from structviews.shipped import run_folder
+from structviews.runs.bundled import run_folder
+from structviews.runs.folder import model_checksum
 
-# The parameters that say which vectors a run gives, as in ``Representation``.
+# The parameters that select the representation, as in ``Representation``.
 REPRESENTATION = ("pooling", "remove_component", "normalise", "join")
 
 
-class SentenceVectorizer(TransformerMixin, BaseEstimator):
-    """The vectors ``(n, d)`` that a run gives sentences.
+class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Encodes sentences as the vectors ``(n, d)`` of a run.
 
-    Nothing is learnt in ``fit``: the run was trained before. It may be left out. A fitted one remembers the run's
-    checksum, and is pickled without the run, which has to stay in its folder.
+    ``fit`` learns nothing, as the run is already trained, and is optional. A fitted vectorizer stores the run's
+    checksum. Pickling it does not include the run, which must stay in its folder.
 
     Args:
         run: folder of a run of any kind.
-        view: give this view alone, see ``Embedder.alone``.
-        pooling, remove_component, normalise, join: which vectors, see ``Representation``; None for the run's own.
-        batch_size: sentences encoded together.
+        view: use this view only, see ``Embedder.with_view``.
+        pooling, remove_component, normalise, join: see ``Representation``; None for the run's own settings.
+        batch_size: sentences per batch.
 
     Attributes:
-        checksum_: of the run that it was fitted with.
+        checksum_: checksum of the run that it was fitted with.
     """
 
     def __init__(
@@ -61,11 +61,12 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):
         """Load the run.
 
         Args:
-            X: sentences, which are only looked at.
-            y: anything.
+            X: sentences, which are only checked.
+            y: ignored.
 
         Raises:
-            InputError: if ``run`` is not one, it does not have these vectors, or ``X`` are no sentences.
+            InputError: if ``run`` is not a run or does not have this representation, or ``X`` is not a list of
+                sentences.
         """
         _texts(X)
         self.checksum_ = model_checksum(run_folder(self.run))
@@ -76,18 +77,18 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):
         """Vectors ``(n, d)``, float32.
 
         Args:
-            X: raw strings, lists of tokens or parsed sentences: a list, a column of a table, an array of one dimension.
+            X: raw strings, lists of tokens or parsed sentences, as a list, a table column or a one-dimensional array.
 
         Raises:
-            InputError: if ``X`` are no sentences or one cannot be parsed, or the run is not that of ``fit`` any more.
+            InputError: if ``X`` is not a list of sentences, one cannot be parsed, or the run has changed since ``fit``.
         """
         return self._embedder().encode(_texts(X), self.batch_size)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names ``(d,)`` of the columns, such as ``dep_0``: the view and a number.
+        """Column names ``(d,)``, such as ``dep_0``: the view and a number.
 
         Args:
-            input_features: not looked at, as sentences have no names.
+            input_features: ignored.
         """
         embedder = self._embedder()
         parts = list(zip(embedder.view_names, embedder.widths, strict=True))
@@ -98,16 +99,16 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):
         return np.array([f"{name}_{i}" for name, width in parts for i in range(width)], dtype=object)
 
     def _embedder(self) -> Embedder:
-        """The run with these parameters; loaded again if they have changed."""
+        """The run with these parameters; reloaded if they have changed."""
         fitted = getattr(self, "checksum_", None)
         settings = (fitted, str(self.run), self.view, *(getattr(self, name) for name in REPRESENTATION))
         if getattr(self, "_loaded", (None,))[0] != settings:
             run = run_folder(self.run)
             if fitted and model_checksum(run) != fitted:
-                raise InputError(f"{run}: not the run that it was when this was fitted: fit again, or restore the run")
+                raise InputError(f"{run}: changed since this vectorizer was fitted: fit again, or restore the run")
             changes = {name: getattr(self, name) for name in REPRESENTATION if getattr(self, name) is not None}
-            embedder = Embedder.load(run).represented(**changes)
-            self._loaded = settings, embedder if self.view is None else embedder.alone(self.view)
+            embedder = Embedder.load(run).with_representation(**changes)
+            self._loaded = settings, embedder if self.view is None else embedder.with_view(self.view)
         return self._loaded[1]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -120,7 +121,7 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
-        tags.transformer_tags.preserves_dtype = []  # float32, whatever is given
+        tags.transformer_tags.preserves_dtype = []  # always float32
         tags.requires_fit = False
         return tags
 
@@ -129,14 +130,14 @@ def _texts(given: Iterable[Sentence]) -> list[Sentence]:
     """Sentences as a list.
 
     Raises:
-        InputError: if they are one string, a table, or have something among them that is no sentence.
+        InputError: if they are a single string or a table, or contain something that is not a sentence.
     """
     shape = getattr(given, "shape", (0,))
     if isinstance(given, str) or len(shape) != 1:
         what = repr(given[:40]) if isinstance(given, str) else f"of shape {tuple(shape)}"
-        raise InputError(f"X is {what}: give a list of sentences, or one column, by its name in a ColumnTransformer")
+        raise InputError(f"X is {what}: give a list of sentences, or select one column by name in a ColumnTransformer")
     texts = encodable(given)
     for i, text in enumerate(texts):
         if not isinstance(text, str | Sequence | ParsedSentence):
-            raise InputError(f"X has {text!r} at {i}: not a text: leave it out, or give an empty one in its place")
+            raise InputError(f"X has {text!r} at index {i}: not a text: drop it or replace it with an empty string")
     return texts

@@ -1,1 +1,1 @@
-"""The demonstration: a corpus, view pairs and a table without network or data."""
+"""The demo: a corpus, view pairs and a table, without network or data."""

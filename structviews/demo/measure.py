@@ -1,4 +1,4 @@
-"""What the demo measures on held-out documents, and its table."""
+"""The demo's evaluation on held-out documents, and its table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,17 +7,27 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from structviews.evaluation.intervals import Proportion
-from structviews.evaluation.probing import Probe, length_classes, probe, top_constituent_classes
-from structviews.evaluation.retrieval import CANDIDATES, cosine_scores, neighbour_trials, recall
-from structviews.sentence import ParsedSentence
+from structviews.corpus.sentence import ParsedSentence
+from structviews.evaluation.probing.probe import (
+    Probe,
+    length_classes,
+    probe,
+    top_constituent_classes,
+)
+from structviews.evaluation.retrieval.ranking import (
+    CANDIDATES,
+    cosine_scores,
+    neighbour_trials,
+    recall,
+)
+from structviews.evaluation.scores.intervals import Proportion
 
 UNTRAINED = "untrained bag of words"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table."""
+    """One row of the table."""
 
     name: str
     dim: int
@@ -27,13 +37,13 @@ class Row:
 
 
 class Yardstick:
-    """The held-out sentences with the questions that every row of the table answers.
+    """The held-out sentences with the retrieval and probing tasks of the table.
 
     Args:
-        sentences: the ``n`` held-out sentences, with constituency trees, in the order of the corpus.
-        documents: (n,) document of each.
-        positions: (n,) position of each in its document.
-        seed: of the candidates that are drawn.
+        sentences: the ``n`` held-out sentences, with constituency trees, in corpus order.
+        documents: (n,) document of each sentence.
+        positions: (n,) position of each sentence in its document.
+        seed: random seed for sampling candidates.
 
     Raises:
         InputError: if there are too few sentences or documents.
@@ -54,15 +64,15 @@ class Yardstick:
         self.constituent_classes = top_constituent_classes(sentences)
 
     def measure_untrained(self, dim: int, seed: int = 0) -> Row:
-        """Measure the mean of random word vectors."""
+        """Measure the mean of random word vectors as a baseline."""
         return self.measure(UNTRAINED, random_bag([sentence.tokens for sentence in self.sentences], dim, seed))
 
     def measure(self, name: str, vectors: NDArray[np.floating]) -> Row:
         """Measure the vectors of the held-out sentences.
 
         Args:
-            name: of the row.
-            vectors: (n, d) array; neighbours are ranked by cosine, whatever made the vectors.
+            name: name of the row.
+            vectors: (n, d) array; neighbours are ranked by cosine.
         """
         return Row(
             name,
@@ -74,17 +84,18 @@ class Yardstick:
 
 
 def random_bag(texts: Sequence[Sequence[str]], dim: int, seed: int = 0) -> NDArray[np.float32]:
-    """Mean of a random normal vector per word form; (n, dim). All that is known is which words are shared."""
+    """Mean of a random normal vector per word form; (n, dim). Captures word overlap only."""
     ids: dict[str, int] = {}
     words = np.array([ids.setdefault(word, len(ids)) for words in texts for word in words])
     table = np.random.default_rng(seed).standard_normal((len(ids), dim), dtype=np.float32)
     lengths = np.array([len(words) for words in texts])
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    return np.add.reduceat(table[words], starts, axis=0) / lengths[:, None]
+    means: NDArray[np.float32] = np.add.reduceat(table[words], starts, axis=0) / lengths[:, None]
+    return means
 
 
 def result_table(rows: Sequence[Row]) -> Table:
-    """Lay the rows out with counts and intervals; the last line is what chance or the majority gives."""
+    """Format the rows with counts and intervals; the last row is chance or the majority class."""
     first = rows[0]
     table = Table(
         title="Held-out documents: per cent, with 95 % intervals over documents",

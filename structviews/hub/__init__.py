@@ -1,4 +1,4 @@
-"""Runs to and from the Hugging Face Hub."""
+"""Push runs to the Hugging Face Hub and pull them from it."""
 
 from structviews.hub.transfer import pull, push
 

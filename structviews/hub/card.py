@@ -6,22 +6,28 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from structviews.baselines.make import BASELINE
-from structviews.channels import load_vocabularies
-from structviews.config import CONFIG, load_run, read_settings, run_kind, run_views
-from structviews.embedder import Embedder
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.kinds.baseline import BASELINE
+from structviews.encoding.kinds.joined import JOINED
 from structviews.errors import InputError
-from structviews.evaluation.rendering import as_markdown
-from structviews.evaluation.results import all_results
-from structviews.evaluation.tables import factor, in_order, score_table, shown_scores
+from structviews.evaluation.scores.rendering import as_markdown
+from structviews.evaluation.scores.results import all_results
+from structviews.evaluation.scores.tables import (
+    factor,
+    in_order,
+    score_table,
+    shown_scores,
+)
 from structviews.hub.portable import trained_parts
-from structviews.joined import JOINED
+from structviews.runs.folder import CONFIG
+from structviews.runs.settings_file import load_run, read_settings, run_kind, run_views
+from structviews.runs.vocabularies import load_vocabularies
 
 TEMPLATE = "model_card.md"
 
 
 def model_name(repo: str) -> str:
-    """What a model of a repository is called."""
+    """The model's name in a repository name."""
     return repo.rpartition("/")[2]
 
 
@@ -31,23 +37,23 @@ def model_card(
     embedder: Embedder,
     licence: str = "",
     *,
-    shipped: bool = False,
+    bundled: bool = False,
     baseline: Path | None = None,
     search: str = "",
 ) -> str:
-    """Markdown with a header of YAML, as the Hub reads it.
+    """Render a model card: Markdown with a YAML header, in the Hub's format.
 
     Args:
-        run: a folder that ``stage`` made, with the scores that are told.
-        repo: its name on the Hub, or in the package.
-        embedder: the run.
-        licence: an identifier of the Hub's, such as ``apache-2.0``; empty for none.
-        shipped: whether it is the model that comes with the package, of whose data and licence more is said.
-        baseline: a run whose scores stand beside its own.
-        search: Markdown on how its settings were found.
+        run: a folder that ``stage`` made, with the scores to report.
+        repo: the model's name on the Hub, or in the package.
+        embedder: the loaded run.
+        licence: licence identifier of the Hub, such as ``apache-2.0``; empty for none.
+        bundled: whether this is the bundled model, whose card says more about data and licence.
+        baseline: a run to compare scores with.
+        search: Markdown on how the settings were found.
 
     Raises:
-        InputError: if what makes cards is not installed, or the baseline lacks a score.
+        InputError: if the ``hub`` extra is not installed, or the baseline lacks a score.
     """
     try:
         from huggingface_hub import ModelCardData  # noqa: PLC0415 - an extra
@@ -74,7 +80,7 @@ def model_card(
         header=header.to_yaml(),
         name=model_name(repo),
         repo=repo,
-        shipped=shipped,
+        bundled=bundled,
         views=run_views(run),
         dim=embedder.dim,
         vectors=embedder.description,
@@ -91,7 +97,7 @@ def model_card(
 
 
 def _part(run: Path) -> dict[str, Any]:
-    """What the card says of a trained run."""
+    """The card's entry for a trained run."""
     config, parsed = load_run(run)
 
     def told(described: dict[str, Any]) -> str:
@@ -100,20 +106,20 @@ def _part(run: Path) -> dict[str, Any]:
     words = {channel: f"{len(words) - 1:,}" for channel, words in load_vocabularies(run, config).items()}
     return {
         "name": run.name,
-        "corpus": config.corpus,
+        "corpus": config.data.corpus,
         "fingerprint": parsed.fingerprint,
         "parser": told(parsed.parser),
         "tokeniser": told(parsed.tokeniser),
         "words": ", ".join(f"{count} ({channel})" for channel, count in words.items()),
-        "vectors": config.vectors,
+        "vectors": config.words.vectors,
         "language": parsed.parser.get("language", "en"),
     }
 
 
 def _scores(run: Path, baseline: Path | None) -> str:
-    """The run's scores in Markdown, and the baseline's on the same tasks; empty if it has none.
+    """The scores of the run and the baseline in Markdown; empty if the run has none.
 
-    Without notes on what is missing: they name folders of this machine.
+    Notes on missing scores are left out, as they name local folders.
     """
     tasks = {task for results in all_results(run) for task in results["tasks"]}
     if not tasks:
@@ -128,20 +134,20 @@ def _check_scored(baseline: Path, tasks: Collection[str]) -> None:
     lacking = in_order(set(tasks) - set(own[0]["tasks"] if own else ()))
     if lacking:
         raise InputError(
-            f"{baseline}: has no score of {', '.join(lacking)} to compare with: run structviews eval {baseline}"
+            f"{baseline}: has no score for {', '.join(lacking)} to compare with: run structviews eval {baseline}"
         )
 
 
 def _baseline(run: Path) -> dict[str, str]:
-    """What the card says of the run that it compares with."""
+    """The card's entry for the baseline."""
     settings = read_settings(run)
-    vectors = str(settings.get("vectors", ""))
+    vectors = str(settings.get("vectors") or settings.get("words", {}).get("vectors", ""))
     kind = str(settings.get(BASELINE, run_kind(run)))
     return {"name": run.resolve().name, "kind": kind, "vectors": Path(vectors).name}
 
 
 def _evaluations(run: Path) -> list[Any]:
-    """The scores of the run's own vectors, of whole tasks, as the Hub wants them."""
+    """The run's scores on complete tasks, with its own representation, in the Hub's format."""
     from huggingface_hub import EvalResult  # noqa: PLC0415 - an extra
 
     own = all_results(run)[:1]
@@ -151,7 +157,7 @@ def _evaluations(run: Path) -> list[Any]:
             task_type="sentence-similarity" if score.startswith("pearson") else "text-classification",
             dataset_type="senteval",
             dataset_name=task,
-            dataset_config=task,  # results of one data set and configuration become one entry
+            dataset_config=task,  # the Hub merges results of one data set and configuration
             metric_type=score,
             metric_value=round(factor(score) * tasks[task]["scores"][score], 2),
         )

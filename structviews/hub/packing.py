@@ -1,59 +1,60 @@
-"""A trained run made small, as the one that comes with the package is (docs/default-model.md)."""
+"""Make a trained run small enough to ship, like the bundled model (docs/default-model.md)."""
 
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from structviews.channels import load_vocabularies, save_vocabularies
-from structviews.checkpoint import read_weights, write_weights
-from structviews.config import TRAINED, load_run, run_kind
-from structviews.embedder import Embedder
+from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.hub.card import model_card
 from structviews.hub.portable import CARD, stage
-from structviews.representation import COMPONENTS
-from structviews.runs import new_run
-from structviews.shipped import NAME
-from structviews.vocabulary import Vocabulary
+from structviews.runs.bundled import NAME
+from structviews.runs.folder import COMPONENTS
+from structviews.runs.settings_file import load_run, run_kind
+from structviews.runs.vocabularies import load_vocabularies, save_vocabularies
+from structviews.runs.weights import read_weights, write_weights
+from structviews.runtime.files import new_folder
+from structviews.words import TRAINED
+from structviews.words.vocabulary import Vocabulary
 
 LICENCE = "apache-2.0"
 
 
 def pack(run: Path, out: Path, words: int) -> list[str]:
-    """Copy a run in half precision, with its most frequent words and without paths of this machine.
+    """Copy a run in half precision, with its most frequent words only and without local paths.
 
-    To the rounding, it gives a sentence of kept words the vector that the run gives it; other words are unknown to it.
+    Sentences of kept words get the same vectors as from the run, up to rounding; other words are unknown.
 
     Args:
-        run: trained to its end.
-        out: folder to make.
-        words: how many each channel keeps.
+        run: a fully trained run.
+        out: folder to create.
+        words: number of words to keep per channel.
 
     Returns:
-        What does not go with it, and why.
+        Notes on what is left out, and why.
 
     Raises:
-        InputError: if it is no such run, ``out`` is there, or a weight is too large for half precision.
+        InputError: if ``run`` is not a fully trained run, ``out`` exists, or a weight overflows half precision.
     """
     if words < 1:
         raise InputError(f"words = {words}: give at least 1")
     kind = run_kind(run)
     if kind != "trained":
-        raise InputError(f"{run}: a run of the kind {kind!r}: give one that structviews train made")
+        raise InputError(f"{run}: a run of kind {kind!r}: give a run made by structviews train")
     if not (run / COMPONENTS).exists():
-        raise InputError(f"{run}: is not trained to its end: go on with structviews train --resume {run}")
+        raise InputError(f"{run}: training has not finished: resume it with structviews train --resume {run}")
     config, _ = load_run(run)
     vocabularies = load_vocabularies(run, config)
-    if config.init_from and words < len(vocabularies.get(TRAINED, ())) - 1:
+    if config.data.init_from and words < len(vocabularies.get(TRAINED, ())) - 1:
         raise InputError(
-            f"{run}: its words are not sorted by how frequent they are, as it began with those of {config.init_from}: "
-            f"keep all with --words {len(vocabularies[TRAINED]) - 1}"
+            f"{run}: its words are not sorted by frequency, because it started from {config.data.init_from}: keep all "
+            f"with --words {len(vocabularies[TRAINED]) - 1}"
         )
-    n_rows = words + 1  # that of unknown words comes first
-    with new_run(out) as folder:
+    n_rows = words + 1  # row 0 is for unknown words
+    with new_folder(out) as folder:
         notes = stage(run, folder)
-        for scores in folder.glob("results*.json"):  # of the weights as they were
+        for scores in folder.glob("results*.json"):  # they belong to the original weights
             scores.unlink()
         save_vocabularies(folder, {name: Vocabulary(each.words[:n_rows]) for name, each in vocabularies.items()})
         write_weights(folder, {name: _packed(run, name, each, n_rows) for name, each in read_weights(run).items()})
@@ -62,32 +63,32 @@ def pack(run: Path, out: Path, words: int) -> list[str]:
 
 
 def _packed(run: Path, name: str, weight: Tensor, n_rows: int) -> Tensor:
-    """A weight in half precision; of a word table the first rows."""
+    """A weight in half precision; only the first rows of a word table."""
     packed = (weight[:n_rows] if ".words." in name else weight).half()
     if not torch.isfinite(packed).all():
-        raise InputError(f"{run}: {name} has numbers that half precision has not: train it with a lower --lr")
+        raise InputError(f"{run}: {name} overflows half precision: train with a lower --lr")
     return packed
 
 
 def ship(packed: Path, out: Path, baseline: Path | None = None, search: Path | None = None) -> None:
-    """Make the folder that goes into the package: a packed run, its scores, its model card, and nothing else.
+    """Create the folder of the bundled model: a packed run with its scores and model card, and nothing else.
 
     Args:
-        packed: what ``pack`` made, with its scores.
-        out: folder to make.
-        baseline: a run whose scores stand beside them in the card.
-        search: file of Markdown on how its settings were found, for the card.
+        packed: an evaluated run that ``pack`` made.
+        out: folder to create.
+        baseline: a run to compare scores with in the card.
+        search: Markdown file on how the settings were found, for the card.
 
     Raises:
-        InputError: if ``packed`` is no run or ``out`` is there, the search cannot be read, the baseline lacks a score,
-            or what makes cards is not installed.
+        InputError: if ``packed`` is not a run, ``out`` exists, ``search`` cannot be read, the baseline lacks a score,
+            or the ``hub`` extra is not installed.
     """
     try:
         found = search.read_text("utf-8") if search else ""
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{search}: not readable ({error}): give a text in Markdown") from None
-    with new_run(out) as folder:
+        raise InputError(f"{search}: not readable ({error}): give a Markdown file") from None
+    with new_folder(out) as folder:
         stage(packed, folder)
         embedder = Embedder.load(folder)
-        card = model_card(packed, NAME, embedder, LICENCE, shipped=True, baseline=baseline, search=found)
+        card = model_card(packed, NAME, embedder, LICENCE, bundled=True, baseline=baseline, search=found)
         (folder / CARD).write_text(card, "utf-8")

@@ -1,4 +1,4 @@
-"""What of a run's folder goes to other machines: weights, words and settings, and nothing that is another file's."""
+"""The portable part of a run: weights, vocabularies and settings, without references to other files."""
 
 import re
 import shutil
@@ -6,35 +6,33 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from structviews.cache import write_json
-from structviews.checkpoint import WEIGHTS
-from structviews.config import CONFIG, PARSED, read_settings, run_kind, write_settings
+from structviews.encoding.kinds.joined import JOINED
 from structviews.errors import InputError
-from structviews.evaluation.results import EXPANSION, MEMBERS, load_results, model_checksum
-from structviews.joined import JOINED
-from structviews.representation import COMPONENTS
+from structviews.evaluation.scores.results import load_results
+from structviews.runs.config import path_settings
+from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION, MEMBERS, WEIGHTS, model_checksum
+from structviews.runs.settings_file import PARSED, read_settings, run_kind, write_settings
+from structviews.runtime.files import write_json
 
 CARD = "README.md"
-# Kinds of runs that are whole in their folders.
+# Kinds of runs whose folders are self-contained.
 TRAINED_KINDS = ("trained", "random")
 PARTS = (CONFIG, WEIGHTS, COMPONENTS, "vocabulary.*.txt")
-# The same as the Hub's filters want them; their * stands for folders too, so that of joins of joins.
+# The same as filters for the Hub, whose * also matches "/" and so covers joins of joins.
 PATTERNS = [CARD, "results*.json", *PARTS, *(f"{MEMBERS}/*/{part}" for part in PARTS)]
-# Settings that name places of the machine that trained.
-PLACES = ("corpus", "out", "init_from", "vectors", "eval_data", "eval_parsed")
 
 
 def members(run: Path) -> list[Path]:
-    """The folders of a joined run's members; none of any other run.
+    """The folders of a joined run's members; empty for other runs.
 
     Raises:
-        InputError: if it is not a run, or its settings name no folders in it.
+        InputError: if it is not a run, or its settings do not name folders inside it.
     """
     if run_kind(run) != JOINED:
         return []
     names = read_settings(run).get("members")
     if not isinstance(names, list) or not all(isinstance(name, str) and _is_name(name) for name in names):
-        raise InputError(f"{run / CONFIG}: members = {names!r}: not the names of folders: join the runs again")
+        raise InputError(f"{run / CONFIG}: members = {names!r}: not folder names: join the runs again")
     return [run / MEMBERS / name for name in names]
 
 
@@ -43,10 +41,10 @@ def _is_name(name: str) -> bool:
 
 
 def trained_parts(run: Path) -> Iterator[Path]:
-    """The folders of the trained runs that a run is made of: itself, or its members and theirs.
+    """The folders of the trained runs in a run: the run itself or, recursively, its members.
 
     Raises:
-        InputError: if one is of a kind that reads files outside its folder.
+        InputError: if one depends on files outside its folder.
     """
     kind = run_kind(run)
     if kind in TRAINED_KINDS:
@@ -56,16 +54,16 @@ def trained_parts(run: Path) -> Iterator[Path]:
             yield from trained_parts(member)
     else:
         raise InputError(
-            f"{run}: a run of the kind {kind!r} reads a file outside its folder: only what train, join or baseline "
-            "random made is whole"
+            f"{run}: a run of kind {kind!r} reads a file outside its folder: give a run made by train, join or "
+            "baseline random"
         )
 
 
 def stage(run: Path, folder: Path) -> list[str]:
-    """Copy what goes to other machines, without paths of this one; return what does not, as notes.
+    """Copy the portable part of a run, without local paths; return notes on what is left out.
 
     Raises:
-        InputError: if it is not a run, or reads files outside its folder.
+        InputError: if it is not a run, or depends on files outside its folder.
     """
     notes = []
     for part in trained_parts(run):
@@ -76,13 +74,13 @@ def stage(run: Path, folder: Path) -> list[str]:
                 shutil.copyfile(path, target / path.name)
         write_settings(target, _without_places(read_settings(part)))
         if (part / EXPANSION).exists():
-            notes.append(f"{part}: goes without its expansion, which reads a file of this machine")
+            notes.append(f"{part}: its expansion is left out, as it reads a file on this machine")
     _copy_joins(run, folder)
     return notes + _copy_results(run, folder)
 
 
 def _copy_joins(run: Path, folder: Path) -> None:
-    """The settings of a joined run, and of joins in it."""
+    """Copy the settings of a joined run and of joins inside it."""
     for member in members(run):
         _copy_joins(member, folder / member.relative_to(run))
     if run_kind(run) == JOINED:
@@ -90,45 +88,48 @@ def _copy_joins(run: Path, folder: Path) -> None:
 
 
 def _copy_results(run: Path, folder: Path) -> list[str]:
-    """The scores of what goes; a note where some are of something else."""
+    """Copy the scores of the copied weights; return notes on scores of other weights."""
     notes, model = [], model_checksum(folder)
     for path in sorted(run.glob("results*.json")):
         results = load_results(run, path.name) or {}
         if results.get("model") == model:
-            write_json(folder / path.name, results | {"unavailable": {}})  # whose reasons name files of this machine
+            write_json(folder / path.name, results | {"unavailable": {}})  # its reasons name local files
         else:
-            notes.append(f"{path}: stays here, as it has scores of other weights")
+            notes.append(f"{path}: left out, as its scores are of other weights")
     return notes
 
 
 def _without_places(settings: dict[str, Any]) -> dict[str, Any]:
-    shorter = {name: Path(settings[name]).name for name in PLACES if name in settings}
-    return settings | shorter | {PARSED: settings.get(PARSED, {}) | {"models": ""}}
+    tables = {name: dict(value) if isinstance(value, dict) else value for name, value in settings.items()}
+    for table, name in path_settings():
+        if name in tables.get(table, {}):
+            tables[table][name] = Path(tables[table][name]).name
+    return tables | {PARSED: tables.get(PARSED, {}) | {"models": ""}}
 
 
 def check_arrived(folder: Path) -> None:
-    """Look at what came from elsewhere, before anything of it is loaded.
+    """Check a downloaded run before loading anything from it.
 
     Raises:
-        InputError: if it is not a run that is whole in its folder, or has anything in it but data.
+        InputError: if it is not a self-contained run, or contains anything but data.
     """
     for path in folder.rglob("*"):
         if path.is_symlink() or (
             path.is_file() and path.suffix not in (".toml", ".safetensors", ".txt", ".json", ".md")
         ):
-            raise InputError(f"{path}: not a file of a run")
+            raise InputError(f"{path}: does not belong to a run")
     check_whole(folder)
 
 
 def check_whole(run: Path) -> None:
-    """Look whether a run that came from elsewhere would read other files of this machine.
+    """Check that a run from elsewhere would not read other files of this machine.
 
     Raises:
-        InputError: if it would: it is of a kind that does, or has the path of a parser's models.
+        InputError: if its kind depends on other files, or its settings have a path to parser models.
     """
     for part in trained_parts(run):
         if read_settings(part).get(PARSED, {}).get("models"):
             raise InputError(
-                f"{part / CONFIG}: names a folder of models on this machine: ask its owner to leave models out of "
+                f"{part / CONFIG}: refers to a local folder of parser models: ask its owner to remove models from "
                 f"[{PARSED}]"
             )

@@ -1,4 +1,4 @@
-"""Runs to and from the Hugging Face Hub: tensors, words, settings and a card; nothing that can be executed."""
+"""Push runs to the Hugging Face Hub and pull them: tensors, words, settings and a card; nothing executable."""
 
 import shutil
 from collections.abc import Iterator
@@ -8,25 +8,25 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from structviews import shipped
-from structviews.embedder import Embedder
+from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.hub.card import model_card, model_name
 from structviews.hub.portable import CARD, PATTERNS, check_arrived, stage
-from structviews.runs import new_run
+from structviews.runs import bundled
+from structviews.runtime.files import new_folder
 
 TOKEN = "log in with `hf auth login`, or set HF_TOKEN"
 
 
 @dataclass(frozen=True)
 class Pushed:
-    """What ``push`` has sent, or would.
+    """What ``push`` has uploaded, or would upload.
 
     Attributes:
-        url: of the commit; empty if nothing was sent.
+        url: URL of the commit; empty if nothing was uploaded.
         card: the model card.
-        files: names and bytes of what else goes.
-        notes: what does not go, and why.
+        files: names of the other files, with their sizes in bytes.
+        notes: what is left out, and why.
     """
 
     url: str
@@ -38,20 +38,20 @@ class Pushed:
 def push(
     run: Path, repo: str, *, private: bool = False, licence: str = "", card: Path | None = None, dry_run: bool = False
 ) -> Pushed:
-    """Send a run to a repository of the Hub, which is made if need be.
+    """Upload a run to a repository on the Hub, which is created if necessary.
 
-    Files that the repository has of an earlier run go; those that are no part of any run stay.
+    Files of an earlier run in the repository are deleted; files that do not belong to a run are kept.
 
     Args:
-        run: trained, random, or a join of such.
+        run: a trained or random run, or a join of such runs.
         repo: OWNER/NAME.
-        private: whether a repository that is made is private.
-        licence: for the card, as the Hub names it.
-        card: a file with another card.
-        dry_run: send nothing.
+        private: whether a new repository is private.
+        licence: licence identifier of the Hub, for the card.
+        card: file with a custom card.
+        dry_run: upload nothing.
 
     Raises:
-        InputError: if it is no such run, the Hub cannot be reached or refuses it.
+        InputError: if the run cannot be shared, or the Hub cannot be reached or refuses the upload.
     """
     api = _api(repo, writes=not dry_run)
     with TemporaryDirectory(prefix="structviews-") as temporary:
@@ -76,46 +76,46 @@ def _read(card: Path) -> str:
     try:
         return card.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{card}: not readable ({error}): give a card in Markdown") from None
+        raise InputError(f"{card}: not readable ({error}): give a Markdown file") from None
 
 
 def pull(repo: str, out: Path | None = None) -> Path:
-    """Fetch a run from a repository of the Hub, or copy the one that comes with the package.
+    """Download a run from a repository on the Hub, or copy the bundled model.
 
-    Only files that a run has are fetched, and only data: settings, words, tensors. The run is loaded once before
-    it gets its name.
+    Only the data files of a run are downloaded: settings, words, tensors. The run is test-loaded before the folder
+    appears.
 
     Args:
-        repo: OWNER/NAME; ``default`` for the run in the package, for which no network is needed.
-        out: folder to make; ``runs/NAME`` by default.
+        repo: OWNER/NAME; ``default`` for the bundled model, which needs no network.
+        out: folder to create; ``runs/NAME`` by default.
 
     Returns:
         The folder.
 
     Raises:
-        InputError: if ``out`` is there, the Hub cannot be reached, or what it has is not a run.
+        InputError: if ``out`` exists, the Hub cannot be reached, or the repository has no valid run.
     """
     out = out or Path("runs") / model_name(repo)
-    if repo == shipped.NAME:
+    if repo == bundled.NAME:
         return _copy_shipped(out)
     api = _api(repo)
-    with new_run(out) as folder:
+    with new_folder(out) as folder:
         with hub_errors(repo):
             api.snapshot_download(repo, local_dir=folder, allow_patterns=PATTERNS)
-        shutil.rmtree(folder / ".cache", ignore_errors=True)  # the Hub's notes of the transfer
+        shutil.rmtree(folder / ".cache", ignore_errors=True)  # download metadata of huggingface_hub
         try:
             check_arrived(folder)
             Embedder.load(folder)
         except InputError as error:
             reason = str(error).replace(f"{folder}/", "").replace(f"{folder}: ", "")
-            raise InputError(f"{repo}: what the Hub has there is not a run: {reason}") from None
+            raise InputError(f"{repo}: this repository does not hold a valid run: {reason}") from None
     return out
 
 
 def _copy_shipped(out: Path) -> Path:
-    with new_run(out) as folder:
-        stage(shipped.FOLDER, folder)
-        shutil.copyfile(shipped.FOLDER / CARD, folder / CARD)
+    with new_folder(out) as folder:
+        stage(bundled.FOLDER, folder)
+        shutil.copyfile(bundled.FOLDER / CARD, folder / CARD)
     return out
 
 
@@ -123,7 +123,7 @@ def _api(repo: str, *, writes: bool = False) -> Any:
     """The Hub's client.
 
     Raises:
-        InputError: if it is not installed, ``repo`` cannot be a repository's name, or writing wants a token.
+        InputError: if it is not installed, ``repo`` is not a valid name, or ``writes`` needs a token.
     """
     try:
         from huggingface_hub import HfApi, get_token, utils  # noqa: PLC0415 - an extra
@@ -132,28 +132,26 @@ def _api(repo: str, *, writes: bool = False) -> Any:
     with hub_errors(repo):
         utils.validate_repo_id(repo)
     if writes and not get_token():
-        raise InputError(f"no token of the Hugging Face Hub: {TOKEN}")
+        raise InputError(f"no token for the Hugging Face Hub: {TOKEN}")
     return HfApi(library_name="structviews")
 
 
 @contextmanager
 def hub_errors(repo: str) -> Iterator[None]:
-    """Errors of the Hub and of the way there, as InputError."""
+    """Convert errors of the Hub and the network to InputError."""
     from huggingface_hub import errors  # noqa: PLC0415 - an extra
 
     try:
         yield
     except errors.HFValidationError:
-        raise InputError(f"{repo}: not the name of a repository: give OWNER/NAME") from None
+        raise InputError(f"{repo}: not a repository name: give OWNER/NAME") from None
     except errors.RepositoryNotFoundError:
-        raise InputError(
-            f"{repo}: no such repository, or not one that you may see: check the name, or {TOKEN}"
-        ) from None
+        raise InputError(f"{repo}: no such repository, or no access to it: check the name, or {TOKEN}") from None
     except errors.HfHubHTTPError as error:
         status = error.response.status_code
         reason = _line(error.server_message or error)
-        remedy = f": {TOKEN}, with a token that may do this" if status in (401, 403) else ": try again later"
-        raise InputError(f"{repo}: the Hub refused it ({status}, {reason}){remedy}") from None
+        remedy = f": {TOKEN}, with a token that permits this" if status in (401, 403) else ": try again later"
+        raise InputError(f"{repo}: the Hub refused the request ({status}, {reason}){remedy}") from None
     except (errors.HTTPError, errors.EntryNotFoundError, ConnectionError) as error:
         raise InputError(f"{repo}: the Hub cannot be reached ({_line(error)}): check the network") from None
 

@@ -1,31 +1,32 @@
 """Child-Sum Tree-LSTM, plain or attentive, level by level.
 
-What depends on a word alone is calculated once for each different word, so leaves of the same word are
-one row. Leaves take part in no recurrent product; what a node brings to its parent's forget gate is made
-by the node, once; products of weights by gradients are made once, over all levels.
+Whatever depends only on the word is computed once for each distinct word, so leaves of the same word share
+a row. Leaves take no part in recurrent products. A node computes its contribution to its parent's forget
+gate once, and weight gradients are one product over all levels.
 
-Shapes: N nodes, I of them inner ones, R rows (``trees.NodeRows``), E edges, U different words, H hidden
-size, X input size. Letters as in Tai et al. 2015 (eqs. 2-8), and for the attention structured views 3.2.
+Shapes: N nodes, I inner nodes, R rows (``trees.NodeRows``), E edges, U distinct words, H hidden size, X
+input size. Letters as in Tai et al. 2015 (eqs. 2-8), and for the attention structured views 3.2.
 """
 
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from structviews.initialisation import xavier
+from structviews.batches.trees import Level, NodeRows, TreeBatch
 from structviews.kernels import steps
-from structviews.trees import Level, NodeRows, TreeBatch
+from structviews.kernels.initialisation import xavier
 
 
 class ChildSumCell(nn.Module):
     """Parameters of a Child-Sum Tree-LSTM.
 
     Args:
-        input_dim: length X of a word vector.
-        hidden: length H of a state, and of the attention's space.
-        attention: weigh the children by attention instead of summing their states.
+        input_dim: dimension X of a word vector.
+        hidden: dimension H of a state, and of queries and keys.
+        attention: weigh the children's states by attention instead of summing them.
     """
 
     def __init__(self, input_dim: int, hidden: int, attention: bool = False):
@@ -43,9 +44,9 @@ class ChildSumCell(nn.Module):
 
 
 def run(cell: ChildSumCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
-    """States ``(R, H)`` of all rows, those of the roots ``(B, H)``, and attention ``(E,)`` or None.
+    """States ``(R, H)`` of all rows, root states ``(B, H)``, and attention ``(E,)`` or None.
 
-    ``vectors (U, X)`` are those of the different words. Leaves have no forget gate or query.
+    ``vectors (U, X)`` are the vectors of the distinct words. Leaves have no forget gate or query.
     """
     of_word, of_child = [cell.input_forget], [cell.recurrent_forget.weight]
     child_bias = [cell.recurrent_forget.weight.new_zeros(cell.hidden)]
@@ -70,13 +71,13 @@ def run(cell: ChildSumCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -
 
 
 class _Buffers(NamedTuple):
-    """What the forward pass leaves behind of all rows, inner nodes and edges, or of a level's.
+    """Results of the forward pass for all rows, inner nodes and edges, or for those of one level.
 
     Attributes:
         gates: ``(R, 3H)`` activations of i, o and u (folded).
         c, h: ``(R, H)`` cells and states.
-        sent: ``(R, (1 or 2) H)`` what nodes bring to their parents' forget gates; keys.
-        own: ``(I, (1 or 2) H)`` what inner nodes add to their children's forget gates; queries.
+        sent: ``(R, (1 or 2) H)`` the nodes' contributions to their parents' forget gates; keys.
+        own: ``(I, (1 or 2) H)`` the inner nodes' contributions to their children's forget gates; queries.
         h_sum: ``(I, H)`` (weighted) sum of the children's states.
         forget: ``(E, H)`` activations of the forget gates.
     """
@@ -96,11 +97,11 @@ class _Buffers(NamedTuple):
 
 
 class _Above(NamedTuple):
-    """Gradients on their way down, one row for each slot of ``TreeBatch.slot``: edges, then roots.
+    """Gradients passed down from parents, one row for each slot of ``TreeBatch.slot``: edges, then roots.
 
     Attributes:
-        h, c: ``(N, H)`` by states and cells.
-        sent: ``(N, (1 or 2) H)`` by what nodes send; of roots zeros.
+        h, c: ``(N, H)`` gradients of states and cells.
+        sent: ``(N, (1 or 2) H)`` gradients of ``sent``; zeros for roots.
     """
 
     h: Tensor
@@ -109,29 +110,31 @@ class _Above(NamedTuple):
 
     @classmethod
     def of_roots(cls, trees: TreeBatch, buffers: _Buffers, d_roots: Tensor | None) -> Self:
-        """Those of the roots filled in, room for the others."""
+        """Buffers with the rows of the roots filled in."""
         new = cls(*(t.new_empty(len(trees), t.shape[1]) for t in (buffers.h, buffers.c, buffers.sent)))
         for tensor, of_roots in zip(new, (0 if d_roots is None else d_roots, 0, 0), strict=True):
             tensor[trees.n_edges :] = of_roots
         return new
 
     def of_nodes(self, slots: Tensor) -> Self:
-        """What nodes get, given their slots."""
+        """Gradients of the nodes in these slots."""
         return type(self)(*(tensor.index_select(0, slots) for tensor in self))
 
     def of_leaves(self, trees: TreeBatch, rows: NodeRows) -> Self:
-        """What the different leaves get from all places where they stand."""
+        """Gradients of the distinct leaves, summed over their occurrences."""
         slots = trees.slot.index_select(0, rows.leaves)
         return type(self)(*(steps.sums_by_group(tensor, slots, rows.leaf_starts) for tensor in self))
 
 
 class _ChildSum(torch.autograd.Function):
-    """The cell over a batch of trees; all tensors are of the one type in which products are made.
+    """The cell over a batch of trees; all tensors have the dtype of the products.
 
-    ``w_word (3H, X)`` makes i, o, u (folded) of a word, ``w_own ((1 or 2) H, X)`` f and with attention
-    the query; ``w_sum (3H, H)`` what the sum of the children's states adds to i, o, u (folded);
-    ``w_send ((1 or 2) H, H)`` what a state brings to the forget gate, and its key.
+    ``w_word (3H, X)`` maps a word to i, o, u (folded); ``w_own ((1 or 2) H, X)`` to f and, with attention,
+    the query; ``w_sum (3H, H)`` maps the sum of the children's states to i, o, u (folded);
+    ``w_send ((1 or 2) H, H)`` a child's state to its part of the forget gate and, with attention, its key.
     """
+
+    apply: ClassVar[Callable[..., tuple[Tensor, Tensor, Tensor | None]]]
 
     @staticmethod
     def forward(
@@ -188,7 +191,7 @@ class _ChildSum(torch.autograd.Function):
         above = _Above.of_roots(ctx.trees, buffers, d_roots)
         d_gates, d_sent, d_own = _gradients(ctx, buffers, above, w_sum, w_send, d_h, d_weights)
         by_word = steps.sums_by_group(d_gates, rows.by_word, rows.word_starts)
-        # The row before the first inner node's is that of all leaves: zeros.
+        # All leaves use the row of zeros before the first inner node.
         places = (rows.by_word - rows.n_leaves + 1).clamp_(min=0)
         by_own = steps.sums_by_group(d_own, places, rows.word_starts)
         d_x = steps.multiply(by_word, w_word).addmm_(by_own, w_own) if ctx.needs_input_grad[2] else None
@@ -215,9 +218,9 @@ def _gradients(
     d_h: Tensor | None,
     d_weights: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """From the roots to the leaves: gradients by the sums before the gates, by ``sent`` and by ``own``.
+    """The backward pass from the roots to the leaves: gradients of pre-activations, of ``sent`` and of ``own``.
 
-    That by ``own (1 + I, (1 or 2) H)`` begins with a row of zeros.
+    The gradient of ``own``, ``(1 + I, (1 or 2) H)``, begins with a row of zeros.
     """
     trees, rows, size, ops = ctx.trees, ctx.rows, w_sum.shape[1], steps.on(buffers.h.device)
     gates, c, h, sent, own, *_ = buffers

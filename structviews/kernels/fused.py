@@ -1,12 +1,12 @@
-"""The steps of ``steps`` in Triton: gathers, gates and scatters of a step in one kernel, or two.
+"""The functions of ``steps`` in Triton: the gathers, gates and scatters of a step in one or two kernels.
 
-A program takes a node, or an edge, and a block of columns. That of a node goes through its children
-one by one, so that sums need no atomic operation and come out the same every time: the next child's
-edge is as far on as there are nodes that have the present one.
+A program handles a node or an edge, and a block of columns. The program of a node loops over its
+children, so that sums need no atomic operations and are deterministic: the next child's edge is offset
+by the number of nodes that have the current child.
 
-Kernels are compiled for a hidden size and for types, not for what pointers and strides happen to be
-multiples of: where rows are no multiple of 16 bytes, that changes from level to level. ``aligned``
-says whether all rows begin at such multiples and can be read in large pieces.
+Kernels are specialised for hidden size and dtypes, not for the divisibility of pointers and strides,
+which changes from level to level if rows are not a multiple of 16 bytes. ``aligned`` says whether all
+rows start at a multiple of 16 bytes, which allows wide loads.
 """
 
 import inspect
@@ -18,14 +18,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from structviews.batches.trees import Level
 from structviews.kernels.steps import EPSILON, Attention, working_dtype
-from structviews.trees import Level
 
-# Columns of a program, and of one that has a whole row: 8 for each thread.
+# Maximum number of columns per block, by columns and by rows; 8 columns per thread.
 BLOCK = 256
 ROW_BLOCK = 1024
 COLUMNS_OF_WARP = 256
-# Nodes of a program that has numbers of nodes only.
+# Nodes per program where each node has a single number.
 NODES = 128
 
 
@@ -124,7 +124,7 @@ def _by_columns(
 
 
 def _by_rows(kernel: Any, n: int, size: int, rows: tuple[Tensor | None, ...], *others: Any, **constants: Any) -> None:
-    """Run ``n`` programs, each of which goes through whole rows; see ``_launch``."""
+    """Run ``n`` programs, each of which loops over whole rows; see ``_launch``."""
     _launch(kernel, (n,), size, min(ROW_BLOCK, triton.next_power_of_2(size)), rows, *others, **constants)
 
 
@@ -137,7 +137,7 @@ def _launch(
     *others: Any,
     **constants: Any,
 ) -> None:
-    """Run a kernel whose arguments are tensors of rows, the distances between their rows, and others."""
+    """Run a kernel whose arguments are row tensors, their row strides, and others."""
     strides = [0 if tensor is None else tensor.stride(0) for tensor in rows]
     aligned = all(
         tensor.data_ptr() % 16 == 0 and stride * tensor.element_size() % 16 == 0
@@ -157,8 +157,8 @@ def _launch(
     )
 
 
-def _kernel(function: Callable) -> Any:
-    """Compile for types and constants only."""
+def _kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function as a kernel, specialised for types and constants only."""
     parameters = inspect.signature(function).parameters.values()
     return triton.jit(function, do_not_specialize=[p.name for p in parameters if p.annotation is not tl.constexpr])
 
@@ -178,13 +178,13 @@ def _sigmoid(x):
 
 @triton.jit
 def _state(c, o):
-    """The state, given the cell and the activation of o."""
+    """The state from the cell and the activation of o."""
     return o - 2 * o * _sigmoid(c)
 
 
 @triton.jit
 def _gradients(i, o, s, c, dh, dc):
-    """Gradients by the sums before i, o, s, and all of that by the cell."""
+    """Gradients of the pre-activations of i, o, s, and the full gradient of the cell."""
     t = _sigmoid(c)
     dc -= 2 * dh * o * t * (1 - t)
     return dc * (4 * s - 2) * i * (1 - i), dh * (1 - 2 * t) * o * (1 - o), 4 * dc * i * s * (1 - s), dc
@@ -214,7 +214,7 @@ def _open(
 
 @triton.jit
 def _pair_gate(at_left, at_right, at_gates, inside, dtype: tl.constexpr):
-    """Open the gate that two children's numbers add up to, and keep it."""
+    """Compute a gate from the sum of what both children sent, and store it."""
     total = tl.load(at_left, inside).to(dtype) + tl.load(at_right, inside).to(dtype)
     gate = _sigmoid(total)
     tl.store(at_gates, gate, inside)

@@ -1,55 +1,55 @@
 """GRU over sentences in packed order, forward and backward, for the CPU.
 
-Parameters are those of ``nn.GRU``, which there spends a third of its time on adding up the gradients
-of the recurrent weights step by step. Here they are one product over all steps; and with
+It has the parameters of ``nn.GRU``, which on the CPU spends a third of its time accumulating the gradients
+of the recurrent weights step by step. Here these are one product over all steps, and with
 ``tanh(x) = 1 - 2 sigmoid(-2x)`` every gate is a sigmoid.
 
     r = sigmoid(Wr x + Ur h)       q = Un h + b       n = tanh(Wn x + r q)
     z = sigmoid(Wz x + Uz h)       h' = (1 - z) n + z h
 
-Gates stand in the order q, r, z, n: the first three read a state, the last three a word. What the
-products read and write may be stored in half precision; the state that goes from step to step and
-all arithmetic have at least single.
+The gates are in the order q, r, z, n: the first three depend on the state, the last three on the word.
+Inputs and outputs of matrix products may be stored in half precision; the state passed from step to step
+and all arithmetic have at least single precision.
 
-What depends on a word alone is calculated once for each different word.
+Whatever depends only on the word is computed once for each distinct word.
 
-Shapes: m words, U different ones, B sentences, sorted by falling length; H hidden size of a direction, D directions,
-X input size.
+Shapes: m words, U distinct ones, B sentences, sorted by decreasing length; H hidden size of a direction, D
+directions, X input size.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
-from structviews.batching import Packing
+from structviews.batches.batch import Packing
+from structviews.batches.word_ids import WordIds
 from structviews.kernels import steps
-from structviews.vocabulary import WordIds
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
 def run(gru: nn.GRU, vectors: Tensor, ids: WordIds, packing: Packing) -> tuple[Tensor, Tensor]:
-    """States ``(m, D H)`` in packed order and the final ones ``(D, B, H)``, as ``nn.GRU`` gives them.
+    """States ``(m, D H)`` in packed order and final states ``(D, B, H)``, as from ``nn.GRU``.
 
-    Under autocast the states have its type, the final ones that of the vectors.
+    Under autocast, the states have its dtype and the final states that of the vectors.
 
     Args:
         gru: the parameters.
-        vectors: ``(U, X)`` of the different words.
-        ids: which of them each word is, in text order.
+        vectors: ``(U, X)`` vectors of the distinct words.
+        ids: the words in text order.
         packing: the packed order.
 
     Raises:
         ValueError: if the network has several layers.
     """
     if gru.num_layers != 1:
-        raise ValueError(f"a GRU of {gru.num_layers} layers: only one is implemented")
+        raise ValueError(f"a GRU with {gru.num_layers} layers: only one layer is supported")
     dtype, size = steps.product_dtype(vectors), gru.hidden_size
     with torch.autocast(vectors.device.type, enabled=False):
         x, results = vectors.to(dtype), []
@@ -62,14 +62,16 @@ def run(gru: nn.GRU, vectors: Tensor, ids: WordIds, packing: Packing) -> tuple[T
 
 
 class _Direction(torch.autograd.Function):
-    """One direction over a packed batch; all tensors are of the one type in which products are made.
+    """One direction over a packed batch; all tensors have the dtype of the products.
 
-    ``w_word (3H, X)`` of r, z, n; ``w_state (3H, H)`` of q, r, z; ``bias (4H,)``. Gives the states
-    ``(m, H)``, and the final ones ``(B, H)`` in the type of the arithmetic.
+    ``w_word (3H, X)`` is for r, z, n; ``w_state (3H, H)`` for q, r, z; ``bias (4H,)``. Returns the states
+    ``(m, H)``, and the final states ``(B, H)`` in the dtype of the arithmetic.
 
-    A step's sentences are the first ones of the batch. Those of them that the step before had too, in
-    whichever direction, have a state already (``[:old]``); the others start from zeros.
+    The sentences of a step are a prefix of the batch. Those that also took part in the previous step of
+    this direction have a state (``[:old]``); the others start from zeros.
     """
+
+    apply: ClassVar[Callable[..., tuple[Tensor, Tensor]]]
 
     @staticmethod
     def forward(
@@ -99,7 +101,7 @@ class _Direction(torch.autograd.Function):
             active = _working(stored, room)
             _open_gates(active, h)
             result.copy_(h)
-            stored.copy_(active)  # does nothing where no other dtype made a copy
+            stored.copy_(active)  # no-op if `active` is `stored` itself
         ctx.ids, ctx.rank, ctx.sizes, ctx.backwards = ids, packing.rank, sizes, backwards
         ctx.save_for_backward(x, w_word, w_state, gates, previous)
         ctx.set_materialize_grads(False)
@@ -135,7 +137,7 @@ class _Direction(torch.autograd.Function):
 
 
 def _open_gates(gates: Tensor, h: Tensor) -> None:
-    """From the sums before the gates, with those of n folded, to activations; ``h`` is replaced by the next state."""
+    """Turn pre-activations, that of n folded, into activations in place; overwrites ``h`` with the next state."""
     size = h.shape[1]
     q, r, z, n = gates.chunk(4, dim=1)
     gates[:, size : 3 * size].sigmoid_()
@@ -145,13 +147,13 @@ def _open_gates(gates: Tensor, h: Tensor) -> None:
 
 
 def _close_gates(gates: Tensor, before: Tensor, dh: Tensor, d_gates: Tensor) -> None:
-    """The backward pass of ``_open_gates``, by sums that are not folded.
+    """The backward pass of ``_open_gates``, with respect to unfolded pre-activations.
 
     Args:
         gates: ``(rows, 4H)`` activations.
-        before: ``(rows, H)`` the state that came in.
-        dh: ``(rows, H)`` gradient by the state that went out; is replaced by what passes z.
-        d_gates: ``(rows, 4H)`` is given the gradient by the sums.
+        before: ``(rows, H)`` the previous state.
+        dh: ``(rows, H)`` gradient of the next state; overwritten with the part that passes through z.
+        d_gates: ``(rows, 4H)`` receives the gradient of the pre-activations.
     """
     q, r, z, n = gates.chunk(4, dim=1)
     d_q, d_r, d_z, d_n = d_gates.chunk(4, dim=1)
@@ -163,11 +165,11 @@ def _close_gates(gates: Tensor, before: Tensor, dh: Tensor, d_gates: Tensor) -> 
 
 
 def _by_step(sizes: Sequence[int], backwards: bool, *tensors: Tensor) -> list[tuple[Tensor, ...]]:
-    """The rows of each step, of every tensor, from the first step to the last or backwards."""
+    """The rows of every tensor by step, from the first step to the last or in reverse."""
     parts = list(zip(*(tensor.split(sizes) for tensor in tensors), strict=True))
     return parts[::-1] if backwards else parts
 
 
 def _working(stored: Tensor, room: Tensor) -> Tensor:
-    """``stored`` in the type of ``room``: itself if it has that, else copied there."""
+    """``stored`` itself if it has the dtype of ``room``, else a copy of it in ``room``."""
     return stored if stored.dtype == room.dtype else room[: len(stored)].copy_(stored)

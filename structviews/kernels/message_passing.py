@@ -1,50 +1,48 @@
-"""The cells by message passing in DGL, for those who build on it, and as the peer of our benchmarks.
+"""The cells by message passing in DGL, for projects built on DGL and as a baseline for benchmarks.
 
-A batch of trees is one graph with an edge from each child to its parent. Input products are made
-for all nodes at once, and DGL passes messages level by level, as ``dgl.prop_nodes_topo`` does;
-leaves, which hear from nobody, are left out of that.
+A batch of trees is one graph with an edge from each child to its parent. Input products are computed
+for all nodes at once. DGL then passes messages level by level, as ``dgl.prop_nodes_topo`` does, without
+the leaves, which receive none.
 
-Letters as in Tai et al. 2015, shapes: N nodes, E edges, H hidden size; on one level K children.
+Letters as in Tai et al. 2015. Shapes: N nodes, E edges, H hidden size; K children of a level.
 """
 
 import os
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor
 
+from structviews.batches.trees import TreeBatch
 from structviews.errors import InputError
+from structviews.kernels.cells import Cell
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
 from structviews.kernels.steps import EPSILON
-from structviews.trees import TreeBatch
-
-if TYPE_CHECKING:
-    from structviews.kernels import Cell
 
 
 def load() -> Any:
-    """The package ``dgl``.
+    """Import and return ``dgl``.
 
     Raises:
-        InputError: if it is missing, or does not work with this PyTorch.
+        InputError: if it is missing or does not work with this version of PyTorch.
     """
-    # DGL asks which framework it is for and, left without an answer, writes one into the user's home.
+    # Without this, DGL writes a default backend into the user's home.
     os.environ.setdefault("DGLBACKEND", "pytorch")
     try:
-        import dgl  # noqa: PLC0415 - an extra, loaded when it is used
+        import dgl  # noqa: PLC0415 - an extra, imported on use
     except (ImportError, OSError) as error:
         raise InputError(f"tree backend 'dgl': DGL cannot be loaded ({error}): pip install structviews[dgl]") from None
     return dgl
 
 
 def require(device: torch.device) -> None:
-    """Refuse a machine without DGL, or whose DGL cannot use the device.
+    """Check that DGL is installed and supports the device.
 
     Raises:
-        InputError: with the remedy.
+        InputError: if it is not or does not.
     """
     dgl = load()
     try:
@@ -53,12 +51,12 @@ def require(device: torch.device) -> None:
         reason = str(error).splitlines()[-1]
         raise InputError(
             f"tree backend 'dgl': DGL cannot use {device} ({reason}): install its build for {device.type}, "
-            "or take the backend 'level'"
+            "or use the backend 'level'"
         ) from None
 
 
-def run(cell: "Cell", inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
-    """States ``(N, H)`` in sorted order, those of the roots ``(B, H)``, and attention ``(E,)`` or None.
+def run(cell: Cell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+    """States ``(N, H)`` in sorted order, root states ``(B, H)``, and attention ``(E,)`` or None.
 
     Attention is in the order of ``TreeBatch.children``.
 
@@ -76,15 +74,15 @@ def run(cell: "Cell", inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor,
 
 
 def _child_sum(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch, graph: Any) -> Tensor | None:
-    """Give the graph its states; return the attention."""
-    # Forget gates open in the messages, and sums over children are left to DGL's own kernel: faster
-    # than mailboxes, which DGL makes anew for every number of children on every level.
+    """Compute the states of the graph; returns the attention."""
+    # Messages compute the forget gates, and DGL's own kernel sums over children. This is faster than
+    # mailboxes, which DGL builds for every number of children on every level.
     dgl = load()
     x = inputs[trees.words]
     inner = x[trees.n_leaves :]
     graph.ndata["iou"] = cell.input(x).to(x.dtype)
     graph.ndata["forget"] = _below_leaves(cell.input_forget(inner).to(x.dtype), trees)
-    graph.ndata["h"], graph.ndata["c"] = _gates(graph.ndata["iou"])  # which is right for leaves
+    graph.ndata["h"], graph.ndata["c"] = _gates(graph.ndata["iou"])  # final for leaves
     if cell.attention:
         graph.ndata["query"] = _below_leaves(cell.query(inner).to(x.dtype), trees)
         graph.edata["number"] = torch.arange(trees.n_edges, device=x.device)
@@ -98,7 +96,7 @@ def _child_sum(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch, graph: Any)
         cosine = _cosine(edges.dst["query"], cell.key(h).to(x.dtype))
         cosines.append(cosine)
         numbers.append(edges.data["number"])
-        # A cosine is at most 1, so its exponential needs no shift.
+        # A cosine is at most 1, so its exponential cannot overflow.
         weight = cosine.exp()[:, None]
         return {"sums": torch.cat([weight * h, f * c, weight], dim=1)}
 
@@ -113,11 +111,12 @@ def _child_sum(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch, graph: Any)
     if not cell.attention:
         return None
     by_edge = torch.cat(cosines)[torch.cat(numbers).argsort()]
-    return dgl.ops.edge_softmax(graph, by_edge[:, None])[:, 0]
+    weights: Tensor = dgl.ops.edge_softmax(graph, by_edge[:, None])[:, 0]
+    return weights
 
 
 def _binary(cell: BinaryCell, inputs: Tensor, trees: TreeBatch, graph: Any) -> None:
-    """Give the graph its states."""
+    """Compute the states of the graph."""
     h, c = _gates(cell.input(inputs[trees.words]) + cell.bias)
     graph.ndata["h"], graph.ndata["c"] = (F.pad(leaves, (0, 0, 0, len(trees) - len(leaves))) for leaves in (h, c))
     bias = torch.cat([cell.bias, cell.bias_forget, cell.bias_forget])
@@ -126,7 +125,7 @@ def _binary(cell: BinaryCell, inputs: Tensor, trees: TreeBatch, graph: Any) -> N
         return {"h": edges.src["h"], "c": edges.src["c"]}
 
     def reduce(nodes: Any) -> dict[str, Tensor]:
-        # A mailbox (M, 2, H) is in the order of the edges: the left child first.
+        # A mailbox (M, 2, H) is in edge order: the left child first.
         gates = cell.recurrent(nodes.mailbox["h"].flatten(1)) + bias
         iou, forget = gates.tensor_split([3 * cell.hidden], dim=1)
         f = torch.sigmoid(forget).view_as(nodes.mailbox["c"])
@@ -142,7 +141,7 @@ def _levels(trees: TreeBatch) -> list[Tensor]:
 
 
 def _below_leaves(values: Tensor, trees: TreeBatch) -> Tensor:
-    """Rows ``(N - leaves, H)`` of inner nodes, behind zeros for the leaves."""
+    """Rows ``(N - leaves, H)`` of inner nodes, preceded by zeros for the leaves."""
     return F.pad(values, (0, 0, trees.n_leaves, 0))
 
 

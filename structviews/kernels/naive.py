@@ -1,26 +1,22 @@
-"""The cells by plain recursion, one node at a time: slow, obvious, the oracle of the fast ones.
+"""The cells by plain recursion, one node at a time: the slow, simple reference for the fast implementations.
 
 Every line is an equation of METHODS: Tai et al. 2015 (eqs. 2-14), structured views 3.2.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
+from structviews.batches.trees import TreeBatch
+from structviews.kernels.cells import Cell
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
 from structviews.kernels.steps import EPSILON
-from structviews.trees import TreeBatch
-
-if TYPE_CHECKING:
-    from structviews.kernels import Cell
 
 State = tuple[Tensor, Tensor]
 
 
-def run(cell: "Cell", inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
-    """States ``(N, H)`` in sorted order, those of the roots ``(B, H)``, and attention ``(E,)`` or None.
+def run(cell: Cell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+    """States ``(N, H)`` in sorted order, root states ``(B, H)``, and attention ``(E,)`` or None.
 
     Attention is in the order of ``TreeBatch.children``.
     """
@@ -48,7 +44,7 @@ def run(cell: "Cell", inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor,
 
 
 def _children(trees: TreeBatch) -> list[list[int]]:
-    """The children of each node; of a binary one, the left child first."""
+    """The children of each node; the left child first in binary trees."""
     children: list[list[int]] = [[] for _ in trees.parent]
     for child in trees.children.tolist():
         children[trees.parent[child]].append(child)
@@ -56,7 +52,7 @@ def _children(trees: TreeBatch) -> list[list[int]]:
 
 
 def child_sum_node(cell: ChildSumCell, x: Tensor, children: list[State]) -> tuple[State, list[Tensor]]:
-    """One node of a Child-Sum Tree-LSTM, and the weights of its children."""
+    """State of a node of a Child-Sum Tree-LSTM, and the weights of its children."""
     i, o, u = (cell.input.weight @ x + cell.input.bias).chunk(3)
     alpha = [x.new_ones(())] * len(children)
     if cell.attention and children:
@@ -77,14 +73,14 @@ def child_sum_node(cell: ChildSumCell, x: Tensor, children: list[State]) -> tupl
 
 
 def binary_leaf(cell: BinaryCell, x: Tensor) -> State:
-    """A leaf of a binary Tree-LSTM."""
+    """State of a leaf of a binary Tree-LSTM."""
     i, o, u = (cell.input.weight @ x + cell.bias).chunk(3)
     c = torch.sigmoid(i) * torch.tanh(u)
     return torch.sigmoid(o) * torch.tanh(c), c
 
 
 def binary_node(cell: BinaryCell, children: list[State]) -> State:
-    """An internal node of a binary Tree-LSTM."""
+    """State of an internal node of a binary Tree-LSTM."""
     (h_l, c_l), (h_r, c_r) = children
     h = cell.hidden
     b_i, b_o, b_u = cell.bias.chunk(3)

@@ -1,27 +1,27 @@
-"""Binary N-ary Tree-LSTM, level by level; words enter at the leaves only, each different one once.
+"""Binary N-ary Tree-LSTM, level by level; only leaves have words, and each distinct word is computed once.
 
-Shapes: N nodes, n leaves, U different words, H hidden size, X input size. Letters as in Tai et al. 2015 (eqs. 9-14),
-with separate forget matrices for each pair of children.
+Shapes: N nodes, I inner nodes, R rows, L distinct leaves, U distinct words, H hidden size, X input size. Letters as
+in Tai et al. 2015 (eqs. 9-14), with separate forget matrices for each pair of children.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from structviews.initialisation import xavier
+from structviews.batches.trees import NodeRows, TreeBatch
 from structviews.kernels import steps
-from structviews.trees import NodeRows, TreeBatch
+from structviews.kernels.initialisation import xavier
 
 
 class BinaryCell(nn.Module):
     """Parameters of a binary Tree-LSTM.
 
     Args:
-        input_dim: length X of a word vector.
-        hidden: length H of a state.
+        input_dim: dimension X of a word vector.
+        hidden: dimension H of a state.
     """
 
     def __init__(self, input_dim: int, hidden: int):
@@ -29,15 +29,15 @@ class BinaryCell(nn.Module):
         self.hidden = hidden
         self.input = nn.Linear(input_dim, 3 * hidden, bias=False)  # Wi Wo Wu
         self.recurrent = nn.Linear(2 * hidden, 5 * hidden, bias=False)  # Ui Uo Uu Ufl Ufr, [left ; right]
-        self.bias = nn.Parameter(torch.zeros(3 * hidden))  # bi bo bu, at leaves and inside
+        self.bias = nn.Parameter(torch.zeros(3 * hidden))  # bi bo bu, for leaves and inner nodes
         self.bias_forget = nn.Parameter(torch.zeros(hidden))  # bf, for both children
         xavier(self, {"input.weight": 3, "recurrent.weight": 5})
 
 
 def run(cell: BinaryCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> tuple[Tensor, Tensor]:
-    """States ``(R, H)`` of all rows, and those of the roots ``(B, H)``.
+    """States ``(R, H)`` of all rows, and root states ``(B, H)``.
 
-    ``vectors (U, X)`` are those of the different words.
+    ``vectors (U, X)`` are the vectors of the distinct words.
     """
     left, right = steps.folded(cell.recurrent.weight, cell.hidden).chunk(2, dim=1)
     weights = (
@@ -54,12 +54,14 @@ def run(cell: BinaryCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> 
 
 
 class _Binary(torch.autograd.Function):
-    """The cell over a batch of trees; all tensors are of the one type in which products are made.
+    """The cell over a batch of trees; all tensors have the dtype of the products.
 
-    ``w_word (3H, X)`` makes i, o, u of a leaf; ``w_left`` and ``w_right (5H, H)`` what the state of a left
-    or of a right child brings to i, o, u, f_l and f_r of its parent; u is folded in all. The bias of these
-    gates comes with the left child.
+    ``w_word (3H, X)`` maps a word to i, o, u of its leaf; ``w_left`` and ``w_right (5H, H)`` map the state of
+    a left or right child to i, o, u, f_l and f_r of its parent; u is folded in all of them. The bias of a
+    parent's gates is added with its left child.
     """
+
+    apply: ClassVar[Callable[..., tuple[Tensor, Tensor]]]
 
     @staticmethod
     def forward(
@@ -104,7 +106,7 @@ class _Binary(torch.autograd.Function):
         trees, rows, w_sides = ctx.trees, ctx.rows, (w_left, w_right)
         if d_roots is None:
             d_roots = h.new_zeros(len(trees.roots), h.shape[1])
-        # By the cells a node gets something for each slot: from the parent, or for a root nothing.
+        # Gradient of the cells by slot: from the parent, or zeros for a root.
         above_c = c.new_empty(len(trees), c.shape[1])
         above_c[trees.n_edges :] = 0
         saved = trees, rows, w_sides, c, h
@@ -136,14 +138,14 @@ def _inner_gradients(
     d_h: Tensor | None,
     d_roots: Tensor,
 ) -> tuple[Tensor, list[Tensor]]:
-    """From the roots down.
+    """The backward pass of the inner nodes, from the roots down.
 
     Returns:
-        The gradient ``(I, 5H)`` by the sums before the gates, and what inner nodes add to those of ``w_sides``.
+        The gradient ``(I, 5H)`` of the pre-activations, and the inner nodes' part of the gradients of ``w_sides``.
     """
     size, levels, ops = h.shape[1], list(trees.upper_levels())[::-1], steps.on(h.device)
     d_gates, parent = torch.empty_like(gates), trees.parent - trees.n_leaves
-    # Of what nodes send, by side: their parents' gradients, level by level.
+    # Gradients of `sent`, by side and level: those of the parents' gates.
     counts = [[level.sides[side] for level in levels] for side in (0, 1)]
     d_sent = [gates.new_empty(sum(of_side), 5 * size) for of_side in counts]
     for level, *d_sides in zip(levels, *(d.split(n) for d, n in zip(d_sent, counts, strict=True)), strict=True):
@@ -175,11 +177,11 @@ def _leaf_gradients(
     d_h: Tensor | None,
     d_roots: Tensor,
 ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """What the different leaves get from all places where they stand.
+    """The backward pass of the distinct leaves, summed over their occurrences.
 
     Returns:
-        The gradient ``(L, 3H)`` by the sums before their gates; and for each side that by what they send,
-        with their states.
+        The gradient ``(L, 3H)`` of their pre-activations, and for each side the gradient of ``sent`` with the
+        leaves' states.
     """
     leaves, by_h = slice(0, rows.n_leaves), h.new_empty(rows.n_leaves, h.shape[1])
     slot = trees.slot.index_select(0, rows.leaves)
@@ -201,7 +203,7 @@ def _leaf_gradients(
 
 
 def _sides(nodes: slice, sides: Sequence[int]) -> tuple[slice, slice, slice]:
-    """The left children, the right children and the roots among some nodes sorted like that."""
+    """The slices of left children, right children and roots in a slice of nodes sorted by role."""
     right = nodes.start + sides[0]
     roots = right + sides[1]
     return slice(nodes.start, right), slice(right, roots), slice(roots, nodes.stop)

@@ -1,26 +1,26 @@
-"""What happens between the matrix products of a level, in operations of PyTorch, forward and backward.
+"""The steps between the matrix products of a level, forward and backward, in plain PyTorch.
 
-These run on any device; ``on`` finds what is fastest on one.
+They run on any device; ``on`` returns the fastest implementation for a device.
 
-With ``tanh(x) = 1 - 2 sigmoid(-2x)`` every gate is a sigmoid, and one pass over memory makes them
-all. So the weights of ``u`` are scaled by -2 (``FOLD``) before the products, and cells are kept as
+With ``tanh(x) = 1 - 2 sigmoid(-2x)`` every gate is a sigmoid, and one pass over memory computes them
+all. So the weights of ``u`` are scaled by -2 (``FOLD``) before the products, and cells are stored as
 ``C = -2c``:
 
     C = 4 i s - 2 i + sum_k f_k C_k     where s = sigmoid(-2 u'), u = tanh(u') = 1 - 2s
     h = o - 2 o t                       where t = sigmoid(C),     tanh(c) = 1 - 2t
 
-Gates stand in the order i, o, s; in a binary cell the forget gates of the left and of the right
-child follow. What the products read and write (sums before the gates, states, gradients of both)
-may be stored in half precision; cells and all arithmetic have at least single.
+The gates are in the order i, o, s; in a binary cell, the forget gates of the left and the right child
+follow. Inputs and outputs of matrix products (pre-activations, states and their gradients) may be stored
+in half precision; cells and all arithmetic have at least single precision.
 
-What a node *sends* to its parent's gates is the product of its state and of a weight: for a Child-Sum
-cell what it brings to its forget gate, and its key; in a binary cell what it brings to all five gates.
+A node *sends* its parent the product of its state and a weight: in a Child-Sum cell its part of its forget
+gate, and its key; in a binary cell its part of all five gates.
 
-Everything is done in blocks of rows that stay in the cache from one operation to the next, and rows of
-children are read where they are.
+All steps work on blocks of rows that stay in the cache from one operation to the next, and children's rows
+are read in place.
 
 Shapes: R rows of a batch (``trees.NodeRows``); M nodes of a level, or all leaves; K children of a level;
-H hidden size. A level's edges are grouped by ordinal: ``structviews.trees``.
+H hidden size. A level's edges are grouped by ordinal, see ``structviews.batches.trees``.
 """
 
 import sys
@@ -35,14 +35,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from structviews.trees import Level
+from structviews.batches.trees import Level
 
 FOLD = -2.0
-# Under the roots of the cosine: the query of an unknown word may be the zero vector.
+# Added under the square roots of the cosine: the query of an unknown word may be the zero vector.
 EPSILON = 1e-8
-# Numbers of one gate in a block of rows.
-BLOCK = 2**16
-# Rows of a product on the CPU: MKL is up to a third slower where a long factor is given whole.
+# Elements of one gate in a block of rows.
+NUMBERS_AT_ONCE = 2**16
+# Rows per product on the CPU: MKL is up to a third slower on a long factor that is not split.
 ROWS = 2048
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -52,10 +52,10 @@ class Attention(NamedTuple):
     """Attention of a level's nodes over their children.
 
     Attributes:
-        weight: ``(K,)`` of each child under its parent.
-        cosine: ``(K,)`` of the parent's query and the child's key.
-        query_scale: ``(K,)`` one over the norm of the parent's query.
-        key_scale: ``(K,)`` one over the norm of the child's key.
+        weight: ``(K,)`` weight of each child under its parent.
+        cosine: ``(K,)`` cosine of the parent's query and the child's key.
+        query_scale: ``(K,)`` inverse norm of the parent's query.
+        key_scale: ``(K,)`` inverse norm of the child's key.
     """
 
     weight: Tensor
@@ -66,32 +66,32 @@ class Attention(NamedTuple):
 
 @cache
 def on(device: torch.device) -> ModuleType:
-    """The module whose steps are fastest on a device; they have the names and the arguments of those here."""
+    """The module with the fastest steps for a device; its functions have the same names and arguments as these."""
     if device.type == "cuda" and find_spec("triton"):
         return import_module("structviews.kernels.fused")
     return sys.modules[__name__]
 
 
 def folded(weight: Tensor, hidden: int) -> Tensor:
-    """A weight or bias whose rows are gates, i, o, u first, with those of ``u`` scaled by -2."""
+    """A weight or bias with the rows of ``u`` scaled by -2; its rows are the gates i, o, u and possibly more."""
     scale = weight.new_ones(len(weight))
     scale[2 * hidden : 3 * hidden] = FOLD
     return weight * scale.view(-1, *[1] * (weight.dim() - 1))
 
 
 def product_dtype(inputs: Tensor) -> torch.dtype:
-    """What to store and multiply in: autocast's type where it is on, else that of the inputs."""
+    """The dtype for storage and products: autocast's if enabled, else that of the inputs."""
     kind = inputs.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else inputs.dtype
 
 
 def working_dtype(dtype: torch.dtype) -> torch.dtype:
-    """What to calculate in when storing in ``dtype``."""
+    """The dtype for arithmetic on values stored in ``dtype``."""
     return torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
 
 
 def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None = None, out: Tensor | None = None) -> Tensor:
-    """``bias + rows @ weight`` for many rows, in ``out`` if it is given."""
+    """``bias + rows @ weight`` for many rows, written to ``out`` if given."""
     size = max(len(rows), 1) if rows.is_cuda else ROWS
     if out is None:
         out = rows.new_empty(len(rows), weight.shape[1])
@@ -108,43 +108,43 @@ def sums_by_group(rows: Tensor, places: Tensor, starts: Tensor) -> Tensor:
 
     Args:
         rows: ``(m, ...)``.
-        places: ``(n,)`` which rows are in the first group, in the second one, ...
-        starts: ``(groups,)`` where those of each begin.
+        places: ``(n,)`` row indices, sorted by group.
+        starts: ``(groups,)`` start of each group in ``places``.
     """
     return embedding_bag(places, rows, starts, mode="sum")
 
 
 def open_gates(gates: Tensor, c: Tensor, h: Tensor) -> None:
-    """From the sums before the gates to states.
+    """Compute states from pre-activations.
 
     Args:
-        gates: ``(M, 3H)`` sums; afterwards activations.
-        c: ``(M, H)`` what the children add to the cells, zeros if nothing; afterwards cells.
-        h: ``(M, H)`` is given the states.
+        gates: ``(M, 3H)`` pre-activations; overwritten with activations.
+        c: ``(M, H)`` the children's contribution to the cells, or zeros; overwritten with the cells.
+        h: ``(M, H)`` receives the states.
     """
     for rows in _blocks(len(h), h.shape[1]):
         stored = gates[rows]
         active = stored.to(c.dtype).sigmoid_()
         _open(active.chunk(3, dim=1), c[rows], h[rows])
-        stored.copy_(active)  # does nothing where no other dtype made a copy
+        stored.copy_(active)  # no-op if `active` is `stored` itself
 
 
 def open_pairs(children: Tensor, sent: Tensor, c: Tensor, gates: Tensor, nodes: slice, h: Tensor) -> None:
-    """From what left and right children send to states of a binary cell.
+    """Compute states of a binary cell from what the left and right children send.
 
     Args:
         children: ``(M, 2)`` rows of the children.
-        sent: ``(R, 5H)`` what they send; the sum of both is what the gates open by.
+        sent: ``(R, 5H)`` what nodes send; the sum over both children is the pre-activation.
         c: ``(R, H)`` cells; those of the nodes are filled in.
-        gates: ``(M, 5H)`` is given the activations.
+        gates: ``(M, 5H)`` receives the activations.
         nodes: the M rows of the nodes.
-        h: ``(M, H)`` is given the states.
+        h: ``(M, H)`` receives the states.
     """
     cells = c[nodes]
     for rows in _blocks(len(h), h.shape[1]):
         left, right = children[rows].unbind(1)
         stored = gates[rows]
-        # The fastest way to gather rows and add them up.
+        # The fastest way to gather and add rows.
         total = embedding_bag(children[rows], sent, mode="sum")
         active = torch.sigmoid(total.to(c.dtype), out=_room_for(stored, c.dtype))
         *gates_of_node, f_left, f_right = active.chunk(5, dim=1)
@@ -154,7 +154,7 @@ def open_pairs(children: Tensor, sent: Tensor, c: Tensor, gates: Tensor, nodes: 
 
 
 def _open(gates: Sequence[Tensor], c: Tensor, h: Tensor) -> None:
-    """From activations of i, o, s ``(m, H)`` to cells, ``c`` being what the children add, and states."""
+    """Cells and states from activations of i, o, s ``(m, H)``; ``c`` holds the children's contribution."""
     i, o, s = gates
     c.add_(i, alpha=-2).addcmul_(i, s, value=4)
     torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
@@ -166,9 +166,9 @@ def close_gates(gates: Tensor, c: Tensor, d_h: Tensor, d_c: Tensor, d_gates: Ten
     Args:
         gates: ``(M, 3H)`` activations.
         c: ``(M, H)`` cells.
-        d_h: ``(M, H)`` gradient by the states.
-        d_c: ``(M, H)`` what the parents gave by the cells; afterwards all of their gradient.
-        d_gates: ``(M, 3H)`` is given the gradient by the sums before the gates.
+        d_h: ``(M, H)`` gradient of the states.
+        d_c: ``(M, H)`` gradient of the cells from the parents; overwritten with the full gradient.
+        d_gates: ``(M, 3H)`` receives the gradient of the pre-activations.
     """
     for rows in _blocks(len(c), c.shape[1]):
         active, stored = gates[rows].to(c.dtype), d_gates[rows]
@@ -183,12 +183,12 @@ def close_pairs(
     """The backward pass of ``open_pairs``.
 
     Args:
-        children, c, nodes: as there.
+        children, c, nodes: as in ``open_pairs``.
         gates: ``(M, 5H)`` activations.
-        d_h: ``(M, H)`` gradient by the states.
-        d_c: ``(M, H)`` what the parents gave by the cells; afterwards all of their gradient.
-        d_gates: ``(M, 5H)`` is given the gradient by what each of the children sent.
-        below: ``(M, 2, H)`` is given that by the children's cells.
+        d_h: ``(M, H)`` gradient of the states.
+        d_c: ``(M, H)`` gradient of the cells from the parents; overwritten with the full gradient.
+        d_gates: ``(M, 5H)`` receives the gradient of the pre-activations, the same for what either child sent.
+        below: ``(M, 2, H)`` receives the gradient of the children's cells.
     """
     for rows in _blocks(len(d_h), d_h.shape[1]):
         stored = d_gates[rows]
@@ -205,7 +205,7 @@ def close_pairs(
 
 
 def _close(gates: Sequence[Tensor], c: Tensor, d_h: Tensor, d_c: Tensor, d_gates: Sequence[Tensor]) -> None:
-    """The backward pass of ``_open``; ``d_c`` is completed."""
+    """The backward pass of ``_open``; adds to ``d_c``."""
     i, o, s = gates
     d_i, d_o, d_s = d_gates
     d_h, t = d_h.to(c.dtype), c.sigmoid()
@@ -229,18 +229,18 @@ def sum_children(
     h_sum: Tensor,
     c_sum: Tensor,
 ) -> None:
-    """What the children of a Child-Sum level add up to.
+    """Sum states and gated cells over the children of a Child-Sum level.
 
     Args:
         level: the level.
         children: ``(K,)`` rows of its children.
-        sent: ``(R, H)`` what they bring to the forget gates.
-        own_forget: ``(M, H)`` what the nodes bring.
+        sent: ``(R, H)`` the children's part of the forget gates.
+        own_forget: ``(M, H)`` the nodes' part of the forget gates.
         h, c: ``(R, H)`` states and cells.
         weight: ``(K,)`` attention, or None for a plain sum.
-        forget: ``(K, H)`` is given the activations of the forget gates.
-        h_sum: ``(M, H)`` is given the (weighted) sum of the states.
-        c_sum: ``(M, H)`` is given the sum of the cells behind the forget gates.
+        forget: ``(K, H)`` receives the activations of the forget gates.
+        h_sum: ``(M, H)`` receives the (weighted) sum of the states.
+        c_sum: ``(M, H)`` receives the sum of the cells times their forget gates.
     """
     for block, parts in _sibling_blocks(level.siblings, h.shape[1]):
         total = torch.zeros_like(h_sum[block], dtype=c.dtype)
@@ -273,13 +273,13 @@ def spread_to_children(
     """The backward pass of ``sum_children``.
 
     Args:
-        level, children, c, weight: as there.
-        forget: ``(K, H)`` activations.
-        d_h_sum: ``(M, H)`` gradient by the (weighted) sum of the states.
-        d_c: ``(M, H)`` by the sum of the cells.
-        below_h, below_c: ``(K, H)`` are given what children get by the two sums.
-        d_forget: ``(K, H)`` is given the gradient by the sums before the forget gates.
-        d_own_forget: ``(M, H)`` is given that, summed over siblings.
+        level, children, c, weight: as in ``sum_children``.
+        forget: ``(K, H)`` activations of the forget gates.
+        d_h_sum: ``(M, H)`` gradient of the (weighted) sum of the states.
+        d_c: ``(M, H)`` gradient of the sum of the cells.
+        below_h, below_c: ``(K, H)`` receive the gradients of the children's states and cells.
+        d_forget: ``(K, H)`` receives the gradient of the forget gates' pre-activations.
+        d_own_forget: ``(M, H)`` receives the same, summed over siblings.
     """
     for block, parts in _sibling_blocks(level.siblings, c.shape[1]):
         total = torch.zeros_like(d_c[block])
@@ -299,7 +299,7 @@ def attend(level: Level, children: Tensor, query: Tensor, key: Tensor) -> Attent
     Args:
         level: the level.
         children: ``(K,)`` rows of its children.
-        query: ``(M, H)`` of the level's nodes.
+        query: ``(M, H)`` queries of the level's nodes.
         key: ``(R, H)`` keys.
     """
     dtype = working_dtype(query.dtype)
@@ -315,7 +315,7 @@ def attend(level: Level, children: Tensor, query: Tensor, key: Tensor) -> Attent
     query_scale = (query_square + EPSILON).rsqrt()[level.parent]
     key_scale = (key_square + EPSILON).rsqrt()
     cosine = product * query_scale * key_scale
-    # A cosine is at most 1, so its exponential needs no shift.
+    # A cosine is at most 1, so its exponential cannot overflow.
     weight = cosine.exp()
     weight = weight / _sum_over_siblings(weight, level.parent, len(query))
     return Attention(weight, cosine, query_scale, key_scale)
@@ -336,13 +336,13 @@ def attend_backward(
     """The backward pass of ``attend``.
 
     Args:
-        level, children, query, key: as there.
-        attention: what ``attend`` returned.
-        h: ``(R, H)`` states, which it weighted.
-        d_h_sum: ``(M, H)`` gradient by the weighted sum.
-        d_weight: ``(K,)`` gradient by the weights from elsewhere.
-        d_key: ``(K, H)`` is given the gradient by the children's keys.
-        d_query: ``(M, H)`` is given that by the queries.
+        level, children, query, key: as in ``attend``.
+        attention: the result of ``attend``.
+        h: ``(R, H)`` the states that were weighted.
+        d_h_sum: ``(M, H)`` gradient of the weighted sum of the states.
+        d_weight: ``(K,)`` other gradient of the weights.
+        d_key: ``(K, H)`` receives the gradient of the children's keys.
+        d_query: ``(M, H)`` receives the gradient of the queries.
     """
     dtype, size = d_weight.dtype, key.shape[1]
     d_weight = d_weight.clone()
@@ -367,28 +367,28 @@ def attend_backward(
 
 
 def _room_for(stored: Tensor, dtype: torch.dtype) -> Tensor:
-    """Where to calculate in ``dtype`` what goes to ``stored``: there, if it has that type."""
+    """A buffer of type ``dtype`` for values to store in ``stored``: ``stored`` itself if it has that type."""
     return stored if stored.dtype == dtype else torch.empty_like(stored, dtype=dtype)
 
 
 def _sum_over_siblings(values: Tensor, parent: Tensor, n_parents: int) -> Tensor:
-    """For each child ``(K,)`` the sum over it and its siblings."""
+    """The sum over each child ``(K,)`` and its siblings."""
     return values.new_zeros(n_parents).index_add_(0, parent, values)[parent]
 
 
 def _blocks(n: int, size: int) -> Iterator[slice]:
     """Cut ``n`` rows of length ``size`` into blocks."""
-    step = max(1, BLOCK // size)
+    step = max(1, NUMBERS_AT_ONCE // size)
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 def _sibling_blocks(siblings: Sequence[int], size: int) -> Iterator[tuple[slice, list[tuple[int, slice]]]]:
     """Blocks of a level's nodes, each with the edges to its first children, to its second ones, ...
 
-    With the edges stands how many of the block's nodes they belong to, its first ones.
+    Each slice of edges comes with the number n of its parents, which are the first n nodes of the block.
     """
     for block in _blocks(siblings[0], size):
-        start, parts = 0, []  # of the children of this ordinal
+        start, parts = 0, []  # start of the edges of this ordinal
         for n_nodes in siblings:
             if n_nodes <= block.start:
                 break

@@ -1,28 +1,13 @@
-"""Training objectives: how views are made to agree."""
+"""Training objectives, one per file.
 
-from structviews.objectives import consensus, generative, pairwise, quick_thoughts  # noqa: F401 - they register themselves
-from structviews.objectives.base import (
-    Context,
-    ContextWords,
-    Inputs,
-    Objective,
-    context_indices,
-    create,
-    extra_names,
-    names,
-    next_indices,
-    options,
-)
+Each module registers its subclass of ``Objective`` under the name that ``--objective`` accepts.
+"""
 
-__all__ = [
-    "Context",
-    "ContextWords",
-    "Inputs",
-    "Objective",
-    "context_indices",
-    "create",
-    "extra_names",
-    "names",
-    "next_indices",
-    "options",
-]
+from typing import TYPE_CHECKING
+
+from structviews.registry import Registry
+
+if TYPE_CHECKING:
+    from structviews.objectives.objective import Objective
+
+OBJECTIVES: "Registry[type[Objective]]" = Registry("objective", __name__, "structviews.objectives")

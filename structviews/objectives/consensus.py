@@ -1,83 +1,101 @@
 """The consensus objective (Tang and de Sa).
 
-Cited are "Multi-view Sentence Representation Learning" (M) and "Improving Sentence Representations
-with Consensus Maximisation" (C), whose table 3 has the kinds of agreement.
+References: "Multi-view Sentence Representation Learning" (M) and "Improving Sentence Representations
+with Consensus Maximisation" (C), whose table 3 lists the kinds of agreement.
 
-Shapes: B sentences of a batch, D length of a vector.
+Shapes: B sentences in the batch, D dimension of a vector.
 """
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from structviews.errors import InputError
-from structviews.objectives.base import Context, Inputs, promoted, register
+from structviews.objectives import OBJECTIVES
 from structviews.objectives.contrast import Contrastive, Direction
+from structviews.objectives.objective import Context, Inputs, promoted
+from structviews.settings import Settings, setting
 
-# How many views each kind of agreement takes.
+# Number of views of each kind of agreement.
 AGREEMENTS = {"multi": 2, "single": 1, "multi+single": 2, "within": 2, "skip": 2}
-# A learnt temperature stays between these.
+# A learnt temperature is clamped to this range.
 TEMPERATURES = (0.01, 10.0)
-# Under the root of a norm: a sentence of unknown words only may be the zero vector.
+# Added under the square root of a norm: a sentence of unknown words only may be the zero vector.
 EPSILON = 1e-8
 
 
-@register("consensus")
-class Consensus(Contrastive):
-    """Views agree, by cosines, on which sentences are near one another.
+@dataclass(frozen=True)
+class ConsensusConfig(Settings):
+    """The settings of the consensus objective."""
 
-    Agreement ``a_ij`` is a sum of cosines, of vectors without the first principal component of
-    their batch, and ``p_ij = softmax_j(a_ij / temperature)``. A sentence is one of its own contexts.
+    agreement: str = setting(
+        "multi",
+        "Views whose cosines are summed: multi, single, multi+single, within, skip.",
+        choices=tuple(AGREEMENTS),
+    )
+    include_self: bool = setting(
+        True,
+        "Whether a sentence is one of its own contexts and candidates.",
+        flags="--include-self/--exclude-self",
+        show_default="include-self",
+    )
+    temperature: float = setting(
+        1.0,
+        "Softmax temperature; the initial value if it is learnt.",
+        least=TEMPERATURES[0],
+        most=TEMPERATURES[1],
+    )
+    learn_temperature: bool = setting(
+        True,
+        "Whether the temperature is learnt.",
+        flags="--learn-temperature/--fix-temperature",
+        show_default="learn-temperature",
+    )
+    power_iterations: int = setting(
+        5, "Power iterations for the principal component that is removed; 0 removes none.", least=0
+    )
+
+
+@OBJECTIVES.register("consensus")
+class Consensus(Contrastive):
+    """Contrastive objective over summed cosines of one or two views.
+
+    The agreement ``a_ij`` is a sum of cosines of vectors without the first principal component of
+    their batch, and ``p_ij = softmax_j(a_ij / temperature)``. By default a sentence is one of its own contexts.
 
     Args:
         inputs: one view for ``single``, otherwise two.
-        agreement: ``multi``: ``cos(f_i, g_j) + cos(g_i, f_j)`` (M eq. 1); ``single``: ``cos(f_i, f_j)``;
-            ``multi+single``: all four (C eq. 7); ``within``: ``cos(f_i, f_j) + cos(g_i, g_j)`` (M eq. 4);
-            ``skip``: ``cos(f_i + g_i, f_j + g_j)`` (C eq. 6).
-        include_self: whether a sentence is among its own contexts and candidates.
-        temperature: within ``TEMPERATURES``.
-        learn_temperature: whether it is only where it starts.
-        power_iterations: to find the first principal component; 0 leaves it in.
+        config: the settings. Kinds of agreement: ``multi`` is ``cos(f_i, g_j) + cos(g_i, f_j)`` (M eq. 1);
+            ``single`` is ``cos(f_i, f_j)``; ``multi+single`` is the sum of all four (C eq. 7); ``within`` is
+            ``cos(f_i, f_j) + cos(g_i, g_j)`` (M eq. 4); ``skip`` is ``cos(f_i + g_i, f_j + g_j)`` (C eq. 6).
 
     Raises:
-        InputError: if the agreement takes another number of views.
+        InputError: if the number of views does not fit the agreement.
     """
 
     min_views: ClassVar[int] = 1
     max_views: ClassVar[int | None] = 2
     example: ClassVar[str] = "seq,avg"
-    options: ClassVar[tuple[str, ...]] = (
-        "agreement",
-        "include_self",
-        "temperature",
-        "learn_temperature",
-        "power_iterations",
-    )
+    Config = ConsensusConfig
 
-    def __init__(
-        self,
-        inputs: Inputs,
-        agreement: str = "multi",
-        include_self: bool = True,
-        temperature: float = 1.0,
-        learn_temperature: bool = True,
-        power_iterations: int = 5,
-    ):
-        super().__init__("positive" if include_self else "masked")
-        n_views = len(inputs.views)
+    def __init__(self, inputs: Inputs, config: ConsensusConfig) -> None:
+        super().__init__("positive" if config.include_self else "masked")
+        agreement, n_views = config.agreement, len(inputs.views)
         if AGREEMENTS[agreement] != n_views:
             fitting = ", ".join(name for name, n in AGREEMENTS.items() if n == n_views)
             raise InputError(
-                f"agreement {agreement!r} for the view{'s' * (n_views != 1)} {','.join(inputs.views)}: it takes "
-                f"{AGREEMENTS[agreement]}, as in --views {'seq' if AGREEMENTS[agreement] == 1 else 'seq,avg'}; "
-                f"or give --agreement {fitting}"
+                f"agreement {agreement!r} needs {AGREEMENTS[agreement]} view{'s' * (AGREEMENTS[agreement] != 1)}, "
+                f"not {','.join(inputs.views)}: use --views {'seq' if AGREEMENTS[agreement] == 1 else 'seq,avg'} "
+                f"or --agreement {fitting}"
             )
         self.agreement = agreement
-        self.power_iterations = power_iterations
-        self.log_temperature = nn.Parameter(torch.tensor(math.log(temperature)), requires_grad=learn_temperature)
+        self.power_iterations = config.power_iterations
+        start = torch.tensor(math.log(config.temperature))
+        self.log_temperature = nn.Parameter(start, requires_grad=config.learn_temperature)
 
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
         queries, keys = self._sides(promoted(views))
@@ -85,11 +103,11 @@ class Consensus(Contrastive):
         return loss, metrics | {"temperature": self.log_temperature.detach().exp()}
 
     def _sides(self, views: list[Tensor]) -> Direction:
-        """Vectors whose inner products are the agreements."""
+        """Query and key vectors whose inner products are the agreements."""
         views = [without_first_component(view, self.power_iterations) for view in views]
         units = [unit(views[0] + views[1])] if self.agreement == "skip" else [unit(view) for view in views]
         if self.agreement == "multi+single":
-            # (f_i + g_i) . (f_j + g_j) are the four cosines.
+            # (f_i + g_i) . (f_j + g_j) is the sum of the four cosines.
             units = [units[0] + units[1]]
         side = torch.cat(units, dim=1)
         return side, torch.cat(units[::-1], dim=1) if self.agreement == "multi" else side
@@ -101,12 +119,12 @@ class Consensus(Contrastive):
     def warning(self, metrics: Mapping[str, float]) -> str:
         for bound in TEMPERATURES:
             if self.log_temperature.requires_grad and math.isclose(metrics["temperature"], bound, rel_tol=1e-4):
-                return f"the temperature is at its bound {bound}: give a lower --lr, or fix it by --fix-temperature"
+                return f"the temperature has reached its bound {bound}: use a lower --lr, or --fix-temperature"
         return ""
 
 
 def unit(vectors: Tensor) -> Tensor:
-    """Rows ``(B, D)`` of length 1; a zero row stays."""
+    """Rows ``(B, D)`` normalised to length 1; a zero row stays zero."""
     return vectors * (vectors.square().sum(dim=1, keepdim=True) + EPSILON).rsqrt()
 
 
@@ -116,8 +134,8 @@ def without_first_component(vectors: Tensor, iterations: int) -> Tensor:
     The gradient goes through the projection, not through ``u``.
 
     Args:
-        vectors: they are not centred.
-        iterations: of the power method; 0 removes nothing.
+        vectors: the rows, not centred.
+        iterations: iterations of the power method; 0 removes nothing.
     """
     if not iterations:
         return vectors
@@ -126,11 +144,11 @@ def without_first_component(vectors: Tensor, iterations: int) -> Tensor:
 
 
 def first_component(vectors: Tensor, iterations: int) -> Tensor:
-    """First right singular vector ``(D,)`` of ``(B, D)``, to a sign, by the power method (M supplement 1).
+    """First right singular vector ``(D,)`` of ``(B, D)`` up to sign, by the power method (M supplement 1).
 
-    It starts at the sum of the vectors, which is not far from it, as they are not centred. ``Z^T (Z u)``
-    is what ``Z^T Z`` or ``Z Z^T`` would make of it, and needs neither: those cost more than the
-    iterations as long as these are fewer than half of the smaller of B and D.
+    It starts from the sum of the vectors, which is close to it, since they are not centred. Computing
+    ``Z^T (Z u)`` avoids the product ``Z^T Z`` or ``Z Z^T``, which costs more than the iterations if
+    there are fewer than ``min(B, D) / 2`` of them.
     """
     u = vectors.sum(dim=0)
     for _ in range(iterations):

@@ -1,35 +1,37 @@
-"""Telling a sentence's contexts from the other sentences of the batch: what contrastive objectives share.
+"""The contrastive loss: classifying a sentence's contexts among the sentences of the batch.
 
-Shapes: A anchors, M candidates, E length of a query or key, K contexts of an anchor at most, R
-anchors of a block.
+Shapes: A anchors, M candidates, E dimension of a query or key, K maximum number of contexts of an
+anchor, R anchors in a block.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from structviews.objectives.base import Context, Objective
+from structviews.objectives.objective import Context, Objective
+from structviews.settings import Settings, setting
 
-# What an anchor's score with itself may be.
+# How to treat an anchor's score with itself.
 SELF_SCORES = ("masked", "zero", "positive")
-# Exponentiates to 0 like minus infinity, but a row of it has differences that are numbers.
+# Its exponential is 0, as for minus infinity, but differences within a row of it are not NaN.
 MASKED = -1e9
-# Scores of a block of anchors, R x M: 8 MB in single precision.
-BLOCK = 2**21
+# Scores in a block of anchors, R x M: 8 MB in single precision.
+SCORES_AT_ONCE = 2**21
 
 Direction = tuple[Tensor, Tensor]
 
 
 class Contrast(NamedTuple):
-    """Of a batch.
+    """The contrastive loss of a batch.
 
     Attributes:
         loss: a scalar.
-        best: ``(A,)`` the most probable candidate of each anchor other than itself.
+        best: ``(A,)`` most probable candidate of each anchor, other than itself.
         masked: share of the other candidates that were masked as duplicates, over anchors with contexts.
     """
 
@@ -48,24 +50,26 @@ def contrastive_loss(
     """Mean over anchors of the mean over their positives of ``-log p_ij``.
 
     ``p_ij`` is the mean over directions of ``softmax_j(q_i . k_j)`` with a direction's queries and
-    keys. An anchor without positives takes no part; a batch without any has the loss 0. Memory is
-    linear in the number of candidates.
+    keys. Anchors without positives are ignored; a batch without any positives has a loss of 0. Memory
+    is linear in the number of candidates.
 
     Args:
         directions: queries and keys ``(M, E)`` of the candidates.
-        anchors: ``(A,)`` which candidates are the anchors.
-        positives: ``(A, K)`` which other candidates are their contexts, -1 where there are fewer.
-        self_score: ``masked`` leaves an anchor out of its own candidates; ``zero`` gives it the
-            score 0, as the quick-thoughts code does; ``positive`` makes it one of its own positives,
+        anchors: ``(A,)`` indices of the anchors among the candidates.
+        positives: ``(A, K)`` indices of their contexts among the candidates, padded with -1.
+        self_score: ``masked`` excludes an anchor from its own candidates; ``zero`` sets its score with
+            itself to 0, as the quick-thoughts code does; ``positive`` makes it one of its own positives
             if it has others.
-        same: ``(M,)`` equal integers for equal sentences: those that equal the anchor or one of its
-            positives are no candidates then, but for the positives themselves.
+        same: ``(M,)`` integers, equal for equal sentences. If given, sentences equal to the anchor or to
+            one of its positives are no candidates, except the positives themselves.
     """
     return Contrast(*_ContrastiveLoss.apply(anchors, positives, self_score, same, *(v for d in directions for v in d)))
 
 
 class _ContrastiveLoss(torch.autograd.Function):
-    """Loss and gradient together, block by block of anchors: no score is kept or computed again."""
+    """Computes loss and gradient together, block by block of anchors; scores are neither stored nor recomputed."""
+
+    apply: ClassVar[Callable[..., tuple[Tensor, Tensor, Tensor]]]
 
     @staticmethod
     def forward(
@@ -75,9 +79,9 @@ class _ContrastiveLoss(torch.autograd.Function):
         gradients = [(torch.zeros_like(queries), torch.zeros_like(keys)) for queries, keys in directions]
         weights = _weights(positives, self_score, vectors[0].dtype)
         has_context = (positives >= 0).any(dim=1)
-        columns = torch.where(positives >= 0, positives, anchors[:, None])  # without weight where there is none
+        columns = torch.where(positives >= 0, positives, anchors[:, None])  # padding gets zero weight
         losses, best, masked = [], [], []
-        rows = max(1, BLOCK // len(vectors[0]))
+        rows = max(1, SCORES_AT_ONCE // len(vectors[0]))
         blocks = zip(*(tensor.split(rows) for tensor in (anchors, columns, weights, has_context)), strict=True)
         for own, column, weight, counts in blocks:
             mask = None if same is None else _duplicates(same, own, column)
@@ -87,7 +91,7 @@ class _ContrastiveLoss(torch.autograd.Function):
             best.append(_best_other(parts))
             masked.append((mask & counts[:, None]).sum() if mask is not None else counts.new_zeros(()))
             if any(ctx.needs_input_grad):
-                # What each direction has of p at the positives.
+                # Each direction's share of p at the positives.
                 shares = weight * log_p.softmax(dim=0)
                 for part, share, (queries, keys), (d_queries, d_keys) in zip(
                     parts, shares, directions, gradients, strict=True
@@ -111,9 +115,9 @@ class _Softmax(NamedTuple):
     """One direction's softmax over the scores of a block.
 
     Attributes:
-        exponentials: ``(R, M)`` proportional to the probabilities of the others, the largest 1.
-        total: ``(R, 1)`` logarithm of their sum, with that of the anchor's own score.
-        log_p: ``(R, K)`` of the positives; ``(R, K + 1)`` with the anchor itself as the last.
+        exponentials: ``(R, M)`` unnormalised probabilities of the candidates other than the anchor, the largest 1.
+        total: ``(R, 1)`` logarithm of the normaliser, which includes the anchor's own score.
+        log_p: ``(R, K)`` log-probabilities of the positives; ``(R, K + 1)`` if the anchor itself is the last.
     """
 
     exponentials: Tensor
@@ -122,7 +126,7 @@ class _Softmax(NamedTuple):
 
 
 def _weights(positives: Tensor, self_score: str, dtype: torch.dtype) -> Tensor:
-    """What the ``-log p`` of each positive counts in the loss, ``(A, K)`` or with the anchor ``(A, K + 1)``."""
+    """Weight of each positive's ``-log p`` in the loss, ``(A, K)`` or with the anchor ``(A, K + 1)``."""
     there = positives >= 0
     if self_score == "positive":
         there = torch.cat([there, there.any(dim=1, keepdim=True)], dim=1)
@@ -131,7 +135,7 @@ def _weights(positives: Tensor, self_score: str, dtype: torch.dtype) -> Tensor:
 
 
 def _duplicates(same: Tensor, own: Tensor, columns: Tensor) -> Tensor:
-    """``(R, M)`` which candidates equal the anchor or one of its positives, and are neither."""
+    """``(R, M)`` whether a candidate duplicates the anchor or one of its positives, without being one of them."""
     mask = same[own][:, None] == same
     for column in columns.T:
         mask |= same[column][:, None] == same
@@ -139,7 +143,7 @@ def _duplicates(same: Tensor, own: Tensor, columns: Tensor) -> Tensor:
 
 
 def _softmax(scores: Tensor, own: Tensor, columns: Tensor, self_score: str, mask: Tensor | None) -> _Softmax:
-    """The scores ``(R, M)`` are overwritten."""
+    """Softmax over ``scores (R, M)``, which are overwritten."""
     own_score = scores.gather(1, own[:, None]) if self_score == "positive" else scores.new_zeros(len(own), 1)
     scores.scatter_(1, own[:, None], MASKED)
     if mask is not None:
@@ -149,7 +153,7 @@ def _softmax(scores: Tensor, own: Tensor, columns: Tensor, self_score: str, mask
     chosen = scores.gather(1, columns)
     total = scores.exp_().sum(dim=1, keepdim=True).log()
     if self_score != "masked":
-        # The anchor's own score may be the largest by far: its exponential need not be a float.
+        # The anchor's own score may be by far the largest, so its exponential could overflow.
         total = torch.logaddexp(total, own_score - largest)
     if self_score == "positive":
         chosen = torch.cat([chosen, own_score - largest], dim=1)
@@ -158,7 +162,7 @@ def _softmax(scores: Tensor, own: Tensor, columns: Tensor, self_score: str, mask
 
 def _best_other(directions: Sequence[_Softmax]) -> Tensor:
     """The most probable candidate ``(R,)`` other than the anchor."""
-    # Proportional to p, with a factor that keeps the largest from vanishing.
+    # Proportional to p, scaled so that the largest does not underflow.
     least = torch.stack([part.total for part in directions]).amin(dim=0)
     first, *others = directions
     p = first.exponentials * (least - first.total).exp()
@@ -168,9 +172,9 @@ def _best_other(directions: Sequence[_Softmax]) -> Tensor:
 
 
 def _score_gradient(part: _Softmax, own: Tensor, columns: Tensor, share: Tensor) -> Tensor:
-    """Gradient of the loss by the scores ``(R, M)``, in the place of the exponentials.
+    """Gradient of the loss with respect to the scores ``(R, M)``; overwrites the exponentials.
 
-    ``share`` is the weight of each ``log_p`` of this direction.
+    ``share`` is the weight of each ``log_p`` in this direction.
     """
     weight, k = share.sum(dim=1, keepdim=True), columns.shape[1]
     gradient = part.exponentials.mul_(weight * (-part.total).exp()).scatter_add_(1, columns, -share[:, :k])
@@ -179,25 +183,38 @@ def _score_gradient(part: _Softmax, own: Tensor, columns: Tensor, share: Tensor)
     return gradient
 
 
+@dataclass(frozen=True)
+class ContrastiveConfig(Settings):
+    """The settings of objectives whose candidates are the sentences of a batch."""
+
+    self_score: str = setting("masked", "Score of a sentence with itself: masked or zero.", choices=("masked", "zero"))
+    mask_duplicates: bool = setting(
+        False,
+        "Whether to exclude candidates equal to the anchor or to one of its contexts.",
+        flags="--mask-duplicates/--keep-duplicates",
+        show_default="keep-duplicates",
+    )
+
+
 class Contrastive(Objective):
-    """What contrastive objectives have in common: options and metrics.
+    """Base class of contrastive objectives: options and metrics.
 
     Args:
         self_score: see ``contrastive_loss``.
-        mask_duplicates: sentences that equal the anchor or one of its contexts are no candidates;
-            their share is logged.
+        mask_duplicates: exclude candidates equal to the anchor or to one of its contexts, and log
+            their share.
     """
 
     def __init__(self, self_score: str = "masked", mask_duplicates: bool = False):
         super().__init__()
         if self_score not in SELF_SCORES:
-            raise ValueError(f"unknown self score {self_score!r}: one of {', '.join(SELF_SCORES)}")
+            raise ValueError(f"unknown self score {self_score!r}: choose one of {', '.join(SELF_SCORES)}")
         self.self_score = self_score
         self.mask_duplicates = mask_duplicates
         self.needs = frozenset({"same"} if mask_duplicates else ())
 
     def contrast(self, pairs: Sequence[Sequence[Direction]], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
-        """Mean over pairs of views of the loss of their directions, and the metrics."""
+        """The loss, averaged over pairs of views, and the metrics."""
         neighbours = context.neighbours
         anchors = torch.arange(len(context), device=neighbours.device)
         same = context.same if self.mask_duplicates else None
@@ -206,7 +223,7 @@ class Contrastive(Objective):
         hits = torch.stack([(contrast.best[:, None] == neighbours).sum() for contrast in found])
         n_contexts = (neighbours >= 0).sum(dim=1)
         n_anchors = (n_contexts > 0).sum()
-        # What an encoder that knows nothing would reach: all scores equal, nothing masked.
+        # Chance level: all scores equal, nothing masked.
         n_others = max(len(context) - 1, 1)
         n_candidates = n_others if self.self_score == "masked" else len(context)
         metrics = {

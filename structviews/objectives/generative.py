@@ -1,84 +1,104 @@
 """The generative objective (Tang and de Sa, "Improving Sentence Representations with Multi-view Frameworks", 2.2).
 
-Shapes: B sentences of a batch, n words of all of them, N words that are predicted, S words drawn, V
-words of the vocabulary, D length of a sentence vector, X length of a word vector.
+Shapes: B sentences in the batch, n words in total, N predicted words, S sampled words, V words in the
+vocabulary, D dimension of a sentence vector, X dimension of a word vector.
 """
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
 
-from structviews.batching import Batch
-from structviews.objectives.base import Context, ContextWords, Inputs, Objective, promoted, register
-from structviews.objectives.contrast import BLOCK
-from structviews.views.base import Encoded, View
-from structviews.vocabulary import WordIds, Words
+from structviews.batches.batch import Batch
+from structviews.batches.word_ids import WordIds
+from structviews.objectives import OBJECTIVES
+from structviews.objectives.contrast import SCORES_AT_ONCE
+from structviews.objectives.objective import (
+    Context,
+    ContextWords,
+    Inputs,
+    Objective,
+    promoted,
+)
+from structviews.settings import Settings, setting
+from structviews.views.view import Encoded, View
+from structviews.views.word_tables import Words
 
-# Of the unigram counts, for the words drawn (Mikolov et al. 2013).
+# Exponent of the unigram counts in the noise distribution (Mikolov et al. 2013).
 POWER = 0.75
-# Words drawn a batch, which stand for all of its negatives.
+# Words sampled per batch and shared as negatives by all its sentences.
 DRAWS = 2048
 
 
-@register("generative")
-class Generative(Objective):
-    """A sentence's vector predicts the words of the next sentence, through a linear decoder.
+@dataclass(frozen=True)
+class GenerativeConfig(Settings):
+    """The settings of the generative objective."""
 
-    With ``h_i = U z_i`` and negatives from the noise distribution q, unigrams to the power 0.75, the
-    loss is the mean over the words w of next sentences of
+    negatives: int = setting(1, "Negative samples per predicted word.", least=1)
+    parseval: float = setting(
+        0.01, "Strength of the step that keeps the decoder orthonormal; 0 for none.", least=0, below=1
+    )
+
+
+@OBJECTIVES.register("generative")
+class Generative(Objective):
+    """Predicts the words of the next sentence from a sentence vector, through a linear decoder.
+
+    With ``h_i = U z_i`` and the noise distribution q, unigrams to the power 0.75, the loss is the mean
+    over the words w of next sentences of
 
         -log sigmoid(v_w . h_i) - k E_q[log sigmoid(-v . h_i)]
 
-    Training draws ``DRAWS`` words for the expectation, which all sentences share; in evaluation mode it
-    is exact. Word vectors get no gradient from here. The probability of a word is
-    read off as ``q(w) exp(v_w . h_i)``, normalised over the vocabulary, to which negative sampling
-    drives the scores (Levy and Goldberg 2014).
+    In training the expectation is estimated from ``DRAWS`` samples shared by all sentences; in evaluation
+    mode it is exact. Word vectors get no gradient. The reported probability of a word is
+    ``q(w) exp(v_w . h_i)``, normalised over the vocabulary: the distribution that negative sampling
+    converges to (Levy and Goldberg 2014).
 
     Args:
-        inputs: one view, and the counts of the words.
-        negatives: k.
-        parseval: b of the Parseval step ``U <- (1 + b) U - b U U^T U`` (Cisse et al. 2017), which keeps
-            the rows of U orthonormal, or its columns where these are fewer; 0 for none.
+        inputs: one view, and the word counts.
+        config: the settings: ``negatives`` is k; ``parseval`` is b of the Parseval step
+            ``U <- (1 + b) U - b U U^T U`` (Cisse et al. 2017), which keeps the rows of U orthonormal, or its
+            columns if there are fewer of them; 0 disables it.
     """
 
     min_views: ClassVar[int] = 1
     max_views: ClassVar[int | None] = 1
     example: ClassVar[str] = "seq"
-    options: ClassVar[tuple[str, ...]] = ("negatives", "parseval")
+    Config = GenerativeConfig
     extra_names: ClassVar[tuple[str, ...]] = ("linear",)
     report: ClassVar[str] = (
-        "loss {loss:.3f} (chance {chance_loss:.3f}), negative log-likelihood a word {nll:.3f} "
+        "loss {loss:.3f} (chance {chance_loss:.3f}), negative log-likelihood per word {nll:.3f} "
         "(unigram model {unigram_nll:.3f})"
     )
     needs = frozenset({"next", "words"})
     noise: Tensor
     unigram: Tensor
 
-    def __init__(self, inputs: Inputs, negatives: int = 1, parseval: float = 0.01):
+    def __init__(self, inputs: Inputs, config: GenerativeConfig) -> None:
         super().__init__()
-        self.negatives = negatives
-        self.parseval = parseval
-        self.decoder = nn.Parameter(nn.init.orthogonal_(torch.empty(inputs.words_dim, inputs.dims[0])))
-        # A word that never occurs in this corpus counts as if it did once.
+        self.negatives = config.negatives
+        self.parseval = config.parseval
+        self.decoder = nn.Parameter(nn.init.orthogonal_(torch.empty(inputs.word_dim, inputs.dims[0])))
+        # Words that do not occur in this corpus count as if they occurred once.
         counts = torch.ones(1) if inputs.counts is None else inputs.counts.clamp(min=1)
         self.register_buffer("noise", _distribution(counts.double() ** POWER), persistent=False)
         self.register_buffer("unigram", _distribution(counts.double()), persistent=False)
 
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
         if context.words is None or context.next is None:
-            raise ValueError("the context has no words or no next sentences, which this objective needs")
+            raise ValueError("this objective needs the words and the next sentences in the context")
         (sentences,) = promoted(views)
         decoded = sentences @ self.decoder.T
         words = context.words
-        anchor = _previous(context.next)[words.sentence]  # of each word the sentence that predicts it, or -1
+        anchor = _previous(context.next)[words.sentence]  # the sentence that predicts each word, or -1
         ids = words.distinct[words.inverse]
         n_predicted = (anchor >= 0).sum()
         weight = (anchor >= 0).to(decoded.dtype) / n_predicted.clamp(min=1)
-        anchor = anchor.clamp(min=0)  # without weight where there is none
+        anchor = anchor.clamp(min=0)  # words without an anchor have zero weight
         scores = (decoded.index_select(0, anchor) * words.table.index_select(0, ids)).sum(dim=1)
         noise_loss, log_total = self._sampled(decoded, words) if self.training else self._exact(decoded, words)
         loss = (weight * (F.softplus(-scores) + self.negatives * noise_loss[anchor])).sum()
@@ -94,16 +114,16 @@ class Generative(Objective):
         return loss, metrics
 
     def _sampled(self, decoded: Tensor, words: ContextWords) -> tuple[Tensor, None]:
-        """An estimate of what a negative costs each sentence, ``(B,)``; the same words for all."""
+        """The expected loss of a negative for each sentence ``(B,)``, estimated from shared samples."""
         draws = torch.rand(DRAWS, dtype=self.noise.dtype, device=decoded.device)
         drawn = torch.searchsorted(self.noise.cumsum(dim=0), draws).clamp(max=len(self.noise) - 1)
         return F.softplus(decoded @ words.table.index_select(0, drawn).T).mean(dim=1), None
 
     def _exact(self, decoded: Tensor, words: ContextWords) -> tuple[Tensor, Tensor]:
-        """What a negative costs each sentence, ``(B,)``, and the logarithm of its ``sum_w q(w) exp(v_w . h)``."""
+        """The expected loss of a negative and ``log sum_w q(w) exp(v_w . h)`` for each sentence, ``(B,)`` each."""
         costs, totals = [], []
         noise = self.noise.to(decoded.dtype)
-        for rows in decoded.split(max(1, BLOCK // len(noise))):
+        for rows in decoded.split(max(1, SCORES_AT_ONCE // len(noise))):
             scores = rows @ words.table.T
             costs.append(F.softplus(scores) @ noise)
             totals.append((scores.detach() + noise.log()).logsumexp(dim=1))
@@ -116,34 +136,35 @@ class Generative(Objective):
             step = _gram(u) @ u if len(u) <= u.shape[1] else u @ _gram(u)
             u.mul_(1 + self.parseval).sub_(step, alpha=self.parseval)
 
-    def extra_views(self) -> dict[str, nn.Module]:
+    def extra_views(self) -> dict[str, View]:
         return {"linear": LinearView(self.decoder)}
 
 
 class LinearView(View):
-    """What the decoder's transpose makes of the mean word vector: ``U^T x`` (multi-view frameworks 2.2).
+    """The mean word vector times the transposed decoder, ``U^T x`` (multi-view frameworks 2.2).
 
     Args:
-        decoder: ``(X, D)`` U, which stays the objective's.
+        decoder: ``(X, D)`` U, owned by the objective.
     """
 
     linear: ClassVar[bool] = True
 
     def __init__(self, decoder: Tensor):
         super().__init__()
-        self.words_dim, self.dim = decoder.shape
-        self._decoder = [decoder]  # in a list: not a parameter of this module too
+        self.word_dim, self.dim = decoder.shape
+        self._decoder = [decoder]  # in a list, so that it is not registered as a parameter of this module
 
-    def encode(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+    def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         decoder = self._decoder[0]
         vector = words.bag(ids, batch.offsets[:-1], "mean") @ decoder
         return Encoded(vector, words.lookup(ids) @ decoder, batch.offsets) if states else Encoded(vector)
 
 
 def orthonormality_error(u: Tensor) -> Tensor:
-    """Frobenius norm of ``U U^T - I``, or of ``U^T U - I`` where the columns are fewer."""
+    """Frobenius norm of ``U U^T - I``, or of ``U^T U - I`` if U has fewer columns than rows."""
     gram = _gram(u)
-    return (gram - torch.eye(len(gram), dtype=gram.dtype, device=gram.device)).norm()
+    error: Tensor = (gram - torch.eye(len(gram), dtype=gram.dtype, device=gram.device)).norm()
+    return error
 
 
 def _gram(u: Tensor) -> Tensor:
@@ -155,7 +176,7 @@ def _distribution(counts: Tensor) -> Tensor:
 
 
 def _previous(following: Tensor) -> Tensor:
-    """For each sentence ``(B,)`` the one that it follows, -1 where there is none; the inverse of ``following``."""
+    """The preceding sentence of each ``(B,)``, -1 if there is none; the inverse of ``following``."""
     n = len(following)
     found = torch.full((n + 1,), -1, dtype=following.dtype, device=following.device)
     rows = torch.arange(n, device=following.device)

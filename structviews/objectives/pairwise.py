@@ -2,32 +2,31 @@
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import ClassVar
 
 from torch import Tensor
 
-from structviews.objectives.base import Context, Inputs, promoted, register
-from structviews.objectives.contrast import Contrastive
+from structviews.objectives import OBJECTIVES
+from structviews.objectives.contrast import Contrastive, ContrastiveConfig
+from structviews.objectives.objective import Context, Inputs, promoted
 
 
-@register("pairwise")
+@OBJECTIVES.register("pairwise")
 class Pairwise(Contrastive):
-    """Two or more views agree, by inner products, on which sentences are neighbours.
+    """Contrastive objective over inner products between two or more views.
 
-    The probability of a context is the mean of the two directions' softmax probabilities, that of
-    ``g_j`` given ``f_i`` and that of ``f_j`` given ``g_i``. For more than two views the loss is the
-    mean over unordered pairs.
+    The probability of a context is the mean of the softmax probabilities in both directions: of
+    ``g_j`` given ``f_i`` and of ``f_j`` given ``g_i``. For more than two views, the loss is the mean over
+    unordered pairs.
 
     Args:
-        inputs: the views.
-        self_score: ``masked`` or ``zero``, see ``contrastive_loss``.
-        mask_duplicates: sentences that equal the anchor or one of its contexts are no candidates.
+        inputs: two or more views.
+        config: the settings.
     """
 
-    options: ClassVar[tuple[str, ...]] = ("self_score", "mask_duplicates")
+    Config = ContrastiveConfig
 
-    def __init__(self, inputs: Inputs, self_score: str = "masked", mask_duplicates: bool = False):
-        super().__init__(self_score, mask_duplicates)
+    def __init__(self, inputs: Inputs, config: ContrastiveConfig) -> None:
+        super().__init__(config.self_score, config.mask_duplicates)
 
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
         return self.contrast([[(f, g), (g, f)] for f, g in combinations(promoted(views), 2)], context)

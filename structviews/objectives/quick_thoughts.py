@@ -6,36 +6,36 @@ from typing import ClassVar
 from torch import Tensor
 
 from structviews.errors import InputError
-from structviews.objectives.base import Context, Inputs, promoted, register
-from structviews.objectives.contrast import Contrastive
+from structviews.objectives import OBJECTIVES
+from structviews.objectives.contrast import Contrastive, ContrastiveConfig
+from structviews.objectives.objective import Context, Inputs, promoted
 
 
-@register("quick-thoughts")
+@OBJECTIVES.register("quick-thoughts")
 class QuickThoughts(Contrastive):
-    """One encoder's vector of a sentence tells, by inner products, the other's vectors of its contexts.
+    """Contrastive objective over inner products between two encoders of the same architecture.
 
-    Both encoders are of one architecture, with weights of their own; ``f`` reads the sentence and
-    ``g`` its contexts, in this one direction.
+    The encoders have separate weights: ``f`` encodes the sentence and ``g`` its contexts. The loss has
+    only this direction.
 
     Args:
-        inputs: the views, one twice.
-        self_score: ``masked`` or ``zero``, see ``contrastive_loss``.
-        mask_duplicates: sentences that equal the anchor or one of its contexts are no candidates.
+        inputs: two views of the same name.
+        config: the settings.
 
     Raises:
-        InputError: if the views are of different architectures.
+        InputError: if the views have different architectures.
     """
 
     max_views: ClassVar[int | None] = 2
     example: ClassVar[str] = "seq,seq"
-    options: ClassVar[tuple[str, ...]] = ("self_score", "mask_duplicates")
+    Config = ContrastiveConfig
 
-    def __init__(self, inputs: Inputs, self_score: str = "masked", mask_duplicates: bool = False):
-        super().__init__(self_score, mask_duplicates)
+    def __init__(self, inputs: Inputs, config: ContrastiveConfig) -> None:
+        super().__init__(config.self_score, config.mask_duplicates)
         if len(set(inputs.views)) > 1:
             raise InputError(
-                f"views {','.join(inputs.views)} for the objective 'quick-thoughts', which takes two encoders of one "
-                "architecture: name one view twice, as in --views seq,seq"
+                f"views {','.join(inputs.views)} for the objective 'quick-thoughts', which needs two encoders of the "
+                "same architecture: give one view twice, for example --views seq,seq"
             )
 
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:

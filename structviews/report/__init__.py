@@ -1,1 +1,1 @@
-"""Pages and pictures of what runs are and know."""
+"""HTML reports and plots of runs."""

@@ -1,4 +1,4 @@
-"""Training curves, from the logs of runs."""
+"""Training curves from the logs of runs."""
 
 import json
 from collections.abc import Sequence
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from structviews.errors import InputError
-from structviews.log import LOG
-from structviews.pictures import COLOURS
+from structviews.runs.folder import LOG
+from structviews.runtime.pictures import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Points of a curve; those of a longer log are means of as many lines.
+# Maximum points per curve; longer logs are averaged in equal parts.
 POINTS = 300
-# What is drawn, under which title; a metric that is in no log is left out.
+# Metrics to draw, with their titles; a metric that no log has is left out.
 PANELS = {
     "loss": "Loss",
     "accuracy": "Context accuracy",
@@ -25,7 +25,7 @@ PANELS = {
     "sentences_per_second": "Sentences per second",
 }
 CHANCE = "chance_"
-# Dashes of lines: in matplotlib, and in SVG.
+# Line styles, in matplotlib and in SVG.
 DASHES, SVG_DASHES = ("-", "--", "-."), ("none", "6 3", "8 3 2 3")
 
 
@@ -34,10 +34,10 @@ class Curve:
     """One metric over the steps of a run.
 
     Attributes:
-        run: its name.
-        channel: where it has several, and the metric is of one; else empty.
+        run: name of the run.
+        channel: the metric's channel, if the run has several and the metric belongs to one; otherwise empty.
         kind: ``train``, ``validation`` or ``evaluation``.
-        metric: its name, without the channel's.
+        metric: name of the metric, without the channel.
         steps, values: ``(n,)``.
     """
 
@@ -50,10 +50,10 @@ class Curve:
 
 
 def read_log(run: Path) -> list[dict[str, Any]]:
-    """The lines of a run's log; empty where there is none.
+    """Read a run's log; empty if it has none.
 
     Raises:
-        InputError: if it is not a log.
+        InputError: if the file is not a log.
     """
     path = run / LOG
     if not path.exists():
@@ -65,8 +65,8 @@ def read_log(run: Path) -> list[dict[str, Any]]:
             entry = json.loads(line)
             entries.append(entry | {"kind": str(entry["kind"]), "step": int(entry["step"])})
         except (ValueError, KeyError, TypeError):
-            if number < len(lines):  # the last line may have been cut short by a kill
-                raise InputError(f"{path}:{number}: not a line of a log; remove it") from None
+            if number < len(lines):  # a killed run may have cut the last line short
+                raise InputError(f"{path}:{number}: not a log entry: remove this line") from None
     return entries
 
 
@@ -74,7 +74,7 @@ def curves(name: str, entries: Sequence[dict[str, Any]]) -> list[Curve]:
     """The curves of a run's log.
 
     Args:
-        name: of the run.
+        name: name of the run.
         entries: from ``read_log``.
     """
     found: dict[tuple[str, str], list[tuple[int, float]]] = {}
@@ -89,13 +89,13 @@ def curves(name: str, entries: Sequence[dict[str, Any]]) -> list[Curve]:
 
 
 def _channel(kind: str, metric: str) -> tuple[str, str, str]:
-    """Channel, kind and metric: metrics of several channels carry the channel's name, see ``log.flat``."""
+    """Channel, kind and metric; with several channels, metric names contain the channel (see ``log.flat``)."""
     channel, _, own = metric.rpartition(".") if kind != "evaluation" else ("", "", metric)
     return channel, kind, own
 
 
 def _thinned(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """At most ``POINTS`` means of as many points ``(n, 2)``, the last of fewer."""
+    """Average points ``(n, 2)`` in equal groups, at most ``POINTS`` of them; the last group may be smaller."""
     size = -(-len(points) // POINTS)
     starts = np.arange(0, len(points), size)
     means = np.add.reduceat(points, starts) / np.diff(starts, append=len(points))[:, None]
@@ -103,7 +103,7 @@ def _thinned(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def panels(found: Sequence[Curve]) -> dict[str, str]:
-    """Metrics that are drawn, with their titles: those of ``PANELS``, and the scores of tasks."""
+    """The metrics to draw, with their titles: those of ``PANELS`` and the task scores."""
     metrics = dict.fromkeys(curve.metric for curve in found)
     scores = dict.fromkeys(curve.metric for curve in found if curve.kind == "evaluation")
     return {name: title for name, title in PANELS.items() if name in metrics} | {
@@ -112,12 +112,12 @@ def panels(found: Sequence[Curve]) -> dict[str, str]:
 
 
 class Series(NamedTuple):
-    """A run's, or one of its channels', curves.
+    """The curves of a run, or of one of its channels.
 
     Attributes:
         run, channel: see ``Curve``.
-        colour: its place among ``COLOURS``, one for each run.
-        dash: its place among ``DASHES``, one for each channel.
+        colour: index into ``COLOURS``, one per run.
+        dash: index into ``DASHES``, one per channel.
     """
 
     run: str
@@ -127,16 +127,16 @@ class Series(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As a legend has it."""
+        """The name in the legend."""
         return f"{self.run} · {self.channel}" if self.channel else self.run
 
     def has(self, curve: Curve) -> bool:
-        """Whether a curve is of this series: of its channel, or of all channels of its run."""
+        """Whether a curve belongs to this series: to its channel, or to all channels of its run."""
         return curve.run == self.run and curve.channel in ("", self.channel)
 
 
 def series_of(found: Sequence[Curve]) -> list[Series]:
-    """The series of some curves; a run of several channels is a series for each."""
+    """The series of some curves: one per run, or one per channel if a run has several."""
     channels: dict[str, dict[str, None]] = {}
     for curve in found:
         channels.setdefault(curve.run, {})[curve.channel] = None
@@ -148,13 +148,13 @@ def series_of(found: Sequence[Curve]) -> list[Series]:
 
 
 def draw_panel(found: Sequence[Curve], metric: str, title: str, series: Sequence[Series]) -> "Figure":
-    """One metric of all runs: lines of training, lines with dots of validation, and dotted what chance gives.
+    """Plot a metric of all runs: lines for training, lines with dots for validation, dotted lines for chance.
 
     Args:
         found: curves of all metrics.
-        metric: which.
-        title: of the picture.
-        series: those of the curves.
+        metric: the metric to draw.
+        title: title of the plot.
+        series: the series of the curves.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415  an extra
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The report: one page about several runs, section by section."""
+"""The report page on one or more runs, section by section."""
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -10,31 +10,36 @@ from typing import Any
 
 import numpy as np
 
-from structviews import pictures
-from structviews.config import PARSED, Parsed, read_settings, run_kind, run_views
-from structviews.embedder import Embedder
+from structviews.corpus.sentence import ParsedSentence
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.preparation import Preparer, Sentence
 from structviews.errors import InputError
-from structviews.evaluation import heatmap
-from structviews.evaluation.context import corpus_of
-from structviews.evaluation.neighbours import Found, nearest
-from structviews.evaluation.pool import Pool, open_pool
-from structviews.evaluation.qualitative import Neighbours
-from structviews.evaluation.rendering import html_table, marked_legend, side_by_side
-from structviews.evaluation.results import all_results, model_checksum
-from structviews.evaluation.tables import score_table
-from structviews.preparation import Preparer, Sentence
-from structviews.report import curves, pages
+from structviews.evaluation.retrieval.candidates import Pool, open_pool
+from structviews.evaluation.retrieval.neighbours import Found, nearest
+from structviews.evaluation.retrieval.next_sentence import corpus_of
+from structviews.evaluation.retrieval.side_by_side import Neighbours
+from structviews.evaluation.scores import heatmap
+from structviews.evaluation.scores.rendering import (
+    html_table,
+    marked_legend,
+    side_by_side,
+)
+from structviews.evaluation.scores.results import all_results
+from structviews.evaluation.scores.tables import score_table
+from structviews.parsing import svg
+from structviews.report import curves, html
 from structviews.report.project import cloud
 from structviews.report.projection import Classes, Projection, project
 from structviews.report.sample import Sample, prepared, read_labels, sample_vectors
-from structviews.runs import run_names
-from structviews.sentence import ParsedSentence
+from structviews.runs.folder import model_checksum, run_names
+from structviews.runs.settings_file import PARSED, Parsed, read_settings, run_kind, run_views
+from structviews.runtime import pictures
 
 SENTENCES = 2000
-"""Sentences of the corpus that are projected, and searched for neighbours."""
+"""Number of corpus sentences to project and to search for neighbours."""
 EXAMPLES = 3
-"""Sentences of the corpus whose neighbours and trees are shown where none are given."""
-# Tokens of such a sentence, if there are any: its tree is to fit on a page.
+"""Number of example sentences taken from the corpus if none are given."""
+# Preferred length of these examples in tokens, so that their trees fit on a page.
 SHORT = range(6, 15)
 NEAREST = 3
 TREES = frozenset({"dependency", "constituency"})
@@ -42,14 +47,14 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """What a run makes of the sentences of a report.
+class EncodedSample:
+    """A run's vectors and attention weights for the sentences of a report.
 
     Attributes:
-        run: its name.
+        run: name of the run.
         sample: ``(n, d)`` vectors of the sample.
         queries: ``(q, d)`` vectors of the example sentences.
-        attention: of the example sentences, see ``Embedder.attention``.
+        attention: weights for the example sentences, see ``Embedder.attention``.
     """
 
     run: str
@@ -63,13 +68,13 @@ class Shown:
     """The sentences of a report.
 
     Attributes:
-        pool: where they are from.
-        sample: those that are projected and searched.
-        classes: their labels, if they have any.
+        pool: the sentences' source.
+        sample: the sentences to project and search.
+        classes: the labels of the sample, if any.
         texts: the example sentences, as text.
-        examples: the same with trees, if they can be had.
-        runs: what the runs make of both.
-        missing: why runs are missing among these.
+        examples: the example sentences with trees, if they could be parsed.
+        runs: the runs' vectors of both.
+        missing: why runs are missing.
         no_trees: why the example sentences have no trees.
     """
 
@@ -78,7 +83,7 @@ class Shown:
     classes: Classes | None
     texts: list[str]
     examples: Sequence[Sentence]
-    runs: list[Encoded]
+    runs: list[EncodedSample]
     missing: list[str]
     no_trees: list[str]
 
@@ -93,22 +98,22 @@ def write_report(
     tokenised: bool = False,
     tell: Tell = lambda _: None,
 ) -> None:
-    """Write a page about runs, whole or not at all.
+    """Write a report page on runs, atomically.
 
     Args:
-        runs: their folders.
-        out: the page.
-        corpus: a text with one sentence a line, or a parsed corpus; by default that of the runs, if it is there.
-        labels: file with a label for each line of the corpus' text.
-        queries: example sentences; by default some of the corpus.
-        tokenised: words of the text and of the queries stand between white space.
-        tell: told what is being done.
+        runs: run folders.
+        out: file to write.
+        corpus: a text with one sentence per line, or a parsed corpus; by default the runs' own, if it exists.
+        labels: file with one label per line of the corpus's text.
+        queries: example sentences; by default a few from the corpus.
+        tokenised: whether the text and the queries are already tokenised (separated by white space).
+        tell: called with a description of each step.
 
     Raises:
-        InputError: if a folder is not a run, there is nothing to say about any, a file that is named cannot be read,
-            or the page cannot be written.
+        InputError: if a folder is not a run, there is nothing to report, an input file cannot be read, or the page
+            cannot be written.
     """
-    pages.check_page(out, "a report")
+    html.check_page(out, "a report")
     names = run_names(runs)
     for run in runs:
         run_views(run)
@@ -117,7 +122,7 @@ def write_report(
     weights = [has_weights(run) for run in runs]
     if not any(weights) and not any(logs.values()) and not any(map(all_results, runs)):
         raise InputError(
-            f"{', '.join(map(str, runs))}: nothing to report: no scores, no log, no weights; finish training first"
+            f"{', '.join(map(str, runs))}: nothing to report: no scores, log or weights: finish training first"
         )
     shown = show_sentences(runs, names, corpus, labels, queries, tokenised, tell)
     tell("drawing")
@@ -130,11 +135,11 @@ def write_report(
         "trees": trees(shown),
         "settings": settings(runs, names),
     }
-    pages.write_page(out, "report.html", content)
+    html.write_page(out, "report.html", content)
 
 
 def has_weights(run: Path) -> bool:
-    """Whether a run can encode."""
+    """Whether a run has weights."""
     try:
         return bool(model_checksum(run))
     except InputError:
@@ -142,7 +147,7 @@ def has_weights(run: Path) -> bool:
 
 
 def scores(runs: Sequence[Path]) -> dict[str, Any]:
-    """The table in parts, and a heat map for each task."""
+    """Score tables, and a heat map for each task."""
     from markupsafe import Markup  # noqa: PLC0415  comes with jinja2
 
     table = score_table(runs, intervals=True, published=True)
@@ -171,7 +176,7 @@ def scores(runs: Sequence[Path]) -> dict[str, Any]:
 
 
 def training(logs: Mapping[str, list[dict[str, Any]]], runs: Sequence[Path]) -> dict[str, Any]:
-    """The training curves of all runs, a picture for each metric."""
+    """Training curves of all runs, one plot per metric."""
     from markupsafe import Markup  # noqa: PLC0415  comes with jinja2
 
     found = [curve for name, entries in logs.items() for curve in curves.curves(name, entries)]
@@ -179,7 +184,7 @@ def training(logs: Mapping[str, list[dict[str, Any]]], runs: Sequence[Path]) -> 
     for (name, entries), run in zip(logs.items(), runs, strict=True):
         if not entries:
             trained = run_kind(run) == "trained"
-            how = f"structviews train --resume {run} writes one" if trained else "only runs that train made have one"
+            how = f"create one with structviews train --resume {run}" if trained else "only runs made by train have one"
             missing.append(f"{name}: no training log; {how}")
     series = curves.series_of(found)
     drawn = [
@@ -191,9 +196,9 @@ def training(logs: Mapping[str, list[dict[str, Any]]], runs: Sequence[Path]) -> 
         "series": [
             {"name": each.name, "colour": each.colour, "dashes": curves.SVG_DASHES[each.dash]} for each in series
         ],
-        "note": "Lines: training, per batch. Lines with dots: held-out documents. Dotted: what chance gives. Point "
-        f"at a name to see its curves alone. A log of more than {curves.POINTS} lines is drawn as means of as many "
-        "parts.",
+        "note": "Lines: training, per batch. Lines with dots: held-out documents. Dotted lines: chance. Point at a "
+        f"name to highlight its curves. Logs with more than {curves.POINTS} lines are averaged down to at most "
+        f"{curves.POINTS} points.",
         "missing": missing,
     }
 
@@ -207,14 +212,14 @@ def show_sentences(
     tokenised: bool,
     tell: Tell,
 ) -> Shown | list[str]:
-    """Encode sentences with all runs; without any, why not."""
+    """Encode the sentences with all runs; if there is no corpus, return the reason instead."""
     if corpus is None:
         try:
             corpus = corpus_of(runs)
         except InputError as error:
             corpus, why = None, str(error)
         if corpus is not None and not corpus.exists():
-            corpus, why = None, f"the corpus {corpus} is not here: name one with --corpus"
+            corpus, why = None, f"the corpus {corpus} does not exist: give one with --corpus"
         if corpus is None:
             if labels:
                 raise InputError(f"--labels {labels}: {why}")
@@ -238,14 +243,14 @@ def show_sentences(
         tell(f"{name}: encoding")
         try:
             vectors = sample_vectors(embedder, pool, sample), embedder.encode(parsed)
-            encoded.append(Encoded(name, *vectors, embedder.attention(parsed)))
+            encoded.append(EncodedSample(name, *vectors, embedder.attention(parsed)))
         except InputError as error:
             missing.append(f"{name}: {error}")
     return Shown(pool, sample, classes, texts, parsed, encoded, missing, no_trees)
 
 
 def examples(pool: Pool, sample: Sample, queries: Sequence[str]) -> tuple[list[str], list[Sentence]]:
-    """The example sentences, as text and to encode: those that are given, or some short ones of the sample."""
+    """The example sentences, as text and as input: ``queries``, or a few short sentences of the sample."""
     if queries:
         texts, sentences = zip(*map(pool.read, queries), strict=True)
         return list(texts), list(sentences)
@@ -256,7 +261,7 @@ def examples(pool: Pool, sample: Sample, queries: Sequence[str]) -> tuple[list[s
 
 
 def with_trees(sentences: Sequence[Sentence], embedders: Sequence[Embedder]) -> tuple[Sequence[Sentence], list[str]]:
-    """The example sentences with trees to draw, or as they are, and why."""
+    """The example sentences with trees; if they cannot be parsed, unchanged and with the reason."""
     reading = next((embedder for embedder in embedders if embedder.parsers), None)
     preparer = reading.preparer if reading else Preparer(embedders[0].preparer.parsed if embedders else Parsed())
     try:
@@ -277,18 +282,18 @@ def projections(shown: Shown | list[str]) -> dict[str, Any]:
         except InputError as error:
             missing.append(f"{each.run}: {error}")
     if not shown.classes:
-        missing.append("no labels: --labels FILE colours the sentences by the labels in it")
+        missing.append("no labels: give --labels FILE to colour the sentences by label")
     note = f"{len(shown.sample.texts):,} sentences of {shown.pool.path}{spread(shown)}."
     return {**cloud(drawn, shown.sample, shown.classes), "note": note, "missing": missing}
 
 
 def spread(shown: Shown) -> str:
-    """Says where the sample is not all of the corpus."""
-    return f", evenly spread over its {len(shown.pool):,} different ones" if len(shown.pool) > SENTENCES else ""
+    """A remark for the notes if the sample is not the whole corpus."""
+    return f", evenly spaced over its {len(shown.pool):,} distinct sentences" if len(shown.pool) > SENTENCES else ""
 
 
 def neighbours(shown: Shown | list[str]) -> dict[str, Any]:
-    """What is nearest to the example sentences, a column for each run."""
+    """Nearest neighbours of the example sentences, one column per run."""
     if isinstance(shown, list) or not shown.runs:
         return {"queries": [], "missing": shown if isinstance(shown, list) else shown.missing}
     places = {text: place for place, text in enumerate(shown.sample.texts)}
@@ -298,14 +303,14 @@ def neighbours(shown: Shown | list[str]) -> dict[str, Any]:
     return {
         "runs": table.runs,
         "queries": [{"text": text, "rows": neighbour_rows(table, i, shown)} for i, text in enumerate(shown.texts)],
-        "note": f"The nearest of {len(shown.sample.texts):,} sentences of {shown.pool.path}{spread(shown)}, by the "
-        "cosine of their vectors, which stands before each.",
+        "note": f"Nearest neighbours by cosine among {len(shown.sample.texts):,} sentences of "
+        f"{shown.pool.path}{spread(shown)}.",
         "missing": shown.missing,
     }
 
 
 def neighbour_rows(table: Neighbours, query: int, shown: Shown) -> list[list[dict[str, str] | None]]:
-    """For each place from the first on, what each run finds there."""
+    """For each rank, the neighbour that each run finds."""
     each = [table.of(query, run) for run in range(len(table.runs))]
     return [
         [{"cosine": f"{f[i][0]:.3f}", "text": shown.sample.texts[f[i][1]]} if i < len(f) else None for f in each]
@@ -314,11 +319,11 @@ def neighbour_rows(table: Neighbours, query: int, shown: Shown) -> list[list[dic
 
 
 def trees(shown: Shown | list[str]) -> dict[str, Any]:
-    """The trees of the example sentences; over dependencies, the weights of each attentive view."""
+    """Trees of the example sentences, with the attention weights of each attentive view on the dependencies."""
     if isinstance(shown, list):
         return {"sentences": [], "missing": shown}
     attentive = [(each, view) for each in shown.runs for view in each.attention]
-    missing = [] if attentive else ["no attention to draw: structviews train --views dep,const makes a run that has"]
+    missing = [] if attentive else ["no attention to draw: give a run of structviews train --views dep,const"]
     drawn = [
         {"text": text, "pictures": tree_pictures(sentence, i, attentive)}
         for i, (text, sentence) in enumerate(zip(shown.texts, shown.examples, strict=True))
@@ -328,12 +333,10 @@ def trees(shown: Shown | list[str]) -> dict[str, Any]:
 
 
 def tree_pictures(
-    sentence: ParsedSentence, place: int, attentive: Sequence[tuple[Encoded, str]]
+    sentence: ParsedSentence, place: int, attentive: Sequence[tuple[EncodedSample, str]]
 ) -> list[dict[str, Any]]:
     """The trees of an example sentence, each with a caption."""
     from markupsafe import Markup  # noqa: PLC0415  comes with jinja2
-
-    from structviews.parsing import svg  # noqa: PLC0415  the offline stage loads when it is used
 
     text = " ".join(sentence.tokens)
     drawn = []
@@ -348,7 +351,7 @@ def tree_pictures(
 
 
 def settings(runs: Sequence[Path], names: Sequence[str]) -> dict[str, Any]:
-    """What runs were trained with and scored with: where they differ, and what they have in common."""
+    """Settings and environment of the runs, separated into differing and common ones."""
     columns = [flat(read_settings(run)) | {"kind": run_kind(run)} | environment(run) for run in runs]
     rows = [
         {"name": name, "cells": [column.get(name, "–") for column in columns]}
@@ -360,13 +363,13 @@ def settings(runs: Sequence[Path], names: Sequence[str]) -> dict[str, Any]:
         "runs": names,
         "different": [row for row in rows if row not in common],
         "common": common,
-        "note": f"This page was made with {packages}, Python {platform.python_version()}, {platform.system()} on "
+        "note": f"Made with {packages}, Python {platform.python_version()}, {platform.system()} on "
         f"{platform.machine()}.",
     }
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Settings as text; those of tables within tables with the names of these before them."""
+    """Settings as text; names in nested tables are prefixed with the table's name."""
     found: dict[str, str] = {}
     for name, value in table.items():
         if isinstance(value, dict):
@@ -377,7 +380,7 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def environment(run: Path) -> dict[str, str]:
-    """The weights, and what the run was scored with."""
+    """Checksum of the weights, and the versions that the run was scored with."""
     found = {"SHA-256 of the weights": model_checksum(run)} if has_weights(run) else {}
     versions: dict[str, dict[str, None]] = {}
     for results in all_results(run):

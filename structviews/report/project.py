@@ -1,25 +1,33 @@
-"""A run's sentence vectors as a picture or an interactive page."""
+"""Plot a run's sentence vectors as a picture or an interactive page."""
 
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from structviews import pictures
-from structviews.embedder import Embedder
-from structviews.evaluation.pool import Pool
-from structviews.report import pages
-from structviews.report.projection import SYMBOLS, Classes, Projection, drawn_rows, project, scatter, style
+from structviews.encoding.embedder import Embedder
+from structviews.evaluation.retrieval.candidates import Pool
+from structviews.report import html
+from structviews.report.projection import (
+    SYMBOLS,
+    Classes,
+    Projection,
+    drawn_rows,
+    project,
+    scatter,
+    style,
+)
 from structviews.report.sample import Sample, read_labels, sample_vectors
+from structviews.runtime import pictures
 
 KINDS = (".png", ".svg", ".html")
 
 
 def check_out(path: Path) -> None:
-    """Raise InputError unless a picture or page of this name can be made."""
+    """Raise InputError unless a picture or page can be written to ``path``."""
     pictures.check_file(path, KINDS)
     if path.suffix.lower() == ".html":
-        pages.require_pages(str(path))
+        html.require_pages(str(path))
     else:
         pictures.require_matplotlib(str(path))
 
@@ -33,18 +41,18 @@ def draw_run(
     most: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Projection, Sample]:
-    """Encode sentences with a run, project them, and draw them.
+    """Encode sentences with a run, project the vectors to two dimensions, and plot them.
 
     Args:
-        run: its folder.
+        run: run folder.
         pool: the sentences.
-        out: file to write, of one of ``KINDS``.
-        labels: file with a label for each line of the pool's text.
-        most: how many sentences are drawn at most.
-        progress: told the number of sentences encoded and their total.
+        out: file to write; its ending must be one of ``KINDS``.
+        labels: file with one label per line of the pool's text.
+        most: maximum number of sentences to plot.
+        progress: called with the number of sentences encoded and the total.
 
     Raises:
-        InputError: if one of these cannot be read, encoded or written.
+        InputError: if a file cannot be read or written, or a sentence cannot be encoded.
     """
     check_out(out)
     sample = Sample.of(pool, most)
@@ -53,19 +61,19 @@ def draw_run(
     title = f"{run.resolve().name}: {len(sample.texts):,} sentences of {pool.path.name}"
     if out.suffix.lower() == ".html":
         content = {"title": title, **cloud([("", projection)], sample, classes)}
-        pages.write_page(out, "projection.html", content)
+        html.write_page(out, "projection.html", content)
     else:
         pictures.write_picture(out, lambda: scatter(projection, title, classes))
     return projection, sample
 
 
 def cloud(projections: list[tuple[str, Projection]], sample: Sample, classes: Classes | None) -> dict[str, Any]:
-    """What the templates draw the projections of one sample from: pictures, texts, and the labels' styles.
+    """Template data for the projections of one sample: plots, texts and label styles.
 
     Args:
-        projections: of each run, with a title.
+        projections: title and projection of each run.
         sample: the sentences.
-        classes: their labels, if they have any.
+        classes: their labels, if any.
     """
     from markupsafe import Markup  # noqa: PLC0415  comes with jinja2
 

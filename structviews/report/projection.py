@@ -1,6 +1,6 @@
-"""Sentences in the plane: their vectors projected to two dimensions, and drawn.
+"""Project sentence vectors to two dimensions and plot them.
 
-Shapes: n sentences, d length of a vector.
+Shapes: n sentences, d dimensions of a vector.
 """
 
 from collections.abc import Sequence
@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from structviews.errors import InputError
-from structviews.pictures import COLOURS
+from structviews.runtime.pictures import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NEIGHBOURS = 15
-"""How many of a sentence's neighbours UMAP wants to keep near it; its default."""
-# What stands for a class in matplotlib, and in text.
+"""UMAP's ``n_neighbors``, at its default."""
+# Class symbols, in matplotlib and in text.
 MARKERS, SYMBOLS = "o^sDv", "●▲■◆▼"
 
 
 class Projection(NamedTuple):
-    """Points in the plane.
+    """A two-dimensional projection.
 
     Attributes:
         points: ``(n, 2)``.
-        method: how they were found.
+        method: description of the projection method.
     """
 
     points: np.ndarray
@@ -36,23 +36,23 @@ class Projection(NamedTuple):
 def project(vectors: np.ndarray, seed: int = 1) -> Projection:
     """Project vectors ``(n, d)`` to two dimensions: by UMAP where umap-learn is installed, else by PCA.
 
-    UMAP (McInnes et al., 2018) keeps neighbours by cosine together, which takes more than 15 sentences; of fewer,
-    PCA is made in any case. The same vectors and seed give the same points.
+    UMAP (McInnes et al., 2018) preserves cosine neighbourhoods. It needs more than 15 sentences; for fewer, PCA is
+    used. The result is deterministic for a given seed.
 
     Args:
         vectors: float32.
-        seed: of UMAP.
+        seed: random seed of UMAP.
 
     Raises:
-        InputError: if there are fewer than three.
+        InputError: if there are fewer than three vectors.
     """
     if len(vectors) < 3:
-        raise InputError(f"{len(vectors)} different sentences are too few for a picture: give at least 3")
+        raise InputError(f"{len(vectors)} distinct sentences are too few to plot: give at least 3")
     if len(vectors) > NEIGHBOURS and find_spec("umap"):
         return Projection(_umap(vectors, seed), "UMAP by cosine")
     from sklearn.decomposition import PCA  # noqa: PLC0415  slow to import
 
-    with np.errstate(invalid="ignore"):  # shares of no variance
+    with np.errstate(invalid="ignore"):  # without variance, the ratios are 0 / 0
         pca = PCA(2, svd_solver="full").fit(vectors)
     share = np.nan_to_num(pca.explained_variance_ratio_.sum())
     return Projection(pca.transform(vectors), f"PCA, {share:.0%} of the variance".replace("%", " %"))
@@ -62,7 +62,7 @@ def _umap(vectors: np.ndarray, seed: int) -> np.ndarray:
     import warnings  # noqa: PLC0415
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a seed means one thread
+        warnings.simplefilter("ignore")  # UMAP warns that a seed implies one thread
         from umap import UMAP  # noqa: PLC0415  an extra, slow to import
 
         return np.asarray(UMAP(n_neighbors=NEIGHBOURS, metric="cosine", random_state=seed).fit_transform(vectors))
@@ -72,8 +72,8 @@ class Classes(NamedTuple):
     """The labels of sentences.
 
     Attributes:
-        names: of the labels, the most frequent first.
-        of: ``(n,)`` which of them each sentence has.
+        names: the labels, most frequent first.
+        of: ``(n,)`` index of each sentence's label in ``names``.
     """
 
     names: list[str]
@@ -81,7 +81,7 @@ class Classes(NamedTuple):
 
     @classmethod
     def of_labels(cls, labels: Sequence[str]) -> "Classes":
-        """The classes of a label for each sentence."""
+        """Build classes from one label per sentence."""
         names, of, sizes = np.unique(np.asarray(labels, dtype=object), return_inverse=True, return_counts=True)
         order = np.argsort(-sizes, kind="stable")
         place = np.empty(len(order), dtype=np.int64)
@@ -89,28 +89,28 @@ class Classes(NamedTuple):
         return cls([str(names[i]) for i in order], place[of])
 
     def rows(self) -> list[np.ndarray]:
-        """The sentences of each class."""
+        """Row indices of each class."""
         return [np.flatnonzero(self.of == i) for i in range(len(self.names))]
 
 
 def style(number: int) -> tuple[int, int]:
-    """Places of a class' colour and marker; no two of the first 30 classes have both in common."""
+    """Colour and marker index of a class; the first 30 combinations are distinct."""
     return number % len(COLOURS), number // len(COLOURS) % len(MARKERS)
 
 
 def drawn_rows(n: int, classes: Classes | None) -> list[np.ndarray]:
-    """The rows of n sentences as ``scatter`` draws them: class after class."""
+    """The rows of n sentences in drawing order: class by class."""
     return classes.rows() if classes else [np.arange(n)]
 
 
 def scatter(projection: Projection, title: str, classes: Classes | None, *, legend: bool = True) -> "Figure":
-    """Draw points, coloured by class.
+    """Scatter plot, coloured by class.
 
     Args:
-        projection: where they are.
-        title: of the picture.
-        classes: their labels, if they have any.
-        legend: whether the classes are named beside the points.
+        projection: the points.
+        title: title of the plot.
+        classes: labels of the points, if any.
+        legend: whether to draw a legend of the classes.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415  an extra
 

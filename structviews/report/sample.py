@@ -1,4 +1,4 @@
-"""Which sentences a picture or a page shows, and how runs encode them."""
+"""Sample the sentences for a plot or page, and encode them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,20 +6,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structviews.embedder import Embedder, Progress, check_finite
+from structviews.encoding.embedder import Embedder, check_finite
+from structviews.encoding.preparation import Sentence
 from structviews.errors import InputError
-from structviews.evaluation.pool import Pool
-from structviews.lines import text_lines
-from structviews.preparation import Sentence
+from structviews.evaluation.retrieval.candidates import Pool
+from structviews.runtime.files import text_lines
+from structviews.runtime.progress import OnProgress
 
 
 class Sample(NamedTuple):
-    """Some sentences of a pool.
+    """A sample of a pool's sentences.
 
     Attributes:
-        rows: ``(n,)`` which, ascending.
+        rows: ``(n,)`` rows in the pool, ascending.
         texts: the sentences as text.
-        sentences: to encode.
+        sentences: the sentences as encoder input.
     """
 
     rows: np.ndarray
@@ -28,24 +29,24 @@ class Sample(NamedTuple):
 
     @classmethod
     def of(cls, pool: Pool, most: int) -> "Sample":
-        """All distinct sentences of a pool, or ``most`` of them, evenly spread."""
+        """All distinct sentences of a pool, or at most ``most`` evenly spaced ones."""
         rows = np.unique(np.linspace(0, len(pool) - 1, min(most, len(pool))).round().astype(np.int64))
         sentences = [sentence for row in rows for sentence in pool.sentences(row, row + 1)]
         return cls(rows, [pool.texts[row] for row in rows], sentences)
 
 
 def read_labels(path: Path, pool: Pool, rows: np.ndarray) -> list[str]:
-    """The labels of some rows of a pool, from a file with a label for each line of the text that it is from.
+    """Read the labels of some rows of a pool from a file with one label per line of the source text.
 
     Raises:
-        InputError: if the file cannot be read, is too short, or has nothing for one of the sentences.
+        InputError: if the file cannot be read, is too short, or lacks a label for one of the sentences.
     """
     lines = text_lines(path)
     found = pool.lines[rows]
     if found.max() > len(lines):
         raise InputError(
             f"{path}: {len(lines)} lines, but a sentence of {pool.path} is from line {found.max()} of its text: "
-            "give a label for each line of that text"
+            "give one label per line of that text"
         )
     labels = [lines[line - 1].strip() for line in found]
     if "" in labels:
@@ -54,9 +55,9 @@ def read_labels(path: Path, pool: Pool, rows: np.ndarray) -> list[str]:
 
 
 def prepared(sentences: Sequence[Sentence], embedders: Sequence[Embedder]) -> Sequence[Sentence]:
-    """The sentences with the trees that runs need, if all their trees are by one parser that can be had; else as given.
+    """Parse the sentences once if all runs share an installed parser; otherwise return them unchanged.
 
-    Then each run has them parsed, or says why it cannot.
+    In that case each run parses them itself, or reports why it cannot.
     """
     reading = [embedder for embedder in embedders if embedder.parsers]
     if len({repr(parser) for embedder in reading for parser in embedder.parsers}) != 1:
@@ -67,11 +68,11 @@ def prepared(sentences: Sequence[Sentence], embedders: Sequence[Embedder]) -> Se
         return sentences
 
 
-def sample_vectors(embedder: Embedder, pool: Pool, sample: Sample, progress: Progress | None = None) -> np.ndarray:
+def sample_vectors(embedder: Embedder, pool: Pool, sample: Sample, progress: OnProgress | None = None) -> np.ndarray:
     """Vectors ``(n, d)`` of a sample.
 
     Raises:
-        InputError: if a sentence cannot be encoded, with its place, or its vector is not finite.
+        InputError: if a sentence cannot be encoded or its vector is not finite; names the sentence's place.
     """
     with pool.naming(sample.rows):
         vectors = embedder.encode(sample.sentences, progress=progress)

@@ -1,1 +1,1 @@
-"""A page to play with runs, and JSON endpoints for programs: ``structviews serve``."""
+"""An interactive page and JSON endpoints for runs: ``structviews serve``."""

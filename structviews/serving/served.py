@@ -1,4 +1,4 @@
-"""What the server knows of a run: vectors, trees, neighbours. All of it is called by one thread."""
+"""A served run: its vectors, trees and neighbours. Called from a single thread."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -7,32 +7,36 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structviews.embedder import Embedder, Progress, check_finite
+from structviews.corpus.sentence import ParsedSentence
+from structviews.encoding.embedder import Embedder, check_finite
 from structviews.errors import InputError
-from structviews.evaluation.neighbours import nearest
-from structviews.evaluation.pool import Pool, pool_vectors
-from structviews.runs import run_names
-from structviews.sentence import ParsedSentence
+from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
+from structviews.evaluation.retrieval.neighbours import nearest
+from structviews.parsing import svg
+from structviews.parsing.binarise import binary_tree, unbinarise
+from structviews.parsing.drawing import reads_right_to_left
+from structviews.runs.folder import run_names
+from structviews.runtime.progress import OnProgress
 
 FIRST_SENTENCE = "A bird is singing."
 KINDS = ("dependency", "constituency")
 
 
 class Vectors(NamedTuple):
-    """A sentence's vectors: of each view ``(width,)``, and as ``encode`` gives it ``(d,)``."""
+    """A sentence's vectors: one per view ``(width,)``, and the joined one ``(d,)`` that ``encode`` returns."""
 
     views: list[np.ndarray]
     joined: np.ndarray
 
 
 class Neighbour(NamedTuple):
-    """A sentence of the pool.
+    """A sentence of the search pool.
 
     Attributes:
-        text: its words.
-        place: where it stands first, see ``Pool.places``.
-        times: how often it stands there.
-        cosine: with the one that was asked for.
+        text: the sentence.
+        place: its first occurrence; see ``Pool.places``.
+        times: number of occurrences.
+        cosine: similarity to the query.
     """
 
     text: str
@@ -42,7 +46,7 @@ class Neighbour(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """A tree of a kind, ``dependency`` or ``constituency``, as SVG."""
+    """A tree as SVG; ``kind`` is ``dependency`` or ``constituency``."""
 
     kind: str
     title: str
@@ -50,7 +54,7 @@ class Drawing(NamedTuple):
 
 
 class Trees(NamedTuple):
-    """A sentence with its trees, the attention of each encoder that attends, and drawings of all that."""
+    """A sentence with its trees, the weights of each attentive encoder, and drawings of both."""
 
     sentence: ParsedSentence
     attention: dict[str, np.ndarray]
@@ -58,13 +62,13 @@ class Trees(NamedTuple):
 
 
 class ServedRun:
-    """A run, ready to answer.
+    """A loaded run that answers requests.
 
     Args:
-        name: what it is called by.
-        embedder: the run, with the representation that is wanted.
+        name: its name in requests.
+        embedder: the run, with the representation to serve.
         pool: sentences to search, if any.
-        vectors: ``(n, d)`` of the pool.
+        vectors: ``(n, d)`` vectors of the pool.
     """
 
     def __init__(self, name: str, embedder: Embedder, pool: Pool | None = None, vectors: np.ndarray | None = None):
@@ -85,7 +89,7 @@ class ServedRun:
         return [Vectors([view[i] for view in views], vector) for i, vector in enumerate(joined)]
 
     def neighbours(self, asked: Sequence[tuple[str, int]]) -> list[list[Neighbour]]:
-        """The nearest sentences of the pool, for each sentence as many as are asked for; the sentence itself is none.
+        """The k nearest sentences of the pool for each (sentence, k), excluding the sentence itself.
 
         Raises:
             InputError: if there is no pool, or for a sentence that cannot be encoded.
@@ -106,10 +110,10 @@ class ServedRun:
         ]
 
     def trees(self, sentences: Sequence[str]) -> list[Trees]:
-        """Each sentence's trees, also of runs that read none.
+        """Each sentence's trees, even if the run itself reads none.
 
         Raises:
-            InputError: for a sentence that cannot be parsed, or if the run's parser is missing here.
+            InputError: if a sentence cannot be parsed, or the run's parser is not installed.
         """
         parsed = self.embedder.preparer.prepare(sentences, KINDS)
         attention = self.embedder.attention(parsed)
@@ -121,10 +125,7 @@ class ServedRun:
 
 
 def drawings(sentence: ParsedSentence, attention: dict[str, np.ndarray]) -> list[Drawing]:
-    """The trees that a sentence has; the dependency tree once for each encoder that attends."""
-    from structviews.parsing import svg  # noqa: PLC0415 - the offline stage loads when it is used
-    from structviews.parsing.binarise import binary_tree, unbinarise  # noqa: PLC0415
-    from structviews.parsing.drawing import reads_right_to_left  # noqa: PLC0415
+    """Draw a sentence's trees; the dependency tree once per attentive encoder."""
 
     pictures: list[tuple[str, str, svg.Picture]] = []
     if sentence.has_dependencies:
@@ -145,18 +146,18 @@ def open_runs(
     runs: Sequence[Path],
     pool: Pool | None,
     similarity: bool,
-    progress: Callable[[str], AbstractContextManager[Progress]],
+    progress: Callable[[str], AbstractContextManager[OnProgress]],
 ) -> list[ServedRun]:
-    """Load runs, and encode the pool with each where that is not done yet.
+    """Load runs, and encode the pool with each unless cached vectors exist.
 
     Args:
-        runs: their folders.
+        runs: run folders.
         pool: sentences to search, if any.
-        similarity: take the vectors for similarity tasks.
-        progress: shows what is being done.
+        similarity: use the representation for similarity tasks.
+        progress: shows the current step.
 
     Raises:
-        InputError: if one cannot be loaded, or cannot encode a sentence.
+        InputError: if a run cannot be loaded, or cannot encode a sentence.
     """
     served = []
     for run, name in zip(runs, run_names(runs), strict=True):

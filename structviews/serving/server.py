@@ -1,4 +1,4 @@
-"""The address that is listened on, and the server's patience with slow clients."""
+"""The server's address, and its timeouts for slow clients."""
 
 import asyncio
 import ipaddress
@@ -10,44 +10,44 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from structviews.errors import InputError
-from structviews.serving.guard import SECONDS
+from structviews.serving.limits import SECONDS
 
 CONNECTIONS = 500
-"""Connections that may be open at once; more are answered with 503."""
+"""Maximum open connections; further ones get a 503 response."""
 KEEP_ALIVE = 5
-"""Seconds that a connection stays open with no request on it."""
+"""Seconds that an idle connection stays open."""
 
 
 def check_token(host: str, token: str | None) -> None:
-    """Raise InputError unless a server that others can reach has a token."""
+    """Raise InputError if a server that other machines can reach has no token."""
     if token == "":
-        raise InputError("--token: empty: give one, such as that of: openssl rand -hex 16")
+        raise InputError("--token: empty: give one, such as the output of: openssl rand -hex 16")
     if token is None and not is_loopback(host):
-        raise InputError(f"--host {host}: others can reach that address: give --token too, or leave --host out")
+        raise InputError(f"--host {host}: other machines can reach this address: add --token, or leave --host out")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address.
+    """Whether an address can be reached from this machine only.
 
     Raises:
-        InputError: if there is no such host.
+        InputError: if the host does not exist.
     """
     return all(ipaddress.ip_address(address[4][0]).is_loopback for address in addresses(host, 0))
 
 
 def addresses(host: str, port: int) -> list[tuple[Any, ...]]:
-    """What ``socket.getaddrinfo`` gives; raises InputError if there is no such host."""
+    """The results of ``socket.getaddrinfo``; raises InputError if the host does not exist."""
     try:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise InputError(f"--host {host}: no such address ({error}): give one of this machine, as 127.0.0.1") from None
+        raise InputError(f"--host {host}: no such address ({error}): use a local one, such as 127.0.0.1") from None
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that has an address, on which nothing listens yet.
+    """A socket bound to an address, not yet listening.
 
     Raises:
-        InputError: if the address is not to be had.
+        InputError: if the address is not available.
     """
     family, kind, protocol, _, address = addresses(host, port)[0]
     bound = socket.socket(family, kind, protocol)
@@ -61,35 +61,35 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 def not_to_be_had(address: tuple[Any, ...], error: OSError) -> InputError:
-    """What to say of an address that another program has."""
+    """The error for an address that is in use or not permitted."""
     host, port, *_ = address
-    return InputError(f"port {port} of {host} cannot be had ({error.strerror}): give another --port")
+    return InputError(f"port {port} of {host} is not available ({error.strerror}): give another --port")
 
 
 def url(bound: socket.socket) -> str:
-    """Where the server is found."""
+    """The server's URL."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def allowed_hosts(host: str, token: str | None) -> list[str]:
-    """Names under which the server may be asked.
+    """``Host`` names that the server accepts.
 
-    Without a token a page from elsewhere, whose name is made to point at this machine, must not read the corpus.
+    Without a token, this keeps other web pages from reading the corpus through DNS rebinding.
     """
     return ["*"] if token else ["localhost", "127.0.0.1", "::1", host]
 
 
 def serve(app: FastAPI, bound: socket.socket, seconds: float = SECONDS) -> uvicorn.Server:
-    """A server of an application on a socket; its ``run`` takes ``sockets=[bound]``.
+    """A uvicorn server on a bound socket; call its ``run`` with ``sockets=[bound]``.
 
     Args:
-        app: what it serves.
-        bound: where; it listens from now on.
-        seconds: that a client may take to send a request, or to read an answer.
+        app: the application to serve.
+        bound: the socket; starts listening here.
+        seconds: time limit for a client to send a request or read a response.
 
     Raises:
-        InputError: if another program has begun to listen there meanwhile.
+        InputError: if another program is already listening on the address.
     """
     try:
         bound.listen(CONNECTIONS)
@@ -114,17 +114,17 @@ def serve(app: FastAPI, bound: socket.socket, seconds: float = SECONDS) -> uvico
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP with an end to patience: uvicorn itself waits for ever for headers, and for an answer to be read.
+    """HTTP with timeouts: uvicorn itself waits forever for headers, and for a response to be read.
 
     Attributes:
-        patience: seconds until the headers of a request must be there, and an answer must be read.
+        patience: time limit, in seconds, for receiving the headers and for reading the response.
     """
 
     patience = SECONDS
     _headers_due: asyncio.TimerHandle | None = None
     _reading_due: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
         self._headers_due = self.loop.call_later(self.patience, self._too_slow)
 
@@ -150,19 +150,19 @@ class PatientProtocol(H11Protocol):
         super().resume_writing()
 
     def _busy(self) -> bool:
-        """Whether a request is being answered."""
+        """Whether a request is being processed."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def _too_slow(self) -> None:
         self._headers_due = None
         if not self._busy():
-            line = b'{"detail":"the request was not there in time: send it faster"}'
+            line = b'{"detail":"the request did not arrive in time: send it faster"}'
             head = f"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\ncontent-length: {len(line)}\r\n"
             self.transport.write(head.encode() + b"connection: close\r\n\r\n" + line)
             self.transport.close()
 
 
 def cancel(timer: asyncio.TimerHandle | None) -> None:
-    """Stop a timer, if there is one."""
+    """Cancel a timer, if it is set."""
     if timer:
         timer.cancel()

@@ -1,7 +1,13 @@
-"""View encoders: each sees a sentence in its own way and gives one vector."""
+"""View encoders, one kind per file: each encodes a sentence into one vector.
 
-from structviews.views import bag, dependency, constituency, sequence  # noqa: F401, I001 - they register themselves
-from structviews.views.attention import attention_weights
-from structviews.views.base import Encoded, View, create, names
+Each module registers its subclasses of ``View`` under the names that ``--views`` accepts.
+"""
 
-__all__ = ["Encoded", "View", "attention_weights", "create", "names"]
+from typing import TYPE_CHECKING
+
+from structviews.registry import Registry
+
+if TYPE_CHECKING:
+    from structviews.views.view import View
+
+VIEWS: "Registry[type[View]]" = Registry("view", __name__, "structviews.views")

@@ -1,22 +1,21 @@
-"""What the nodes of a dependency view attend to."""
+"""Attention weights of a dependency view."""
 
 import numpy as np
 
-from structviews.batching import Batch
-from structviews.views.base import Encoded
+from structviews.batches.batch import Batch
+from structviews.views.view import Encoded
 
 
 def attention_weights(encoded: Encoded, batch: Batch) -> list[np.ndarray] | None:
-    """What each word weighs among the dependents of its head, in each sentence of a batch.
+    """Attention weight of each word among the dependents of its head, for each sentence of a batch.
 
     Args:
-        encoded: what a dependency view made of the batch, with states.
+        encoded: output of a dependency view for the batch, with states.
         batch: the sentences.
 
     Returns:
-        For each sentence weights ``(n,)``, float32, in the order of its words: those of one head's dependents add
-        up to 1, an only dependent has 1, and the root of the sentence, which has no head, nan. None for a view
-        without attention.
+        For each sentence, weights ``(n,)``, float32, in word order. The weights of a head's dependents sum to 1; the
+        root, which has no head, has NaN. None for a view without attention.
     """
     if encoded.attention is None:
         return None

@@ -1,49 +1,52 @@
-"""The views without structure: a sum of word vectors, and a projected mean."""
+"""Views without structure: a sum of word vectors, and a projected mean."""
 
 from typing import ClassVar
 
 from torch import nn
 
-from structviews.batching import Batch
-from structviews.initialisation import xavier
-from structviews.views.base import Encoded, View, register
-from structviews.vocabulary import WordIds, Words
+from structviews.batches.batch import Batch
+from structviews.batches.word_ids import WordIds
+from structviews.kernels.initialisation import xavier
+from structviews.settings import Settings
+from structviews.views import VIEWS
+from structviews.views.view import Encoded, View
+from structviews.views.word_tables import Words
 
 
-@register("bow")
+@VIEWS.register("bow")
 class BagOfWords(View):
     """Sum of the word vectors (structured views 3.2, quick-thoughts appendix B).
 
-    It has no parameters of its own: its word table is as wide as its vector.
+    It has no parameters of its own; its word vectors have the dimension of the view.
     """
 
     adds_words: ClassVar[bool] = True
     linear: ClassVar[bool] = True
 
-    def __init__(self, words_dim: int, dim: int):
+    def __init__(self, word_dim: int, dim: int, config: Settings) -> None:
         super().__init__()
         self.dim = dim
-        self.words_dim = dim
+        self.word_dim = dim
 
-    def encode(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+    def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         vector = words.bag(ids, batch.offsets[:-1], "sum")
         return Encoded(vector, words.lookup(ids), batch.offsets) if states else Encoded(vector)
 
 
-@register("avg")
+@VIEWS.register("avg")
 class ProjectedMean(View):
-    """Mean of ``W x`` over the words, ``W`` learnt, without bias (multi-view 3.1)."""
+    """Mean of ``W x`` over the words, with ``W`` learnt and no bias (multi-view 3.1)."""
 
     linear: ClassVar[bool] = True
 
-    def __init__(self, words_dim: int, dim: int):
+    def __init__(self, word_dim: int, dim: int, config: Settings) -> None:
         super().__init__()
         self.dim = dim
-        self.words_dim = words_dim
-        self.project = nn.Linear(words_dim, dim, bias=False)
+        self.word_dim = word_dim
+        self.project = nn.Linear(word_dim, dim, bias=False)
         xavier(self)
 
-    def encode(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
-        # W is linear, so it can wait until the words are averaged.
+    def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+        # W is linear, so average first and project once.
         vector = self.project(words.bag(ids, batch.offsets[:-1], "mean"))
         return Encoded(vector, self.project(words.lookup(ids)), batch.offsets) if states else Encoded(vector)

@@ -4,27 +4,30 @@ from typing import ClassVar
 
 import torch
 
-from structviews import kernels
-from structviews.batching import Batch
+from structviews.batches.batch import Batch
+from structviews.batches.word_ids import WordIds
+from structviews.kernels import dispatch
 from structviews.kernels.nary import BinaryCell
-from structviews.views.base import Encoded, View, register
-from structviews.vocabulary import WordIds, Words
+from structviews.settings import Settings
+from structviews.views import VIEWS
+from structviews.views.view import Encoded, View
+from structviews.views.word_tables import Words
 
 
-@register("const")
+@VIEWS.register("const")
 class Constituency(View):
     """Binary Tree-LSTM with words at the leaves (structured views 3.2); its vector is the root's state."""
 
     needs: ClassVar[str] = "constituency"
 
-    def __init__(self, words_dim: int, dim: int):
+    def __init__(self, word_dim: int, dim: int, config: Settings):
         super().__init__()
         self.dim = dim
-        self.words_dim = words_dim
-        self.cell = BinaryCell(words_dim, dim)
+        self.word_dim = word_dim
+        self.cell = BinaryCell(word_dim, dim)
 
-    def encode(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
-        trees = kernels.run(self.cell, words.rows(ids), ids, batch.constituency_trees, self.tree_backend)
+    def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+        trees = dispatch.run(self.cell, words.rows(ids), ids, batch.constituency_trees, self.tree_backend)
         if not states:
             return Encoded(trees.roots)
         # A sentence of n words has 2n - 1 nodes.

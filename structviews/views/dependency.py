@@ -1,30 +1,37 @@
-"""The dependency views: Child-Sum Tree-LSTMs from the leaves to the root."""
+"""Dependency views: Child-Sum Tree-LSTMs from the leaves to the root."""
 
 from typing import ClassVar
 
-from structviews import kernels
-from structviews.batching import Batch
+from structviews.batches.batch import Batch
+from structviews.batches.word_ids import WordIds
+from structviews.kernels import dispatch
 from structviews.kernels.child_sum import ChildSumCell
-from structviews.views.base import Encoded, View, register
-from structviews.vocabulary import WordIds, Words
+from structviews.settings import Settings
+from structviews.views import VIEWS
+from structviews.views.view import Encoded, View
+from structviews.views.word_tables import Words
 
 
-@register("dep", attention=True)
-@register("dep-sum", attention=False)
+@VIEWS.register("dep")
 class Dependency(View):
-    """Child-Sum Tree-LSTM; its vector is the root's state.
-
-    ``dep`` weighs children by attention (structured views 3.2), ``dep-sum`` adds them (Tai et al. 2015).
-    """
+    """Child-Sum Tree-LSTM with attention over children; its vector is the root's state (structured views 3.2)."""
 
     needs: ClassVar[str] = "dependency"
+    attention: ClassVar[bool] = True
 
-    def __init__(self, words_dim: int, dim: int, attention: bool):
+    def __init__(self, word_dim: int, dim: int, config: Settings) -> None:
         super().__init__()
         self.dim = dim
-        self.words_dim = words_dim
-        self.cell = ChildSumCell(words_dim, dim, attention)
+        self.word_dim = word_dim
+        self.cell = ChildSumCell(word_dim, dim, self.attention)
 
-    def encode(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
-        trees = kernels.run(self.cell, words.rows(ids), ids, batch.dependency_trees, self.tree_backend)
+    def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+        trees = dispatch.run(self.cell, words.rows(ids), ids, batch.dependency_trees, self.tree_backend)
         return Encoded(trees.roots, trees.states, batch.offsets, trees.attention) if states else Encoded(trees.roots)
+
+
+@VIEWS.register("dep-sum")
+class DependencySum(Dependency):
+    """Child-Sum Tree-LSTM with a plain sum over children (Tai et al. 2015)."""
+
+    attention: ClassVar[bool] = False

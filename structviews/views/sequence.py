@@ -1,39 +1,45 @@
-"""The sequence views: recurrent networks over the words in their order."""
+"""Sequence views: recurrent networks over the words in text order."""
+
+from typing import ClassVar
 
 import torch
 from torch import nn
 from torch.nn.functional import embedding
 from torch.nn.utils.rnn import PackedSequence
 
-from structviews.batching import Batch
+from structviews.batches.batch import Batch
+from structviews.batches.word_ids import WordIds
 from structviews.errors import InputError
-from structviews.initialisation import xavier
 from structviews.kernels import gru
-from structviews.views.base import Encoded, View, register
-from structviews.vocabulary import WordIds, Words
+from structviews.kernels.initialisation import xavier
+from structviews.settings import Settings
+from structviews.views import VIEWS
+from structviews.views.view import Encoded, View
+from structviews.views.word_tables import Words
 
 
-@register("seq", bidirectional=True)
-@register("seq-uni", bidirectional=False)
+@VIEWS.register("seq")
 class Sequence(View):
-    """GRU; its vector is the final state, of each direction where there are two.
+    """Bidirectional GRU, half of the dimension per direction (structured views, quick-thoughts).
 
-    ``seq`` has half of its dimension in each direction (structured views, quick-thoughts).
+    Its vector is the concatenation of the final states of both directions.
     """
 
-    def __init__(self, words_dim: int, dim: int, bidirectional: bool):
+    bidirectional: ClassVar[bool] = True
+
+    def __init__(self, word_dim: int, dim: int, config: Settings) -> None:
         super().__init__()
-        if bidirectional and dim % 2:
-            raise InputError(f"dimension {dim} of the view 'seq' is odd: it has half of it in each direction")
+        if self.bidirectional and dim % 2:
+            raise InputError(f"dimension {dim} of the view 'seq' is odd: give an even one (half per direction)")
         self.dim = dim
-        self.words_dim = words_dim
-        self.gru = nn.GRU(words_dim, dim // (1 + bidirectional), bidirectional=bidirectional)
+        self.word_dim = word_dim
+        self.gru = nn.GRU(word_dim, dim // (1 + self.bidirectional), bidirectional=self.bidirectional)
         xavier(self, {name: 3 for name, _ in self.named_parameters()})
 
-    def encode(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+    def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         packing = batch.packing
         vectors = words.rows(ids)
-        if vectors.is_cuda:  # there cuDNN runs the whole sequence; elsewhere nn.GRU goes step by step, and wastefully
+        if vectors.is_cuda:  # cuDNN runs the whole sequence; on the CPU nn.GRU is slow
             inputs = embedding(ids.inverse[packing.order], vectors)
             (outputs, *_), final = self.gru(PackedSequence(inputs, packing.sizes))
         else:
@@ -43,3 +49,10 @@ class Sequence(View):
             return Encoded(vector)
         in_text_order = torch.empty_like(outputs).index_copy(0, packing.order, outputs)
         return Encoded(vector, in_text_order.to(vector.dtype), batch.offsets)
+
+
+@VIEWS.register("seq-uni")
+class ForwardSequence(Sequence):
+    """Forward GRU; its vector is the final state."""
+
+    bidirectional: ClassVar[bool] = False

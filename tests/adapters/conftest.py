@@ -3,7 +3,7 @@
 import pytest
 from corpora import small_config, tiny_corpus
 
-from structviews.training import train
+from structviews.training.loop import train
 
 
 @pytest.fixture(scope="session")

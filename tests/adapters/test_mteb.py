@@ -7,10 +7,10 @@ import pytest
 from corpora import RandomParser
 from scipy.stats import spearmanr
 
-from structviews.embedder import Embedder
+from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
-from structviews.evaluation.results import model_checksum
-from structviews.representation import Representation
+from structviews.runs.folder import model_checksum
+from structviews.runs.which_vectors import Representation
 
 PAIRS = [
     ("The bird sings.", "A bird is singing.", 5.0),
@@ -168,7 +168,7 @@ def test_what_cannot_be_done_is_one_line(mteb, encoder, tasks, run, tmp_path):
 
     with pytest.raises(InputError, match="not a run"):
         MTEBEncoder(tmp_path)
-    with pytest.raises(InputError, match=r"^precision = int8: a run gives float32 vectors only"):
+    with pytest.raises(InputError, match=r"^precision = int8: only float32 is supported"):
         mteb.evaluate(encoder, tasks["STS"], cache=None, encode_kwargs={"precision": "int8"})
     with pytest.raises(InputError, match="random") as error:
         scored(mteb, MTEBEncoder(run), tasks["STS"])

@@ -9,7 +9,7 @@ import torch
 from corpora import RandomParser
 from scipy.stats import spearmanr
 
-from structviews.embedder import Embedder
+from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 
 SENTENCES = ["The bird sings.", "A bird is singing.", "The dead tree fell.", "It sings of the tree.", "A black bird"]
@@ -58,7 +58,9 @@ def test_a_prompt_stands_before_the_sentence(make, embedder):
 
 @pytest.mark.parametrize("similarity", [False, True])
 def test_similarity_evaluator(make, embedder, similarity):
-    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
+    from sentence_transformers.sentence_transformer.evaluation import (
+        EmbeddingSimilarityEvaluator,
+    )
 
     gold = [0.9, 0.1, 0.4, 0.7]
     if similarity:
@@ -81,7 +83,9 @@ def test_triplet_evaluator(make, embedder):
 
 
 def test_retrieval_evaluator(make, embedder):
-    from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
+    from sentence_transformers.sentence_transformer.evaluation import (
+        InformationRetrievalEvaluator,
+    )
 
     queries, corpus = SENTENCES[:3], SENTENCES[2:]
     ranks = [
@@ -100,7 +104,9 @@ def test_retrieval_evaluator(make, embedder):
 
 
 def test_pair_classification_evaluator(make, embedder):
-    from sentence_transformers.sentence_transformer.evaluation import BinaryClassificationEvaluator
+    from sentence_transformers.sentence_transformer.evaluation import (
+        BinaryClassificationEvaluator,
+    )
 
     labels = [1, 0, 0, 1]
     vectors = embedder.encode(SENTENCES)
@@ -223,7 +229,7 @@ def test_a_run_from_the_hub_reads_no_other_files(toolkit, make, models, tmp_path
     if not models:
         assert load().encoder.dim == 16
         return
-    with pytest.raises(InputError, match=r"config\.toml: names a folder of models on this machine: ask its owner"):
+    with pytest.raises(InputError, match=r"config\.toml: refers to a local folder of parser models: ask its owner"):
         load()
 
 
@@ -232,7 +238,7 @@ def test_what_cannot_be_done_is_one_line(toolkit, make, run, tmp_path):
 
     with pytest.raises(InputError, match="not a run"):
         StructViewsModule(tmp_path)
-    with pytest.raises(InputError, match="within the run that would be copied there: save elsewhere"):
+    with pytest.raises(InputError, match="inside the run itself: save to another folder"):
         make().save(str(run / "saved"))
     model = toolkit.SentenceTransformer(modules=[StructViewsModule(run)], device="cpu")
     with pytest.raises(InputError, match="random") as error:

@@ -5,7 +5,7 @@ import pytest
 from corpora import RandomParser
 
 from structviews.adapters.senteval import batcher, prepare
-from structviews.embedder import Embedder
+from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 
 SENTENCES = ["the bird sings", "", "a bird", "it sings of the dead tree .", "a bird", "caf\xe9 \xa0 noir", "   "]
@@ -72,7 +72,7 @@ def test_each_distinct_sentence_is_parsed_once(run):
 
 
 def test_a_component_is_that_of_the_task_and_not_of_a_batch(run):
-    embedder = Embedder.load(run, RandomParser()).represented(remove_component=True, transductive=True)
+    embedder = Embedder.load(run, RandomParser()).with_representation(remove_component=True, transductive=True)
     vectors = Engine({"embedder": embedder}, batcher, prepare).eval("MR", [each.split() for each in SENTENCES])
     distinct = list(dict.fromkeys(WORDS))
     expected = embedder.encode(distinct)[[distinct.index(words) for words in WORDS]]
@@ -87,10 +87,10 @@ def test_tasks_do_not_mix(run):
 
 
 def test_what_is_missing_is_one_line(run):
-    with pytest.raises(InputError, match=r"^params\['embedder'\] = None: put the run there: .*$"):
+    with pytest.raises(InputError, match=r"^params\['embedder'\] = None: not a run: set it with .*Embedder\.load.*$"):
         Engine({}, batcher, prepare).eval("MR", [["a"]])
     engine = Engine({"embedder": Embedder.load(run)}, batcher, lambda params, samples: None)
-    with pytest.raises(InputError, match=r"^'vectors': not prepared: give SE both functions, .*$"):
+    with pytest.raises(InputError, match=r"^'vectors': not prepared: pass both functions, .*$"):
         engine.eval("MR", [["a"]])
 
 

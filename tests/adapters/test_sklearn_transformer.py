@@ -17,9 +17,9 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.validation import validate_data
 
 from structviews.adapters.sklearn import SentenceVectorizer
-from structviews.embedder import Embedder
+from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
-from structviews.training import train
+from structviews.training.loop import train
 
 TEXTS = ["A bird sings.", "The tree is dead.", "It is a bird.", "The dead tree fell", "A black bird", "Trees fall."]
 LABELS = [1, 0, 1, 0, 1, 0]
@@ -119,8 +119,8 @@ def test_vectors_are_those_of_the_embedder(vectorizer, embedder):
 def test_parameters_choose_the_vectors(vectorizer, embedder, parameters, names):
     vectors = vectorizer.set_params(**parameters).fit_transform(TEXTS)
     view = parameters.pop("view", None)
-    expected = embedder.represented(**parameters)
-    np.testing.assert_allclose(vectors, (expected.alone(view) if view else expected).encode(TEXTS), atol=1e-6)
+    expected = embedder.with_representation(**parameters)
+    np.testing.assert_allclose(vectors, (expected.with_view(view) if view else expected).encode(TEXTS), atol=1e-6)
     found = vectorizer.get_feature_names_out()
     assert [found[0], found[-1]] == names
     assert len(set(found)) == vectors.shape[1]
@@ -149,7 +149,7 @@ def test_tables(vectorizer, embedder):
     chosen = ColumnTransformer([("v", vectorizer, "text")], remainder="passthrough").set_output(transform="pandas")
     assert list(chosen.fit_transform(both).columns)[-2:] == ["v__seq_7", "remainder__n"]
     assert isinstance(vectorizer.set_output(transform="default").transform(column), np.ndarray)
-    with pytest.raises(InputError, match=r"X is of shape \(6, 2\): give a list of sentences, or one column"):
+    with pytest.raises(InputError, match=r"X is of shape \(6, 2\): give a list of sentences, or select one column"):
         vectorizer.fit(both)
 
 
@@ -162,7 +162,7 @@ def test_it_is_pickled_without_the_run(words_run, tmp_path):
     np.testing.assert_array_equal(again.transform(TEXTS), fitted.transform(TEXTS))
     weights = (run / "model.safetensors").read_bytes()
     (run / "model.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
-    with pytest.raises(InputError, match="not the run that it was when this was fitted: fit again, or restore the run"):
+    with pytest.raises(InputError, match="changed since this vectorizer was fitted: fit again, or restore the run"):
         pickle.loads(pickled).transform(TEXTS)
     pickle.loads(pickled).fit(TEXTS).transform(TEXTS)
 
@@ -183,8 +183,8 @@ def test_fitting_again_takes_the_run_as_it_is_now(words_run, tmp_path):
     [
         ("one string", "X is 'one string': give a list of sentences"),
         (np.zeros((2, 3)), r"X is of shape \(2, 3\)"),
-        (["a bird", float("nan")], "X has nan at 1: not a text"),
-        (["a bird", None], "X has None at 1: not a text"),
+        (["a bird", float("nan")], "X has nan at index 1: not a text"),
+        (["a bird", None], "X has None at index 1: not a text"),
     ],
 )
 def test_what_is_no_sentences_is_one_line(vectorizer, given, message):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from structviews.corpus.sentence import ParsedSentence
 from structviews.demo.measure import Yardstick, random_bag, result_table
-from structviews.sentence import ParsedSentence
 
 
 def right_branching(rng, n, label):

@@ -9,7 +9,8 @@ import sys
 import pytest
 from code_blocks import ROOT
 
-from structviews import objectives, views
+from structviews.objectives import OBJECTIVES
+from structviews.views import VIEWS
 
 pytest.importorskip("material")
 pytest.importorskip("mkdocstrings")
@@ -18,7 +19,7 @@ pytest.importorskip("latex2mathml")
 # What a browser fetches by itself; links that a reader may follow are not among it.
 FETCHED = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["']?([^"' >]+)""")
 ELSEWHERE = re.compile(r"^(?:[a-z]+:)?//")
-EXPLAINED = [f"views/{name}" for name in views.names()] + [f"objectives/{name}" for name in objectives.names()]
+EXPLAINED = [f"views/{name}" for name in VIEWS] + [f"objectives/{name}" for name in OBJECTIVES]
 
 
 @pytest.fixture(scope="module")

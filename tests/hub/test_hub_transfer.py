@@ -14,16 +14,17 @@ from rich.console import Console
 from safetensors.numpy import load_file, save_file
 from vector_files import random_vectors, write_vectors
 
-from structviews.baselines import make_baseline
-from structviews.config import read_settings
-from structviews.embedder import Embedder
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.expansion import expand
+from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
-from structviews.evaluation.results import model_checksum, save_results
-from structviews.expansion import expand
+from structviews.evaluation.scores.results import save_results
 from structviews.hub import pull, push
-from structviews.joined import join_runs
-from structviews.training import train
-from structviews.vocabulary import count_words
+from structviews.runs.folder import model_checksum
+from structviews.runs.settings_file import read_settings
+from structviews.training.baselines import make_baseline
+from structviews.training.loop import train
+from structviews.words.vocabulary import count_words
 
 hub = pytest.importorskip("huggingface_hub", reason="needs structviews[hub]")
 hub_errors = pytest.importorskip("huggingface_hub.errors")
@@ -132,7 +133,7 @@ def test_no_path_of_this_machine_goes(remote, corpus, trained):
     for path in (remote / "me/x").iterdir():
         assert str(corpus.parent).encode() not in path.read_bytes()
     settings = read_settings(remote / "me/x")
-    assert (settings["corpus"], settings["out"]) == ("x.parsed", "dep-const")
+    assert (settings["data"]["corpus"], settings["data"]["out"]) == ("x.parsed", "dep-const")
     assert settings["parsed"] == read_settings(trained)["parsed"]
 
 
@@ -199,7 +200,7 @@ def test_scores_of_other_weights_stay(trained, remote, tmp_path):
     tensors = load_file(run / "model.safetensors")
     save_file({name: each + 1 for name, each in tensors.items()}, run / "model.safetensors")
     pushed = push(run, "me/x")
-    assert pushed.notes == [f"{run}/results.json: stays here, as it has scores of other weights"]
+    assert pushed.notes == [f"{run}/results.json: left out, as its scores are of other weights"]
     assert "Not evaluated yet" in pushed.card
     assert not (remote / "me/x/results.json").exists()
 
@@ -207,7 +208,7 @@ def test_scores_of_other_weights_stay(trained, remote, tmp_path):
 def test_an_expansion_stays(trained, vectors, remote, tmp_path):
     run = shutil.copytree(trained, tmp_path / "run")
     expand(run, vectors)
-    assert push(run, "me/x").notes == [f"{run}: goes without its expansion, which reads a file of this machine"]
+    assert push(run, "me/x").notes == [f"{run}: its expansion is left out, as it reads a file on this machine"]
     np.testing.assert_array_equal(
         Embedder.load(pull("me/x", tmp_path / "y"), RandomParser()).encode(TEXTS),
         Embedder.load(trained, RandomParser()).encode(TEXTS),
@@ -217,7 +218,7 @@ def test_an_expansion_stays(trained, vectors, remote, tmp_path):
 def test_what_is_not_whole_in_its_folder_is_not_pushed(corpus, vectors, trained, remote, tmp_path):
     average = make_baseline("average", corpus, tmp_path / "average", vectors, None, _quiet())
     for run in (average, join_runs([trained, average], tmp_path / "joined")):
-        with pytest.raises(InputError, match="a run of the kind 'baseline' reads a file outside its folder"):
+        with pytest.raises(InputError, match="a run of kind 'baseline' reads a file outside its folder"):
             push(run, "me/x")
     with pytest.raises(InputError, match="not a run"):
         push(tmp_path, "me/x")
@@ -240,11 +241,17 @@ def damaged(change):
         (lambda repo: (repo / "model.safetensors").write_bytes(b"\x80\x04pickled"), "not the weights of this run"),
         (lambda repo: (repo / "vocabulary.trained.txt").write_text("<unk>\n"), "not the weights of this run"),
         (damaged(lambda text: text.replace('"const"]', '"deep"]')), "unknown view 'deep'"),
-        (damaged(lambda text: 'kind = "baseline"\n' + text), "a run of the kind 'baseline' reads a file"),
-        (damaged(lambda text: 'kind = "vectors"\n' + text), "a run of the kind 'vectors' reads a file"),
-        (damaged(lambda text: text.replace('models = ""', 'models = "/home/me"')), "names a folder of models on this"),
-        (damaged(lambda text: 'kind = "joined"\nmembers = ["../../.."]\n' + text), "not the names of folders"),
-        (lambda repo: (repo / "vocabulary.x.txt").symlink_to("/etc/passwd"), "vocabulary.x.txt: not a file of a run"),
+        (damaged(lambda text: 'kind = "baseline"\n' + text), "a run of kind 'baseline' reads a file"),
+        (damaged(lambda text: 'kind = "vectors"\n' + text), "a run of kind 'vectors' reads a file"),
+        (
+            damaged(lambda text: text.replace('models = ""', 'models = "/home/me"')),
+            "refers to a local folder of parser models",
+        ),
+        (damaged(lambda text: 'kind = "joined"\nmembers = ["../../.."]\n' + text), "not folder names"),
+        (
+            lambda repo: (repo / "vocabulary.x.txt").symlink_to("/etc/passwd"),
+            "vocabulary.x.txt: does not belong to a run",
+        ),
     ],
 )
 def test_what_arrives_is_looked_at(trained, remote, tmp_path, damage, message):
@@ -252,7 +259,7 @@ def test_what_arrives_is_looked_at(trained, remote, tmp_path, damage, message):
     damage(remote / "me/x")
     with pytest.raises(InputError, match=re.escape(message)) as error:
         pull("me/x", tmp_path / "y")
-    assert str(error.value).startswith("me/x: what the Hub has there is not a run: ")
+    assert str(error.value).startswith("me/x: this repository does not hold a valid run: ")
     assert str(tmp_path) not in str(error.value)
     assert "\n" not in str(error.value)
     assert not list(tmp_path.glob("*y*"))
@@ -275,10 +282,13 @@ def refusal(kind, status=400, message="no reason"):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (refusal(hub_errors.RepositoryNotFoundError, 404), "me/x: no such repository, or not one that you may see"),
-        (refusal(hub_errors.GatedRepoError, 403), "me/x: no such repository, or not one that you may see"),
-        (refusal(hub_errors.HfHubHTTPError, 403, "You may not\nwrite"), "refused it (403, You may not): log in with"),
-        (refusal(hub_errors.HfHubHTTPError, 500, "Busy."), "refused it (500, Busy): try again later"),
+        (refusal(hub_errors.RepositoryNotFoundError, 404), "me/x: no such repository, or no access to it"),
+        (refusal(hub_errors.GatedRepoError, 403), "me/x: no such repository, or no access to it"),
+        (
+            refusal(hub_errors.HfHubHTTPError, 403, "You may not\nwrite"),
+            "refused the request (403, You may not): log in with",
+        ),
+        (refusal(hub_errors.HfHubHTTPError, 500, "Busy."), "refused the request (500, Busy): try again later"),
         (hub_errors.HTTPError("[Errno 111] refused"), "the Hub cannot be reached ([Errno 111] refused): check the net"),
         (hub_errors.LocalEntryNotFoundError("Offline."), "the Hub cannot be reached (Offline): check the network"),
         (hub_errors.OfflineModeIsEnabled("Offline."), "the Hub cannot be reached (Offline): check the network"),
@@ -300,13 +310,15 @@ def test_errors_of_the_hub_are_one_line(trained, remote, tmp_path, monkeypatch, 
 @pytest.mark.parametrize("repo", ["../x", "a/b/c", "me/", "me/x y", "-x"])
 def test_names_that_no_repository_has(trained, remote, tmp_path, repo):
     for call in (lambda: push(trained, repo), lambda: push(trained, repo, dry_run=True), lambda: pull(repo)):
-        with pytest.raises(InputError, match="not the name of a repository: give OWNER/NAME"):
+        with pytest.raises(InputError, match="not a repository name: give OWNER/NAME"):
             call()
 
 
 def test_without_a_token_nothing_is_sent(trained, remote, monkeypatch):
     monkeypatch.setattr(hub, "get_token", lambda: None)
-    with pytest.raises(InputError, match="no token of the Hugging Face Hub: log in with `hf auth login`, or set HF_TO"):
+    with pytest.raises(
+        InputError, match="no token for the Hugging Face Hub: log in with `hf auth login`, or set HF_TO"
+    ):
         push(trained, "me/x")
     assert push(trained, "me/x", dry_run=True).url == ""
 
@@ -322,7 +334,7 @@ def test_the_commands(trained, remote, command, tmp_path):
     code, output, errors = command("push", trained, "me/x", "--dry-run", "--licence", "mit")
     assert code == 0
     assert "license: mit" in output
-    assert errors.splitlines()[-1] == "nothing was sent"
+    assert errors.splitlines()[-1] == "nothing was uploaded"
     assert [line.split()[-1] for line in errors.splitlines()[:-1]] == [
         *TRAINED_FILES[:3],
         "results.json",
@@ -334,4 +346,4 @@ def test_the_commands(trained, remote, command, tmp_path):
     assert json.loads((tmp_path / "runs/x/results.json").read_text())["tasks"]["MR"]
     code, output, errors = command("pull", "me/x")
     assert (code, output) == (2, "")
-    assert errors == "error: runs/x: is there already: give another folder with --out\n"
+    assert errors == "error: runs/x: already exists: give another folder with --out\n"

@@ -14,16 +14,20 @@ from rich.console import Console
 from safetensors.torch import load_file, save_file
 from vector_files import random_vectors, write_vectors
 
-from structviews.baselines import make_baseline
-from structviews.config import read_settings
-from structviews.embedder import Embedder
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.expansion import expand
+from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
-from structviews.evaluation.results import load_results, results_name, save_results
-from structviews.expansion import expand
+from structviews.evaluation.scores.results import (
+    load_results,
+    results_name,
+    save_results,
+)
 from structviews.hub.packing import pack, ship
-from structviews.joined import join_runs
-from structviews.training import train
-from structviews.vocabulary import Vocabulary, count_words
+from structviews.runs.settings_file import read_settings
+from structviews.training.baselines import make_baseline
+from structviews.training.loop import train
+from structviews.words.vocabulary import Vocabulary, count_words
 
 SCRIPT = Path(__file__).parents[2] / "scripts/default_model.py"
 WORDS = 12
@@ -105,7 +109,11 @@ def test_what_a_packed_run_holds(run, packed, corpus):
         assert Vocabulary.load(packed / f"vocabulary.{channel}.txt").words == words[: WORDS + 1]
         assert len(words) > WORDS + 1
     settings = read_settings(packed)
-    assert [settings[name] for name in ("corpus", "vectors", "out")] == ["x.parsed", "v.vec", "dep-const"]
+    assert [settings["data"]["corpus"], settings["words"]["vectors"], settings["data"]["out"]] == [
+        "x.parsed",
+        "v.vec",
+        "dep-const",
+    ]
     for path in packed.iterdir():
         assert str(corpus.parent).encode() not in path.read_bytes()
 
@@ -120,7 +128,7 @@ def test_an_expansion_stays(run, vectors, tmp_path):
     grown = shutil.copytree(run, tmp_path / "run")
     expand(grown, vectors)
     notes = pack(grown, tmp_path / "default", WORDS)
-    assert notes[0] == f"{grown}: goes without its expansion, which reads a file of this machine"
+    assert notes[0] == f"{grown}: its expansion is left out, as it reads a file on this machine"
     assert names(tmp_path / "default") == FILES
 
 
@@ -134,14 +142,14 @@ def refused(message, *arguments):
 def test_what_cannot_be_packed(run, average, packed, tmp_path):
     out = tmp_path / "out"
     refused("words = 0: give at least 1", run, out, 0)
-    refused("average: a run of the kind 'baseline': give one that structviews train made", average, out, WORDS)
+    refused("average: a run of kind 'baseline': give a run made by structviews train", average, out, WORDS)
     joined = join_runs([run, run], tmp_path / "joined")
-    refused("joined: a run of the kind 'joined': give one", joined, out, WORDS)
-    refused("default: is there already", run, packed, WORDS)
+    refused("joined: a run of kind 'joined': give a run", joined, out, WORDS)
+    refused("default: already exists", run, packed, WORDS)
     refused("not a run", tmp_path, out, WORDS)
     unfinished = shutil.copytree(run, tmp_path / "unfinished")
     (unfinished / "components.safetensors").unlink()
-    refused("unfinished: is not trained to its end: go on with structviews train --resume", unfinished, out, WORDS)
+    refused("unfinished: training has not finished: resume it with structviews train --resume", unfinished, out, WORDS)
     assert not list(tmp_path.glob("*out*"))
 
 
@@ -150,7 +158,7 @@ def test_numbers_that_half_precision_has_not(run, tmp_path):
     weights = load_file(large / "model.safetensors")
     next(weight for name, weight in weights.items() if ".views.0." in name)[0] = 1e5
     save_file(weights, large / "model.safetensors")
-    refused("has numbers that half precision has not", large, tmp_path / "out", WORDS)
+    refused("overflows half precision", large, tmp_path / "out", WORDS)
     assert not list(tmp_path.glob("*out*"))
 
 
@@ -216,13 +224,13 @@ def test_the_card_does_not_say_where_to_score_more(hub, packed, tmp_path):
 def test_what_cannot_be_shipped(hub, run, packed, average, tmp_path):
     scored(packed, MR=75.0, CR=80.0)
     out = tmp_path / "models"
-    with pytest.raises(InputError, match="average: has no score of CR to compare with: run structviews eval"):
+    with pytest.raises(InputError, match="average: has no score for CR to compare with: run structviews eval"):
         ship(packed, out, average)
     with pytest.raises(InputError, match=r"none\.md: not readable"):
         ship(packed, out, None, tmp_path / "none.md")
     assert not list(tmp_path.glob("*models*"))
     out.mkdir()
-    with pytest.raises(InputError, match="models: is there already"):
+    with pytest.raises(InputError, match="models: already exists"):
         ship(packed, out)
 
 
@@ -250,5 +258,5 @@ def test_the_script(script, hub, run, tmp_path, capsys):
         script("pack", run, "-o", tmp_path / "packed/default", "--words", WORDS)
     assert stop.value.code == 2
     assert capsys.readouterr().err == (
-        f"error: {tmp_path}/packed/default: is there already: give another folder with --out\n"
+        f"error: {tmp_path}/packed/default: already exists: give another folder with --out\n"
     )

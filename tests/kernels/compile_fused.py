@@ -11,8 +11,7 @@ from trees_for_tests import WORD, star
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from structviews import kernels
-from structviews.kernels import fused, steps
+from structviews.kernels import dispatch, fused, steps
 
 TYPES = {torch.float64: "*fp64", torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.int64: "*i64"}
 
@@ -47,7 +46,7 @@ def main():
     for name in CELLS:
         for dtype in (torch.float64, torch.bfloat16):
             cell, vectors, ids, trees = make(name, [star(3), WORD], hidden=48)
-            kernels.run(cell.to(dtype), vectors.to(dtype), ids, trees).roots.sum().backward()
+            dispatch.run(cell.to(dtype), vectors.to(dtype), ids, trees).roots.sum().backward()
 
 
 if __name__ == "__main__":

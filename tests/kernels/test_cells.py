@@ -9,12 +9,25 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trees_for_tests import SHAPES, WORD, chain, chain_to_the_left, gum, sentences, star, with_trees, words
+from trees_for_tests import (
+    SHAPES,
+    WORD,
+    chain,
+    chain_to_the_left,
+    gum,
+    sentences,
+    star,
+    with_trees,
+    words,
+)
 
 from structviews import kernels
-from structviews.batching import collate
-from structviews.kernels import BinaryCell, ChildSumCell
-from structviews.vocabulary import UNKNOWN, Vocabulary, WordIds
+from structviews.batches.batch import collate
+from structviews.batches.word_ids import WordIds
+from structviews.kernels import dispatch
+from structviews.kernels.child_sum import ChildSumCell
+from structviews.kernels.nary import BinaryCell
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 X, H = 4, 5
 CELLS = {
@@ -57,7 +70,7 @@ def make(name, some, input_dim=X, hidden=H, wording="as in the text"):
 
 def results_and_gradients(cell, vectors, ids, trees, backend):
     """States, roots, attention, and the gradients by the vectors and by each parameter."""
-    results = kernels.run(cell, vectors, ids, trees, backend)
+    results = dispatch.run(cell, vectors, ids, trees, backend)
     named_results = {"states": results.states, "roots": results.roots, "attention": results.attention}
     tensors = [result for result in named_results.values() if result is not None]
     generator = torch.Generator().manual_seed(2)
@@ -123,7 +136,7 @@ def test_gradients_are_those_of_finite_differences(name, some):
     cell, vectors, ids, trees = make(name, some, input_dim=2, hidden=2)
 
     def run(*_):
-        results = kernels.run(cell, vectors, ids, trees)
+        results = dispatch.run(cell, vectors, ids, trees)
         some = (results.states, results.roots, results.attention)
         return tuple(result for result in some if result is not None and len(result))
 
@@ -154,7 +167,7 @@ def test_single_words_leave_recurrent_weights_alone(name, backend):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_attention_of_siblings_sums_to_one(shape):
     cell, vectors, ids, trees = make("dep", SHAPES[shape])
-    attention = kernels.run(cell, vectors, ids, trees).attention
+    attention = dispatch.run(cell, vectors, ids, trees).attention
     assert len(attention) == trees.n_edges
     sums = torch.zeros(len(trees), dtype=torch.float64).index_add(0, trees.parent[trees.children], attention)
     torch.testing.assert_close(sums, (torch.arange(len(trees)) >= trees.n_leaves).double())
@@ -191,7 +204,7 @@ def test_child_sum_is_its_equations(name):
     below = [node(x[0], []), node(x[2], [])]
     expected = [below[0][0], node(x[1], below)[0], below[1][0]]
     for backend in BACKENDS:
-        states = kernels.run(cell, vectors, ids, trees, backend).states
+        states = dispatch.run(cell, vectors, ids, trees, backend).states
         assert states.flatten().tolist() == pytest.approx(expected, abs=1e-12)
 
 
@@ -220,7 +233,7 @@ def test_binary_is_its_equations():
     pair = node(leaves[0], leaves[1])
     expected = [h for h, _ in (*leaves, pair, node(pair, leaves[2]))]
     for backend in BACKENDS:
-        states = kernels.run(cell, vectors, ids, trees, backend).states
+        states = dispatch.run(cell, vectors, ids, trees, backend).states
         assert states.flatten().tolist() == pytest.approx(expected, abs=1e-12)
 
 
@@ -231,7 +244,7 @@ def test_what_is_fixed_gets_no_gradient_and_the_others_theirs(name, wanted):
     expected = results_and_gradients(cell, vectors, ids, trees, "level")[wanted]
     for parameter_name, parameter in cell.named_parameters():
         parameter.requires_grad_(parameter_name == wanted)
-    results = kernels.run(cell, vectors.detach(), ids, trees)
+    results = dispatch.run(cell, vectors.detach(), ids, trees)
     generator = torch.Generator().manual_seed(2)
     loss = 0.0
     for result in (results.states, results.roots, results.attention):
@@ -249,7 +262,7 @@ def test_each_result_alone_has_its_gradients(name, of):
     cell, vectors, ids, trees = make(name, SHAPES["mixed"])
     gradients = []
     for backend in ("level", "naive"):
-        result = getattr(kernels.run(cell, vectors, ids, trees, backend), of)
+        result = getattr(dispatch.run(cell, vectors, ids, trees, backend), of)
         if result is None:
             assert (name, of) != ("dep", "attention")
             return
@@ -263,21 +276,21 @@ def test_each_result_alone_has_its_gradients(name, of):
 @cells
 def test_it_runs_without_gradients(name):
     made = make(name, SHAPES["mixed"])
-    expected = kernels.run(*made)
+    expected = dispatch.run(*made)
     with torch.no_grad():
-        results = kernels.run(*made)
+        results = dispatch.run(*made)
     assert not results.roots.requires_grad
     assert torch.equal(results.roots, expected.roots)
     assert torch.equal(results.states, expected.states)
 
 
 def test_an_unknown_backend_is_refused_with_those_there_are():
-    with pytest.raises(ValueError, match=r"unknown tree backend 'fast': one of level, dgl, naive"):
-        kernels.run(*make("dep", [WORD]), backend="fast")
+    with pytest.raises(ValueError, match=r"unknown tree backend 'fast': choose one of level, dgl, naive"):
+        dispatch.run(*make("dep", [WORD]), backend="fast")
 
 
 @pytest.mark.parametrize("backend", kernels.BACKENDS)
 def test_a_binary_cell_wants_binary_trees(backend):
     cell, vectors, ids, _ = make("const", [chain(3)])
-    with pytest.raises(ValueError, match="not binary"):
-        kernels.run(cell, vectors, ids, collate([chain(3)], {}, ["dependency"]).dependency_trees, backend)
+    with pytest.raises(ValueError, match="needs binary trees"):
+        dispatch.run(cell, vectors, ids, collate([chain(3)], {}, ["dependency"]).dependency_trees, backend)

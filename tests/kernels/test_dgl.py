@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from test_cells import CELLS, in_single_precision, make, results_and_gradients
 from trees_for_tests import SHAPES, chain, gum, sentences
 
-from structviews import kernels
 from structviews.errors import InputError
-from structviews.kernels import message_passing
+from structviews.kernels import dispatch, message_passing
 
 needs_dgl = pytest.mark.skipif(find_spec("dgl") is None, reason="needs structviews[dgl]")
 cells = pytest.mark.parametrize("name", CELLS)
@@ -56,7 +55,7 @@ def test_dgl_is_naive_on_real_trees(name):
 
 def states_and_gradients(cell, vectors, ids, trees, backend):
     """Results, and gradients of a loss of size one, whatever the number of nodes."""
-    results = kernels.run(cell, vectors, ids, trees, backend)
+    results = dispatch.run(cell, vectors, ids, trees, backend)
     named_results = {"states": results.states, "roots": results.roots, "attention": results.attention}
     named = {"vectors": vectors} | dict(cell.named_parameters())
     gradients = torch.autograd.grad(results.roots.square().mean(), list(named.values()))
@@ -92,14 +91,14 @@ def test_nothing_is_written_into_the_home(tmp_path):
 
 
 def test_it_is_loaded_when_it_is_used():
-    code = "import sys, structviews.training; sys.exit('dgl' in sys.modules)"
+    code = "import sys, structviews.training.loop; sys.exit('dgl' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "dgl", None)
     with pytest.raises(InputError, match=r"'dgl': DGL cannot be loaded .*: pip install structviews\[dgl\]"):
-        kernels.run(*make("dep", [chain(3)]), backend="dgl")
+        dispatch.run(*make("dep", [chain(3)]), backend="dgl")
 
 
 def test_a_device_that_it_cannot_use(monkeypatch):

@@ -10,12 +10,19 @@ import pytest
 import torch
 from corpora import small_config, topic_corpus
 from test_cells import CELLS, in_single_precision, make, results_and_gradients
-from trees_for_tests import SHAPES, WORD, chain, chain_to_the_left, random_sentence, star
+from trees_for_tests import (
+    SHAPES,
+    WORD,
+    chain,
+    chain_to_the_left,
+    random_sentence,
+    star,
+)
 
-from structviews.batching import collate
-from structviews.checkpoint import Progress
+from structviews.batches.batch import collate
 from structviews.kernels import steps
-from structviews.training import Training
+from structviews.training.checkpoint import Place
+from structviews.training.trainer import Training
 
 pytest.importorskip("triton", reason="needs triton")
 from structviews.kernels import fused
@@ -248,7 +255,7 @@ def test_results_are_the_same_every_time_on_a_gpu(name):
 @pytest.mark.parametrize("views", [("dep", "const"), ("seq", "avg")], ids=",".join)
 def test_no_step_of_training_waits_for_the_gpu(views, tmp_path):
     training = Training(small_config(topic_corpus(tmp_path / "x.parsed"), tmp_path / "run", views=views))
-    steps = training.steps(Progress())
+    steps = training.steps(Place())
     training.step(*next(steps).batches)  # compiles, and makes what the optimiser remembers
     batches = next(steps).batches
     try:

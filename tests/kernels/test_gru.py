@@ -9,10 +9,10 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 from trees_for_tests import gum
 
-from structviews.batching import collate
+from structviews.batches.batch import collate
+from structviews.batches.word_ids import WordIds
+from structviews.corpus.sentence import ParsedSentence
 from structviews.kernels import gru
-from structviews.sentence import ParsedSentence
-from structviews.vocabulary import WordIds
 
 X, H = 4, 5
 LENGTHS = {
@@ -126,5 +126,5 @@ def test_it_runs_without_gradients():
 
 
 def test_several_layers_are_refused():
-    with pytest.raises(ValueError, match="a GRU of 2 layers: only one"):
+    with pytest.raises(ValueError, match="a GRU with 2 layers: only one"):
         gru.run(nn.GRU(X, H, num_layers=2), *make([1], two=False, dtype=torch.float32)[1:])

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
+from components import create_objective
 from test_pairwise import BATCHES, contexts_by_loops, contexts_of, draw, every_batch
 
 from structviews.errors import InputError
-from structviews.objectives import Inputs, create
 from structviews.objectives.consensus import (
     AGREEMENTS,
     EPSILON,
@@ -15,6 +15,7 @@ from structviews.objectives.consensus import (
     first_component,
     without_first_component,
 )
+from structviews.objectives.objective import Inputs
 
 MANY = 500  # iterations after which the power method has come to its end on small matrices
 every_agreement = pytest.mark.parametrize("agreement", AGREEMENTS)
@@ -23,7 +24,7 @@ with_and_without_self = pytest.mark.parametrize("include_self", [True, False])
 
 def objective(agreement="multi", **options):
     views = ("seq", "avg")[: AGREEMENTS[agreement]]
-    return create("consensus", Inputs(views, (3,) * len(views)), agreement=agreement, **options).double()
+    return create_objective("consensus", Inputs(views, (3,) * len(views)), agreement=agreement, **options).double()
 
 
 def cosine(a, b):
@@ -138,13 +139,13 @@ def test_vectors_of_nothing_are_harmless():
 
 def test_a_learnt_temperature_is_bounded_and_the_bound_is_told():
     run = objective(temperature=TEMPERATURES[1])
-    assert "at its bound 10.0" in run.warning({"temperature": 10.0})
+    assert "its bound 10.0" in run.warning({"temperature": 10.0})
     for far, bound in ((-100.0, TEMPERATURES[0]), (100.0, TEMPERATURES[1])):
         torch.nn.init.constant_(run.log_temperature, far)
         run.after_step()
         _, metrics = run(draw(2, 4), contexts_of(BATCHES["one document"]))
         assert metrics["temperature"].item() == pytest.approx(bound)
-        assert f"the temperature is at its bound {bound}" in run.warning({"temperature": metrics["temperature"].item()})
+        assert f"reached its bound {bound}" in run.warning({"temperature": metrics["temperature"].item()})
     assert run.warning({"temperature": 0.5}) == ""
 
 
@@ -160,6 +161,6 @@ def test_a_fixed_temperature_stays_and_warns_of_nothing():
 @every_agreement
 def test_the_number_of_views_that_an_agreement_takes(agreement):
     views = ("seq", "avg") if AGREEMENTS[agreement] == 1 else ("seq",)
-    with pytest.raises(InputError, match=f"it takes {AGREEMENTS[agreement]}, as in --views") as error:
-        create("consensus", Inputs(views, (3,) * len(views)), agreement=agreement)
+    with pytest.raises(InputError, match=f"needs {AGREEMENTS[agreement]} view.* --views .* --agreement") as error:
+        create_objective("consensus", Inputs(views, (3,) * len(views)), agreement=agreement)
     assert "\n" not in str(error.value)

@@ -5,15 +5,17 @@ from dataclasses import replace
 
 import pytest
 import torch
+from components import create_objective
 from trees_for_tests import SHAPES, WORDS
 
-from structviews.batching import collate
+from structviews.batches.batch import collate
 from structviews.model import Channel, Model
-from structviews.objectives import Context, ContextWords, Inputs, create, generative
+from structviews.objectives import generative
 from structviews.objectives.generative import orthonormality_error
-from structviews.vocabulary import UNKNOWN, Vocabulary
+from structviews.objectives.objective import Context, ContextWords, Inputs
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
-DIM, WORDS_DIM = 4, 3
+DIM, WORD_DIM = 4, 3
 COUNTS = torch.tensor([5, 90, 40, 12, 7, 1])
 # Words of each sentence, as ids; the third one ends a document, the last follows a gap.
 SENTENCES = [[1, 2, 1], [3], [4, 4, 0, 1], [2, 5], [1], [3, 2]]
@@ -21,14 +23,14 @@ NEXT = [1, 2, -1, 4, -1, -1]
 
 
 def objective(dim=DIM, counts=COUNTS, **options):
-    return create("generative", Inputs(("seq",), (dim,), WORDS_DIM, counts), **options).double()
+    return create_objective("generative", Inputs(("seq",), (dim,), WORD_DIM, counts), **options).double()
 
 
 def context(sentences=SENTENCES, following=NEXT):
     words = torch.tensor([word for sentence in sentences for word in sentence])
     distinct, inverse = words.unique(return_inverse=True)
     rows = torch.tensor([row for row, sentence in enumerate(sentences) for _ in sentence])
-    table = torch.randn(len(COUNTS), WORDS_DIM, dtype=torch.float64)
+    table = torch.randn(len(COUNTS), WORD_DIM, dtype=torch.float64)
     neighbours = torch.full((len(sentences), 3), -1)  # not read
     return Context(neighbours, next=torch.tensor(following), words=ContextWords(distinct, inverse, rows, table))
 
@@ -68,7 +70,7 @@ def loss_by_loops(z, run, told, drawn=None):
 @pytest.mark.parametrize("negatives", [1, 5])
 @pytest.mark.parametrize("rows", [1, 64])
 def test_in_evaluation_the_loss_and_its_gradient_are_the_formula(monkeypatch, negatives, rows):
-    monkeypatch.setattr(generative, "BLOCK", rows * len(COUNTS))
+    monkeypatch.setattr(generative, "SCORES_AT_ONCE", rows * len(COUNTS))
     run, told, z = objective(negatives=negatives).eval(), context(), vectors()
     loss, metrics = run([z], told)
     expected = loss_by_loops(z, run, told)
@@ -145,7 +147,7 @@ def test_the_decoder_starts_orthonormal(dim):
 @pytest.mark.parametrize("dim", [2, 3, 8])
 def test_the_parseval_step_is_its_formula_and_restores_orthonormality(dim):
     run = objective(dim, parseval=0.1)
-    u = run.decoder.detach() + 0.2 * torch.randn(WORDS_DIM, dim)
+    u = run.decoder.detach() + 0.2 * torch.randn(WORD_DIM, dim)
     run.decoder.data.copy_(u)
     run.after_step()
     torch.testing.assert_close(run.decoder.detach(), 1.1 * u - 0.1 * u @ u.T @ u)
@@ -160,8 +162,8 @@ def test_the_parseval_step_is_its_formula_and_restores_orthonormality(dim):
 
 @pytest.mark.parametrize("dim", [2, 8])
 def test_the_orthonormality_error_is_of_rows_or_of_columns(dim):
-    u = torch.randn(WORDS_DIM, dim, dtype=torch.float64)
-    gram = u @ u.T if dim > WORDS_DIM else u.T @ u
+    u = torch.randn(WORD_DIM, dim, dtype=torch.float64)
+    gram = u @ u.T if dim > WORD_DIM else u.T @ u
     expected = math.sqrt(sum((gram[i, j].item() - (i == j)) ** 2 for i in range(len(gram)) for j in range(len(gram))))
     assert orthonormality_error(u).item() == pytest.approx(expected)
 
@@ -175,7 +177,7 @@ def test_without_the_constraint_the_decoder_is_left_alone():
 
 
 def test_the_words_must_be_told():
-    with pytest.raises(ValueError, match="no words or no next sentences"):
+    with pytest.raises(ValueError, match="needs the words and the next sentences"):
         objective()([vectors()], Context(torch.full((6, 3), -1)))
 
 

@@ -4,16 +4,19 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
+from components import create_objective
 from torch import nn
 
-from structviews import objectives
-from structviews.config import TrainConfig
 from structviews.errors import InputError
-from structviews.objectives import Context, ContextWords, Inputs, base, context_indices, next_indices
+from structviews.objectives import OBJECTIVES
 from structviews.objectives.consensus import AGREEMENTS
+from structviews.objectives.objective import Context, ContextWords, Inputs, context_indices, next_indices
+from structviews.objectives.objective_by_name import create
 from structviews.objectives.pairwise import Pairwise
+from structviews.runs.config import TrainConfig
+from structviews.settings import settings_of
 
-B, DIM, WORDS_DIM, VOCABULARY = 7, 4, 3, 11
+B, DIM, WORD_DIM, VOCABULARY = 7, 4, 3, 11
 DOCUMENT = torch.tensor([0, 0, 0, 1, 1, 1, 2])
 POSITION = torch.tensor([0, 1, 2, 0, 1, 5, 0])
 # Settings in which an objective works in another way than by default.
@@ -24,10 +27,10 @@ OTHERS = [
     ("consensus", {"include_self": False, "power_iterations": 0}),
     ("generative", {"parseval": 0.0, "negatives": 1}),
 ]
-every_name = pytest.mark.parametrize("name", objectives.names())
+every_name = pytest.mark.parametrize("name", OBJECTIVES)
 every_objective = pytest.mark.parametrize(
     ("name", "settings"),
-    [*((name, {}) for name in objectives.names()), *OTHERS],
+    [*((name, {}) for name in OBJECTIVES), *OTHERS],
     ids=lambda value: value if isinstance(value, str) else ",".join(f"{k}={v}" for k, v in value.items()) or "default",
 )
 
@@ -35,14 +38,14 @@ every_objective = pytest.mark.parametrize(
 def views_of(name, settings=None):
     """As few views as the objective takes."""
     agreement = (settings or {}).get("agreement", "multi")
-    return ("seq",) * (AGREEMENTS[agreement] if name == "consensus" else base._REGISTRY[name].min_views)
+    return ("seq",) * (AGREEMENTS[agreement] if name == "consensus" else OBJECTIVES[name].min_views)
 
 
 def make(name, settings):
     """The objective, and vectors of its views."""
     views = views_of(name, settings)
-    inputs = Inputs(views, (DIM,) * len(views), WORDS_DIM, torch.arange(VOCABULARY))
-    objective = objectives.create(name, inputs, **settings).double()
+    inputs = Inputs(views, (DIM,) * len(views), WORD_DIM, torch.arange(VOCABULARY))
+    objective = create_objective(name, inputs, **settings).double()
     return objective, [torch.randn(B, DIM, dtype=torch.float64, requires_grad=True) for _ in views]
 
 
@@ -51,7 +54,7 @@ def context(document=DOCUMENT, position=POSITION):
     torch.manual_seed(3)
     n = len(document)
     sentence = torch.repeat_interleave(torch.arange(n), torch.arange(1, n + 1))
-    table = torch.randn(VOCABULARY, WORDS_DIM, dtype=torch.float64)
+    table = torch.randn(VOCABULARY, WORD_DIM, dtype=torch.float64)
     return Context(
         context_indices(document, position, 1),
         torch.arange(n).clamp(max=4),
@@ -214,7 +217,7 @@ def test_after_a_step_it_can_go_on(name, settings):
     objective.after_step()
     assert objective(views, context())[0].isfinite()
     assert all(isinstance(view, nn.Module) for view in objective.extra_views().values())
-    assert tuple(objective.extra_views()) == objectives.extra_names(name)
+    assert tuple(objective.extra_views()) == OBJECTIVES[name].extra_names
 
 
 @every_objective
@@ -232,28 +235,31 @@ def test_nothing_is_read_that_it_does_not_need(name, settings):
 
 @every_name
 def test_its_options_are_settings_of_a_run(name):
-    config = TrainConfig("x.parsed", views_of(name), objective=name)
-    assert set(config.objective_options) == set(objectives.options(name)) <= {f.name for f in fields(TrainConfig)}
-    inputs = Inputs(config.views, (DIM,) * len(config.views), WORDS_DIM)
-    objectives.create(name, inputs, **config.objective_options)
+    config = TrainConfig.of(corpus="x.parsed", views=views_of(name), objective=name)
+    own = {setting.flat for setting in settings_of(OBJECTIVES[name].Config)}
+    assert isinstance(config.objective.options, OBJECTIVES[name].Config)
+    assert own <= config.flat().keys()
+    assert config.table()["objective"].get(name, {}).keys() == own
+    inputs = Inputs(config.views.names, (DIM,) * len(config.views.names), WORD_DIM)
+    create(name, inputs, config.objective.options)
 
 
 @every_name
 def test_too_few_or_too_many_views_are_an_error_that_names_it(name):
-    cls = base._REGISTRY[name]
+    cls = OBJECTIVES[name]
     numbers = [cls.min_views - 1] + ([cls.max_views + 1] if cls.max_views is not None else [])
     for n in numbers:
         with pytest.raises(InputError, match=f"{n} views? for the objective '{name}'"):
-            objectives.create(name, Inputs(("seq",) * n, (DIM,) * n))
+            create_objective(name, Inputs(("seq",) * n, (DIM,) * n))
 
 
 @every_name
 def test_unequal_dimensions_are_refused(name):
-    cls = base._REGISTRY[name]
+    cls = OBJECTIVES[name]
     if cls.max_views == 1:
         pytest.skip("takes one view")
-    with pytest.raises(InputError, match="unequal dimensions 4, 6"):
-        objectives.create(name, Inputs(("seq", "seq"), (4, 6)))
+    with pytest.raises(InputError, match="different dimensions 4, 6"):
+        create_objective(name, Inputs(("seq", "seq"), (4, 6)))
 
 
 def batches():
@@ -292,12 +298,10 @@ def test_the_next_sentence_is_that_which_follows_in_the_document():
 
 
 def test_a_name_is_taken_once():
-    with pytest.raises(ValueError, match="'pairwise' is registered already"):
-        base.register("pairwise")(Pairwise)
+    with pytest.raises(ValueError, match="'pairwise' is already registered"):
+        OBJECTIVES.register("pairwise")(Pairwise)
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(
-        InputError, match=f"unknown objective 'pair': the objectives are {', '.join(objectives.names())}"
-    ):
-        objectives.create("pair", Inputs(("seq", "seq"), (DIM, DIM)))
+    with pytest.raises(InputError, match=f"unknown objective 'pair': choose one of {', '.join(OBJECTIVES)}"):
+        create_objective("pair", Inputs(("seq", "seq"), (DIM, DIM)))

@@ -7,11 +7,13 @@ from itertools import combinations
 
 import pytest
 import torch
+from components import create_objective
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from structviews.objectives import Context, Inputs, context_indices, contrast, create
+from structviews.objectives import contrast
 from structviews.objectives.contrast import contrastive_loss
+from structviews.objectives.objective import Context, Inputs, context_indices
 
 SELF_SCORES = ("masked", "zero")
 # Documents end within the batch, sentences were skipped, some stand alone.
@@ -100,7 +102,7 @@ def pairwise_loss(views, anchors, positives, self_score, same=None):
 
 
 def objective(n_views=2, **options):
-    return create("pairwise", Inputs(("seq",) * n_views, (3,) * n_views), **options)
+    return create_objective("pairwise", Inputs(("seq",) * n_views, (3,) * n_views), **options)
 
 
 @both_self_scores
@@ -184,7 +186,7 @@ ANCHORS = {"all": range(11), "some": [4, 9, 1, 0, 10], "one": [3]}
 def test_blocks_of_anchors_make_up_the_plain_formula(monkeypatch, rows, anchors, self_score, scale):
     """Some anchors among all candidates, as when these were gathered from other ranks."""
     anchors = torch.tensor(ANCHORS[anchors])
-    monkeypatch.setattr(contrast, "BLOCK", rows * 11 + 10)
+    monkeypatch.setattr(contrast, "SCORES_AT_ONCE", rows * 11 + 10)
     f, g = draw(2, 11, scale)
     positives = draw_positives(anchors, 11, 6)
     positives[0, 0] = 5
@@ -213,14 +215,14 @@ def test_a_direction_may_leave_nothing_to_the_others(self_score, swapped):
 
 @both_self_scores
 def test_the_gradient_is_that_of_finite_differences(monkeypatch, self_score):
-    monkeypatch.setattr(contrast, "BLOCK", 14)
+    monkeypatch.setattr(contrast, "SCORES_AT_ONCE", 14)
     anchors = torch.tensor([6, 0, 2, 3, 5])
     positives = draw_positives(anchors, 7, 4)
     assert torch.autograd.gradcheck(lambda *v: pairwise_loss(v, anchors, positives, self_score)[0], draw(2, 7))
 
 
 def test_no_tensor_is_as_large_as_all_scores(monkeypatch):
-    monkeypatch.setattr(contrast, "BLOCK", 128)
+    monkeypatch.setattr(contrast, "SCORES_AT_ONCE", 128)
     n, sizes = 32, []
 
     class Sizes(TorchDispatchMode):
@@ -329,7 +331,7 @@ def test_contexts_are_neighbours_in_the_same_document(batch, distance):
 
 
 def test_an_unknown_self_score_is_refused():
-    with pytest.raises(ValueError, match="unknown self score 'one': one of masked, zero"):
+    with pytest.raises(ValueError, match="unknown self_score 'one': choose one of masked, zero"):
         objective(self_score="one")
 
 
@@ -349,7 +351,7 @@ SAME = {"gaps": [7, 7, 3, 7, 5, 3, 5], "one document": [2, 2, 2, 2], "alone": [4
 @pytest.mark.parametrize("batch", SAME)
 def test_duplicates_are_no_candidates(monkeypatch, batch, rows, self_score):
     same, batch = SAME[batch], BATCHES[batch]
-    monkeypatch.setattr(contrast, "BLOCK", rows * len(batch))
+    monkeypatch.setattr(contrast, "SCORES_AT_ONCE", rows * len(batch))
     views, contexts = draw(2, len(batch)), contexts_by_loops(batch)
     masked = duplicates_by_loops(same, contexts)
     terms = []

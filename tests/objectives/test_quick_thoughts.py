@@ -4,14 +4,23 @@ import math
 
 import pytest
 import torch
-from test_pairwise import BATCHES, both_self_scores, contexts_by_loops, contexts_of, draw, every_batch, probability
+from components import create_objective
+from test_pairwise import (
+    BATCHES,
+    both_self_scores,
+    contexts_by_loops,
+    contexts_of,
+    draw,
+    every_batch,
+    probability,
+)
 
 from structviews.errors import InputError
-from structviews.objectives import Inputs, create
+from structviews.objectives.objective import Inputs
 
 
 def objective(views=("seq", "seq"), **options):
-    return create("quick-thoughts", Inputs(views, (3,) * len(views)), **options)
+    return create_objective("quick-thoughts", Inputs(views, (3,) * len(views)), **options)
 
 
 def loss_by_loops(f, g, contexts, self_score, exp=math.exp, log=math.log):
@@ -62,5 +71,5 @@ def test_the_views_are_not_interchangeable():
 
 @pytest.mark.parametrize("views", [("seq", "bow"), ("seq", "seq-uni"), ("dep", "dep-sum")])
 def test_different_architectures_are_refused(views):
-    with pytest.raises(InputError, match=f"views {views[0]},{views[1]} for .* one architecture: name one view twice"):
+    with pytest.raises(InputError, match=f"views {views[0]},{views[1]} for .* same architecture: give one view twice"):
         objective(views)

@@ -5,10 +5,10 @@ import signal
 import time
 from pathlib import Path
 
-from structviews.cli import main
-from structviews.parsing import backends
-from structviews.parsing.backends import Unparsed
-from structviews.sentence import ParsedSentence
+from structviews.cli.app import main
+from structviews.corpus.sentence import ParsedSentence
+from structviews.parsing.backends import PARSERS
+from structviews.parsing.parser import Parser, Unparsed
 
 
 def chain(tokens, label="S"):
@@ -25,7 +25,7 @@ def chain(tokens, label="S"):
     )
 
 
-class ChainParser(backends.Parser):
+class ChainParser(Parser):
     kinds = frozenset({"dependency", "constituency"})
 
     def parse(self, sentences):
@@ -77,10 +77,11 @@ def load_dying(argument, options):
     return DyingParser()
 
 
-for parser in (ChainParser, SlowChainParser, FaultyParser, DyingParser):
-    name = parser.__name__.removesuffix("Parser").lower()
-    if name not in backends.known():
-        backends.register(name, f"chain_parser:load_{name}")
+import chain_parser  # noqa: E402 - this module, under the name by which workers find it
+
+for name in ("chain", "slowchain", "faulty", "dying"):
+    if name not in PARSERS._known:
+        PARSERS.add(name, getattr(chain_parser, f"load_{name}"))
 
 if __name__ == "__main__":
     # A shell's background job ignores SIGINT and hands that down.

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from nltk.tree import Tree
 from trees_for_tests import sentences
 
-from structviews.sentence import ParsedSentence
+from structviews.corpus.sentence import ParsedSentence
 
 BIRD = ParsedSentence(
     tokens=("A", "black", "bird", "sings", "."),

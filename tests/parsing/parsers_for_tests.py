@@ -6,8 +6,8 @@ from pathlib import Path
 
 import tiny_parsers
 
-from structviews.parsing.backends import DEFAULTS, Options
 from structviews.parsing.backends.trivial import SHAPES
+from structviews.parsing.parser import DEFAULTS, Options
 
 
 @dataclass(frozen=True)

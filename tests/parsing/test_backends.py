@@ -6,12 +6,13 @@ import random
 import pytest
 from parsers_for_tests import CASES, Case
 
+from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
-from structviews.parsing import backends
-from structviews.parsing.backends import CONSTITUENCY, DEPENDENCY, KINDS, Options, Tokeniser, Unparsed
-from structviews.parsing.backends.combination import Combination
-from structviews.parsing.backends.guard import trees_of
-from structviews.sentence import ParsedSentence
+from structviews.parsing import specification
+from structviews.parsing.backends import PARSERS
+from structviews.parsing.combination import Combination
+from structviews.parsing.guard import trees_of
+from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, KINDS, Options, Tokeniser, Unparsed
 
 WORDS = ["the", "old", "man", "saw", "a", "dog", "with", "one", "eye", ",", "and", "it", "ran", "home", "."]
 # What brackets, CoNLL-U, other formats and vocabularies use for themselves, and what few models have seen.
@@ -37,7 +38,7 @@ def load(tmp_path_factory):
         if case not in made:
             made[case] = case.make(tmp_path_factory.mktemp("models"))
         if again or case not in loaded:
-            loaded[case] = backends.load(case.specification, made[case])
+            loaded[case] = specification.load(case.specification, made[case])
         return loaded[case]
 
     return load
@@ -54,7 +55,7 @@ def parser(load, case, one_thread):
 
 
 def test_every_backend_is_under_test():
-    ours = {name for name in backends.known() if backends.target(name).startswith("structviews.")}
+    ours = {name for name in PARSERS if PARSERS[name].__module__.startswith("structviews.")}
     assert ours == {case.specification.partition(":")[0] for case in CASES}
 
 
@@ -154,11 +155,11 @@ def test_any_two_combine(parser, second):
 
 
 def test_a_combination_is_loaded_by_its_name():
-    both = backends.load("trivial:balanced+trivial:random")
+    both = specification.load("trivial:balanced+trivial:random")
     assert both.describe()["name"] == "trivial:balanced+trivial:random"
-    assert backends.load(both.describe()["name"]).describe() == both.describe()
-    (dep,) = backends.load("trivial:balanced").parse([WORDS])
-    (const,) = backends.load("trivial:random").parse([WORDS])
+    assert specification.load(both.describe()["name"]).describe() == both.describe()
+    (dep,) = specification.load("trivial:balanced").parse([WORDS])
+    (const,) = specification.load("trivial:random").parse([WORDS])
     (tree,) = both.parse([WORDS])
     assert (tree.heads, tree.labels, tree.left) == (dep.heads, const.labels, const.left)
 
@@ -175,7 +176,7 @@ class Half:
 
     def parse(self, sentences):
         self.seen += sentences
-        trees = backends.load("trivial:chain").parse(sentences)
+        trees = specification.load("trivial:chain").parse(sentences)
         left_out = (
             {"heads": (), "relations": ()} if CONSTITUENCY in self.kinds else {"left": (), "right": (), "labels": ()}
         )
@@ -194,7 +195,7 @@ def _without(tree, fields):
 
 
 def test_the_second_parses_what_the_first_could():
-    from structviews.parsing.backends.guard import Guarded
+    from structviews.parsing.guard import Guarded
 
     halves = [Half(DEPENDENCY, "stop"), Half(CONSTITUENCY, "halt")]
     guarded = [Guarded(half, f"half:{half.stop}", "en") for half in halves]
@@ -210,30 +211,30 @@ def test_the_second_parses_what_the_first_could():
 
 
 @pytest.mark.parametrize(
-    ("specification", "options", "message"),
+    ("named", "options", "message"),
     [
-        ("nope", {}, "no parser 'nope': choose one of .*builtin, "),
-        ("builtin+nope:x", {}, "no parser 'nope': choose one of .*builtin, "),
-        ("", {}, "no parser '': choose one of .*builtin, "),
-        ("builtin+", {}, "no parser '': choose one of .*builtin, "),
-        ("builtin+builtin+builtin", {}, "names 3 parsers: give one, or one of dependencies"),
+        ("nope", {}, "unknown parser 'nope': choose one of .*builtin, "),
+        ("builtin+nope:x", {}, "unknown parser 'nope': choose one of .*builtin, "),
+        ("", {}, "unknown parser '': choose one of .*builtin, "),
+        ("builtin+", {}, "unknown parser '': choose one of .*builtin, "),
+        ("builtin+builtin+builtin", {}, "names 3 parsers: give one, or one for dependencies"),
         ("builtin:big", {}, "--parser builtin:big: builtin takes no argument: leave out :big"),
-        ("builtin", {"language": "de"}, r"--lang de: builtin knows English \(en\) only"),
-        ("trivial", {}, "no trees of shape '': choose one of trivial:right-branching, trivial:left-branching, "),
-        ("trivial:flat", {}, "no trees of shape 'flat': choose one of trivial:right-branching, "),
-        ("trivial:chain", {"device": "nope"}, "--device nope: .*: give cpu, or a device that is there"),
-        ("trivial:chain", {"device": "cuda:99"}, "--device cuda:99: .*: give cpu, or a device that is there"),
+        ("builtin", {"language": "de"}, r"--lang de: builtin only parses English \(en\)"),
+        ("trivial", {}, "unknown tree shape '': choose one of trivial:right-branching, trivial:left-branching, "),
+        ("trivial:flat", {}, "unknown tree shape 'flat': choose one of trivial:right-branching, "),
+        ("trivial:chain", {"device": "nope"}, "--device nope: .*: give cpu, or a device"),
+        ("trivial:chain", {"device": "cuda:99"}, "--device cuda:99: .*: give cpu, or a device"),
     ],
 )
-def test_parsers_that_cannot_be_loaded_are_one_line(specification, options, message):
+def test_parsers_that_cannot_be_loaded_are_one_line(named, options, message):
     with pytest.raises(InputError, match=message) as error:
-        backends.load(specification, Options(**options))
+        specification.load(named, Options(**options))
     assert "\n" not in str(error.value)
 
 
 def test_models_that_are_not_there(tmp_path):
     with pytest.raises(InputError, match=r"--models .*none: no such folder"):
-        backends.load("trivial:chain", Options(models=tmp_path / "none"))
+        specification.load("trivial:chain", Options(models=tmp_path / "none"))
 
 
 @pytest.mark.parametrize("language", ["", "English", "EN", "en_GB", "../x", "tokenizer_exceptions"])

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nltk.tree import Tree
 
+from structviews.corpus.sentence import InvalidSentence, ParsedSentence
 from structviews.parsing.binarise import binarise, strip, unbinarise
-from structviews.sentence import InvalidSentence, ParsedSentence
 
 
 def parsed(tree):
@@ -154,5 +154,5 @@ def test_no_words(text):
 
 
 def test_a_word_beside_a_constituent():
-    with pytest.raises(InvalidSentence, match="beside other children under 'NP'"):
+    with pytest.raises(InvalidSentence, match="siblings under 'NP'"):
         strip(plain("(S (NP the (NN bird)))"))

@@ -6,14 +6,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
-from structviews.parsing import backends
-from structviews.parsing.backends import Unparsed, builtin
+from structviews.parsing import specification
+from structviews.parsing.backends import PARSERS, builtin
 from structviews.parsing.backends.builtin import MODEL_FOLDER, BuiltinParser
-from structviews.parsing.backends.treebank import read_treebank
 from structviews.parsing.neural import ParserConfig, ParserNetwork
+from structviews.parsing.parser import Unparsed
 from structviews.parsing.quantised import QuantisedLinear
-from structviews.sentence import ParsedSentence
+from structviews.parsing.treebank import read_treebank
 
 SETTINGS = {
     "version": "1",
@@ -101,8 +102,8 @@ def test_tokens_that_are_no_sentence_are_said_and_passed_over(parser):
     assert [isinstance(result, Unparsed) for result in results] == [False, True, True, True, False]
     assert [result.reason for result in results[1:4]] == [
         "a sentence needs at least one token",
-        "token 2 is '': a token is not empty and has no white space",
-        "token 1 is 'a b': a token is not empty and has no white space",
+        "token 2 is '': a token must not be empty or contain white space",
+        "token 1 is 'a b': a token must not be empty or contain white space",
     ]
 
 
@@ -162,7 +163,7 @@ def failure(folder):
 def test_a_missing_folder(tmp_path):
     message = failure(tmp_path / "none")
     assert f"{tmp_path / 'none' / 'model.safetensors'}: No such file" in message
-    assert "a built-in parser's folder holds this file" in message
+    assert "a built-in parser's folder must contain this file" in message
 
 
 def test_a_missing_file(folder):
@@ -204,8 +205,8 @@ def test_foreign_weights(folder):
 
 
 def test_the_registry_knows_it(shipped):
-    assert "builtin" in backends.known()
-    assert backends.load("builtin").describe() == shipped.describe() | {"language": "en"}
+    assert "builtin" in PARSERS
+    assert specification.load("builtin").describe() == shipped.describe() | {"language": "en"}
 
 
 def test_shipped_files_are_small():

@@ -5,11 +5,22 @@ from itertools import product
 
 import numpy as np
 import pytest
-from decoding_oracle import arborescence, best_constituents, children, constituents, spanning_tree
+from decoding_oracle import (
+    arborescence,
+    best_constituents,
+    children,
+    constituents,
+    spanning_tree,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structviews.parsing.decoding import chu_liu_edmonds, cky, single_root_trees, spanning_trees
+from structviews.parsing.decoding import (
+    chu_liu_edmonds,
+    cky,
+    single_root_trees,
+    spanning_trees,
+)
 
 SIZES = st.integers(1, 5)
 # Few distinct values make ties; the last range makes differences that only float64 holds.

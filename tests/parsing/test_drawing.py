@@ -11,6 +11,8 @@ from nltk.tree import Tree
 from rich.cells import cell_len
 from trees_for_tests import sentences
 
+from structviews.batches.trees import constituency_trees, dependency_trees
+from structviews.corpus.sentence import dependency_heights
 from structviews.parsing.binarise import binary_tree, unbinarise
 from structviews.parsing.drawing import (
     LEFT_TO_RIGHT_MARK,
@@ -21,8 +23,6 @@ from structviews.parsing.drawing import (
     sideways,
     upright,
 )
-from structviews.sentence import dependency_heights
-from structviews.trees import constituency_trees, dependency_trees
 
 REACHES = {"└": "UR", "┌": "DR", "├": "UDR", "┴": "ULR", "┬": "DLR", "┼": "UDLR", "│": "UD", "─": "LR", "►": "L"}
 

@@ -131,7 +131,7 @@ def test_a_shard_that_kills_every_worker_is_one_line(cluster, tmp_path, monkeypa
     monkeypatch.setattr(engines, "RETRIES", 0)
     (tmp_path / "a.txt").write_text("A sentence.\n")
     source = TextSource(str(tmp_path / "a.txt"), parser="dying", layout="lines", tokenised=False, max_tokens=5)
-    with pytest.raises(InputError, match=r"Ray gave up a shard \(.*same command to go on"):
+    with pytest.raises(InputError, match=r"Ray gave up on a shard \(.*same command again to resume"):
         pipeline.parse_corpus(source, tmp_path / "a.parsed", engine="ray", address=cluster.address)
 
 
@@ -156,7 +156,7 @@ def test_ray_that_is_missing_is_one_line(tmp_path, monkeypatch):
 def test_engines_that_do_not_fit(tmp_path):
     (tmp_path / "t.conllu").write_text("1\tNo\t_\t_\tUH\t_\t0\troot\t_\t_\n\n")
     work = TreebankSource([tmp_path / "t.conllu"], max_tokens=10).work
-    with pytest.raises(InputError, match=r"--engine ray: treebank files have their trees"):
+    with pytest.raises(InputError, match=r"--engine ray: treebank files already have trees"):
         engines.open_engine("ray", work, workers=None, address=None)
     with pytest.raises(InputError, match=r"--address head:6379 .* add --engine ray"):
         engines.open_engine("local", work, workers=None, address="head:6379")

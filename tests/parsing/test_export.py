@@ -5,14 +5,16 @@ from corpora import tiny_rows, write_corpus
 from nltk.tree import Tree
 from trees_for_tests import SHAPES, gum, with_trees
 
-from structviews.cache import Form, ParsedCorpus, Row, Skipped, new_job, write_manifest, write_shard
+from structviews.corpus.format import Form, Row, Skipped, new_job
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.sentence import ParsedSentence
+from structviews.corpus.writer import write_manifest, write_shard
 from structviews.errors import InputError
 from structviews.parsing import pipeline
-from structviews.parsing.backends.treebank import read_treebank
 from structviews.parsing.binarise import unbinarise
 from structviews.parsing.export import bracketed, export
 from structviews.parsing.sources import TreebankSource
-from structviews.sentence import ParsedSentence
+from structviews.parsing.treebank import read_treebank
 
 SHARD = 5
 MAX_TOKENS = 200
@@ -126,24 +128,24 @@ def test_the_files_are_what_others_expect(tmp_path):
 
 def test_what_cannot_be_exported(tmp_path):
     corpus = corpus_of(tmp_path / "x.parsed", [Row(0, 0, 1, ParsedSentence(("a",), ("X Y",), labels=("",)))])
-    with pytest.raises(InputError, match="document 0, position 0: 'X Y' cannot stand in a treebank file"):
+    with pytest.raises(InputError, match="document 0, position 0: 'X Y' cannot be written to a treebank file"):
         export(corpus, tmp_path / "out", quiet)
     assert not (tmp_path / "out.ptb").exists()
     (tmp_path / "there.conllu").write_text("mine")
-    with pytest.raises(InputError, match=r"there\.conllu is there already"):
+    with pytest.raises(InputError, match=r"there\.conllu already exists: .*--out"):
         export(corpus, tmp_path / "there", quiet)
     bare = corpus_of(tmp_path / "y.parsed", [Row(0, 0, 1, ParsedSentence(("a",)))])
-    with pytest.raises(InputError, match="trees of neither kind"):
+    with pytest.raises(InputError, match="no trees of either kind"):
         export(bare, tmp_path / "out", quiet)
 
 
 @pytest.mark.parametrize(
     ("comments", "match"),
     [
-        (["place = 0 1 5", "place = 0 1 6"], r"t\.conllu:5: the place .*cache merge.*remove the comments"),
-        (["place = 1 0 5", "place = 0 0 6"], r"t\.conllu:5: the place"),
-        (["place = 0 0 5", "skipped = 0 0 6 odd"], r"t\.conllu:4: the place"),
-        (["place = here", "place = 0 0 6"], r"t\.conllu:1: 'here': a place is document, position and line"),
+        (["place = 0 1 5", "place = 0 1 6"], r"t\.conllu:5: the location .*cache merge.*remove the .*comments"),
+        (["place = 1 0 5", "place = 0 0 6"], r"t\.conllu:5: the location"),
+        (["place = 0 0 5", "skipped = 0 0 6 odd"], r"t\.conllu:4: the location"),
+        (["place = here", "place = 0 0 6"], r"t\.conllu:1: 'here' is not a location \(document, position, line\)"),
         (["place = 0 -1 5", "place = 0 0 6"], r"t\.conllu:1: '0 -1 5'"),
     ],
 )

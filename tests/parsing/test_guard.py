@@ -11,8 +11,8 @@ from chain_parser import chain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structviews.parsing.backends import CONSTITUENCY, DEPENDENCY, Tokeniser, Unparsed
-from structviews.parsing.backends.guard import Fault, Guarded, batches
+from structviews.parsing.guard import Fault, Guarded, batches
+from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Tokeniser, Unparsed
 
 SENTENCES = [["a"] * n for n in (3, 1, 9, 2, 30, 4, 1, 5)]
 
@@ -172,14 +172,14 @@ def nothing(trees):
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (drop, "gave 0 sentences for 1"),
-        (twice, "gave 2 sentences for 1"),
-        (other_words, "gave other tokens"),
-        (fewer_words, "gave other tokens"),
-        (cycle, "gave no tree: dependency cycle through word 1"),
-        (no_constituents, "gave no constituency tree"),
-        (no_trees, "gave no constituency and no dependency tree"),
-        (nothing, "gave no sentence but NoneType"),
+        (drop, "returned 0 sentences for 1"),
+        (twice, "returned 2 sentences for 1"),
+        (other_words, "returned different tokens"),
+        (fewer_words, "returned different tokens"),
+        (cycle, "returned no valid tree: dependency cycle through word 1"),
+        (no_constituents, "returned no constituency tree"),
+        (no_trees, "returned no constituency and no dependency tree"),
+        (nothing, "returned NoneType instead of a sentence"),
     ],
 )
 def test_a_wrong_answer_costs_its_own_sentence_only(answer, reason):
@@ -190,9 +190,9 @@ def test_a_wrong_answer_costs_its_own_sentence_only(answer, reason):
 def test_answers_in_another_order_are_noticed():
     sentences = [["a", "b"], ["c", "d"], ["e", "f"]]
     assert guarded(lambda trees: trees[::-1]).parse(sentences) == [
-        Fault("backend:x gave other tokens"),
+        Fault("backend:x returned different tokens"),
         chain(["c", "d"]),
-        Fault("backend:x gave other tokens"),
+        Fault("backend:x returned different tokens"),
     ]
 
 
@@ -221,8 +221,8 @@ def test_a_tokeniser_is_guarded_too():
     assert not isinstance(guarded(), Tokeniser)
     assert parser.tokenise(["a b", "drop", "two  spaces", "x" * 21, "c"]) == [
         ("a", "b"),
-        Fault("splits gave 0 sentences for 1"),
-        Unparsed("token 2 is '': a token is not empty and has no white space"),
+        Fault("splits returned 0 sentences for 1"),
+        Unparsed("token 2 is '': a token must not be empty or contain white space"),
         Fault("splits ran out of memory"),
         ("c",),
     ]

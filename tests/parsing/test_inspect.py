@@ -10,9 +10,12 @@ from chain_parser import chain
 from drawn_sentences import BIRD
 from rich.console import Console
 
-from structviews import cli
-from structviews.cache import ParsedCorpus, Row, Skipped, new_job, write_manifest, write_shard
-from structviews.selection import choose
+from structviews.cli import app as cli
+from structviews.cli import inspect as inspect_command
+from structviews.corpus.format import Row, Skipped, new_job
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.selection import choose
+from structviews.corpus.writer import write_manifest, write_shard
 
 
 @pytest.fixture
@@ -102,7 +105,7 @@ def test_choices(tmp_path):
 
     even = [i for i in range(30) if i % 15 % 2 == 0]
     assert numbers(grep="w3") == ([3, 18], "")
-    assert numbers(grep="even") == (even[:10], "the first 10 of 16; --random 10 draws some of them all")
+    assert numbers(grep="even") == (even[:10], "the first 10 of 16; use --random 10 for a random sample")
     assert numbers(grep="even", random=99) == (even, "")
     drawn, _ = numbers(random=8)
     assert len(set(drawn)) == 8
@@ -117,7 +120,7 @@ def inspect(tmp_path, monkeypatch, capsys):
     def run(*arguments):
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", ["structviews", "inspect", *arguments])
-        monkeypatch.setattr(cli, "console", Console(width=80))
+        monkeypatch.setattr(inspect_command, "console", Console(width=80))
         monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets its own
         with pytest.raises(SystemExit) as caught:
             cli.main()
@@ -145,6 +148,7 @@ def test_sentences_that_hold_a_text(corpus, inspect):
     assert output == "\n".join([*EXPECTED.splitlines()[:3], *EXPECTED.splitlines()[17:]]) + "\n"
 
 
+@pytest.mark.slow
 def test_colours_are_for_terminals_that_want_them(corpus, tmp_path):
     arguments = ("inspect", "x.parsed", "--sentence", "0")
     _, coloured, _ = structviews(*arguments, folder=tmp_path, FORCE_COLOR="1", TERM="xterm-256color")
@@ -167,13 +171,13 @@ def test_svg(corpus, tmp_path, inspect):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("inspect", "x.parsed", "--sentence", "2"), "x.parsed has no sentence 2: it has 2, numbered from 0"),
+        (("inspect", "x.parsed", "--sentence", "2"), "x.parsed has no sentence 2: its 2 sentences are numbered from 0"),
         (("inspect", "y.parsed"), "y.parsed does not exist: make a parsed corpus with `structviews parse`"),
         (("parse", "none.txt"), "none.txt does not exist: give the path of a text"),
         (("parse", "[/odd] name.txt"), "[/odd] name.txt does not exist"),
         (("parse", "empty.txt"), "empty.txt is empty: give a text with sentences"),
         (("parse", "latin.txt"), "latin.txt:1: not UTF-8 at byte 3 of the text (0xe9)"),
-        (("parse", "a.txt", "--parser", "nope"), "no parser 'nope': choose one of "),
+        (("parse", "a.txt", "--parser", "nope"), "unknown parser 'nope': choose one of "),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(corpus, tmp_path, arguments, message):
@@ -191,11 +195,11 @@ def test_bad_input_is_one_line_and_exit_code_2(corpus, tmp_path, arguments, mess
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "nothing to look at: name a parsed corpus, or give a sentence with --text"),
-        (("x.parsed", "--text", "A"), "--text is drawn by itself"),
+        ((), "nothing to inspect: name a parsed corpus, or give a sentence with --text"),
+        (("x.parsed", "--text", "A"), "--text takes no corpus"),
         (("x.parsed", "--sentence", "-1"), "x.parsed has no sentence -1"),
-        (("x.parsed", "--sentence", "0", "--grep", "A"), "--sentence 0 is one sentence"),
-        (("x.parsed", "--grep", "cow"), "--grep 'cow': no sentence of x.parsed holds it"),
+        (("x.parsed", "--sentence", "0", "--grep", "A"), "--sentence 0 selects one sentence"),
+        (("x.parsed", "--grep", "cow"), "--grep 'cow': not found in x.parsed"),
         (("x.parsed", "--random", "0"), "--random 0: give at least 1"),
         (("x.parsed", "--svg", "a.svg"), "no sentence to draw: choose with --sentence"),
         (
@@ -205,8 +209,8 @@ def test_bad_input_is_one_line_and_exit_code_2(corpus, tmp_path, arguments, mess
         (("x.parsed", "--sentence", "0", "--svg", "no/a.svg"), "--svg no/a.svg cannot be written"),
         ((".",), ". is not a parsed corpus (no manifest.json)"),
         (("--text", " "), "' ': not parsed: a sentence needs at least one token"),
-        (("--text", "A", "--random", "1"), "--text is drawn by itself"),
-        (("--text", "A", "--parser", "nope"), "no parser 'nope': choose one of "),
+        (("--text", "A", "--random", "1"), "--text takes no corpus"),
+        (("--text", "A", "--parser", "nope"), "unknown parser 'nope': choose one of "),
         (("--text", "A", "--parser", "treebank"), "--parser treebank: a treebank is read from files"),
     ],
 )

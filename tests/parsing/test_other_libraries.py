@@ -12,20 +12,13 @@ import pytest
 import tiny_parsers
 from nltk.tree import Tree
 
+from structviews.corpus.sentence import InvalidSentence
 from structviews.errors import InputError
-from structviews.parsing.backends import Options, load
-from structviews.parsing.backends.guard import Fault
-from structviews.parsing.backends.libraries import (
-    as_token,
-    constituents,
-    errors_of,
-    hash_files,
-    offline,
-    sentence,
-    surface,
-)
 from structviews.parsing.binarise import binarise, strip
-from structviews.sentence import InvalidSentence
+from structviews.parsing.guard import Fault
+from structviews.parsing.libraries import as_token, constituents, errors_of, hash_files, offline, sentence, surface
+from structviews.parsing.parser import Options
+from structviews.parsing.specification import load
 
 TOKENS = [
     ["The", "bird", "sat", "."],
@@ -321,8 +314,8 @@ def edit_resources(folder, edit):
 
 def test_stanza_knows_no_such_language_or_package(tiny_models):
     _, folder = tiny_models("stanza")
-    assert "--lang xx: stanza has no models for it" in failure("stanza", folder, language="xx")
-    assert "the packages default" in failure("stanza:gum", folder)
+    assert "--lang xx: stanza has no models for this language" in failure("stanza", folder, language="xx")
+    assert "choose one of default" in failure("stanza:gum", folder)
 
 
 def test_stanza_models_that_are_listed_and_not_there(copied):
@@ -351,7 +344,7 @@ def test_stanza_models_of_another_version(copied):
     checkpoint = torch.load(file, weights_only=True)
     del checkpoint["config"]["hidden_dim"]
     torch.save(checkpoint, file)
-    assert failure("stanza", folder).startswith(f"{file} is damaged, or not the one in resources.json")
+    assert failure("stanza", folder).startswith(f"{file} is damaged or not the version in resources.json")
     edit_resources(folder, lambda resources: resources["en"]["depparse"]["random"].pop("md5"))
     assert "cannot load its models" in failure("stanza", folder)
 
@@ -376,9 +369,9 @@ def test_benepar_gives_the_best_tree_of_its_scores(kind, loaded):
 
 def test_benepar_without_a_model_for_the_language(tiny_models, tmp_path):
     tiny_models("benepar")
-    assert "--lang fi: benepar has models for ar, de, en" in failure("benepar", tmp_path, language="fi")
-    assert "a model for 'de', and --lang says 'en'" in failure("benepar:benepar_de2", tmp_path)
-    assert "there is no such file or folder" in failure(f"benepar:{tmp_path}/none.pt", tmp_path)
+    assert "--lang fi: benepar only has models for ar, de, en" in failure("benepar", tmp_path, language="fi")
+    assert "for 'de', but --lang is 'en'" in failure("benepar:benepar_de2", tmp_path)
+    assert "no such file or folder" in failure(f"benepar:{tmp_path}/none.pt", tmp_path)
 
 
 # spaCy.
@@ -425,11 +418,11 @@ def test_spacy_pipeline_without_a_parser(tiny_models, tmp_path):
 
 def test_spacy_pipeline_of_another_language(tiny_models):
     specification, folder = tiny_models("spacy")
-    assert "a pipeline for 'en', and --lang says 'de': add --lang en" in failure(specification, folder, language="de")
+    assert "for 'en', but --lang is 'de': add --lang en" in failure(specification, folder, language="de")
 
 
 def test_spacy_without_a_pipeline():
-    assert "say which pipeline" in failure("spacy", None)
+    assert "no pipeline given" in failure("spacy", None)
     assert "structviews parser download spacy en_core_web_none" in failure("spacy:en_core_web_none", None)
 
 
@@ -462,9 +455,9 @@ def test_constituents_are_those_of_the_treebank_reader():
 @pytest.mark.parametrize(
     ("brackets", "reason"),
     [
-        ("(S (A a) (B c))", "word 2 of the constituency tree is 'c', and the token is 'b'"),
-        ("(S (A a))", "a constituency tree over 1 words for 2 tokens"),
-        ("(S (A a) (-NONE- b))", "a constituency tree over 1 words for 2 tokens"),
+        ("(S (A a) (B c))", "word 2 of the constituency tree is 'c', but the token is 'b'"),
+        ("(S (A a))", "1 words for 2 tokens"),
+        ("(S (A a) (-NONE- b))", "1 words for 2 tokens"),
         ("(S (-NONE- a) (-NONE- b))", "the bracket tree has no words"),
     ],
 )

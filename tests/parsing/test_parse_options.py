@@ -10,11 +10,12 @@ import chain_parser
 import pytest
 from typer.testing import CliRunner
 
-from structviews.cache import ParsedCorpus, Skipped
-from structviews.cli import app
+from structviews.cli.app import app
+from structviews.corpus.format import Skipped
+from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
-from structviews.parsing import backends, pipeline
-from structviews.parsing.backends import Options
+from structviews.parsing import pipeline, specification
+from structviews.parsing.parser import Options
 from structviews.parsing.sources import open_source
 
 TEXT = "Ich geh's z.B. an.\nSie auch.\n"
@@ -31,6 +32,7 @@ def text(tmp_path):
     return tmp_path / "a.txt"
 
 
+@pytest.mark.slow
 def test_a_combination_is_recorded_with_its_language_and_models(text, tmp_path):
     out = tmp_path / "a.parsed"
     models = tmp_path / "models"
@@ -39,16 +41,16 @@ def test_a_combination_is_recorded_with_its_language_and_models(text, tmp_path):
     ended = parse(*options)
     assert ended.exit_code == 0, ended.output
     corpus = ParsedCorpus.open(out)
-    assert corpus.parser == backends.load("trivial:balanced+trivial:random", Options("de")).describe()
+    assert corpus.parser == specification.load("trivial:balanced+trivial:random", Options("de")).describe()
     assert corpus.parser["dependency"]["name"] == "trivial:balanced"
     assert corpus.manifest["tokeniser"]["name"] == "spacy.blank('de')"
     assert corpus.manifest["models"] == str(models.resolve())
     assert corpus.sentence(0).tokens == ("Ich", "geh's", "z.B.", "an", ".")
     models.rename(tmp_path / "moved")
     moved = [tmp_path / "moved" if option == models else option for option in options]
-    assert "was there already" in parse(*moved).output
+    assert "already exists" in parse(*moved).output
     ended = parse(*moved, "--lang", "fr")
-    assert "was begun with other parser and tokeniser" in str(ended.exception)
+    assert "differs in parser and tokeniser" in str(ended.exception)
 
 
 def test_dep_and_const_are_another_way_to_say_it(text, tmp_path):
@@ -64,22 +66,22 @@ def test_dep_and_const_are_another_way_to_say_it(text, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--parser", "nope"], "no parser 'nope': choose one of "),
+        (["--parser", "nope"], "unknown parser 'nope': choose one of "),
         (["--parser", "builtin:x"], "--parser builtin:x: builtin takes no argument: leave out :x"),
-        (["--parser", "trivial:flat"], "no trees of shape 'flat': choose one of trivial:right-branching, "),
-        (["--lang", "de"], "--lang de: builtin knows English (en) only: name another --parser"),
+        (["--parser", "trivial:flat"], "unknown tree shape 'flat': choose one of trivial:right-branching, "),
+        (["--lang", "de"], "--lang de: builtin only parses English (en): choose another --parser"),
         (["--lang", "Deutsch"], "--lang Deutsch: give a code such as en, de or zh-hans"),
-        (["--lang", "qq", "--parser", "trivial:chain"], "--lang qq: spaCy has no rules for it here"),
-        (["--lang", "qq", "--parser", "trivial:chain", "--format", "prose"], "--lang qq: spaCy has no rules for it"),
-        (["--models", "none"], "--models none: no such folder: name the one that holds the parsers' models"),
+        (["--lang", "qq", "--parser", "trivial:chain"], "--lang qq: spaCy has no tokeniser"),
+        (["--lang", "qq", "--parser", "trivial:chain", "--format", "prose"], "--lang qq: spaCy has no tokeniser"),
+        (["--models", "none"], "--models none: no such folder: give the one that holds the parsers' models"),
         (["--device", "tpu9"], "--device tpu9: "),
-        (["--parser", "a+b+c"], "'a+b+c' names 3 parsers: give one, or one of dependencies + one of constituents"),
-        (["--dep", "builtin"], "--dep and --const go together: for what a single parser gives, name it with --parser"),
+        (["--parser", "a+b+c"], "'a+b+c' names 3 parsers: give one, or one for dependencies + one for constituents"),
+        (["--dep", "builtin"], "--dep and --const go together: to use a single parser, name it with --parser"),
         (["--const", "builtin"], "--dep and --const go together"),
-        ([*BOTH, "--parser", "builtin"], "--parser builtin beside --dep or --const: give --parser, or both"),
+        ([*BOTH, "--parser", "builtin"], "--parser builtin with --dep or --const: give --parser, or both"),
         (["--dep", "builtin+builtin", "--const", "builtin"], "--dep builtin+builtin: give one parser"),
-        (["--parser", "treebank+builtin"], "--parser treebank+builtin: treebank files come with their trees: "),
-        (["--dep", "treebank", "--const", "builtin"], "--parser treebank+builtin: treebank files come with"),
+        (["--parser", "treebank+builtin"], "--parser treebank+builtin: treebank files already have trees: "),
+        (["--dep", "treebank", "--const", "builtin"], "--parser treebank+builtin: treebank files already have"),
         (["--parser", "treebank", "--lang", "de"], "--format, --tokenised, --lang, --models, --device and --strict"),
     ],
 )  # fmt: skip
@@ -99,15 +101,15 @@ def test_faults_are_skipped_and_recorded_or_strict(tmp_path):
     path, out = tmp_path / "a.txt", tmp_path / "a.parsed"
     path.write_text(FAULTY)
     settings = {"parser": "faulty", "layout": "lines", "tokenised": True, "max_tokens": 9}
-    message = "line 1, 'a word': faulty gave other tokens: leave out --strict to skip these"
+    message = "line 1, 'a word': faulty returned different tokens: leave out --strict to skip these"
     with pytest.raises(InputError, match=f"^{message}$"):
         pipeline.parse_corpus(open_source([str(path)], **settings, strict=True), out)
     # What was begun strictly goes on otherwise, and is the same.
     corpus, _ = pipeline.parse_corpus(open_source([str(path)], **settings), out)
     assert [row.sentence.tokens for row in corpus] == [("no", "fault")]
     assert corpus.skipped == [
-        Skipped(0, 0, 1, "faulty gave other tokens"),
-        Skipped(0, 2, 3, "faulty gave 0 sentences for 1"),
+        Skipped(0, 0, 1, "faulty returned different tokens"),
+        Skipped(0, 2, 3, "faulty returned 0 sentences for 1"),
     ]
 
 
@@ -119,5 +121,5 @@ def test_strict_is_one_line_on_the_command_line(tmp_path):
         cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith("error: line 1, 'a word': faulty gave other tokens: leave out")
+    assert done.stderr.splitlines()[-1].startswith("error: line 1, 'a word': faulty returned different tokens: ")
     assert "Traceback" not in done.stderr

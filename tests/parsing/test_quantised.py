@@ -7,11 +7,17 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from structviews.device import multiplies_bytes
 from structviews.parsing import neural
 from structviews.parsing.features import Featuriser
 from structviews.parsing.neural import ParserConfig, ParserNetwork
-from structviews.parsing.quantised import Grid, QuantisedFeedForward, QuantisedLinear, measured, quantise
+from structviews.parsing.quantised import (
+    Grid,
+    QuantisedFeedForward,
+    QuantisedLinear,
+    measured,
+    quantise,
+)
+from structviews.runtime.device import multiplies_bytes
 
 pytestmark = pytest.mark.skipif(not multiplies_bytes(), reason="the CPU has no products in 8 bits")
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from nltk.tree import Tree
 from rich.cells import cell_len
 
+from structviews.corpus.selection import Chosen
 from structviews.errors import InputError
 from structviews.parsing.binarise import binary_tree, unbinarise
 from structviews.parsing.svg import COLUMN, dependency_tree, element, svg, write_svg
-from structviews.selection import Chosen
 
 SVG = "{http://www.w3.org/2000/svg}"
 BOTH = ("constituency", "dependency")

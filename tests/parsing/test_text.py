@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from structviews.errors import InputError
 from structviews.parsing import text
-from structviews.parsing.backends import Unparsed
+from structviews.parsing.parser import Unparsed
 
 CORPUS = Path(__file__).parents[3] / "shared/data/corpus/sample-10k.txt"
 
@@ -204,6 +204,7 @@ def test_tokenise():
         ("zh-hans", "他来了。她走了！", ["他来了。", "她走了！"]),
     ],
 )
+@pytest.mark.slow
 def test_prose_of_other_languages(tmp_path, language, line, sentences):
     path = write(tmp_path, line)
     assert [s[3] for s in read(path, "prose", language=language)] == sentences
@@ -220,7 +221,7 @@ def test_words_are_those_of_the_language():
 @pytest.mark.parametrize("language", ["qq", "ja"])
 def test_a_language_without_rules_is_one_line(monkeypatch, language):
     monkeypatch.setitem(sys.modules, "sudachipy", None)  # what the rules for Japanese need
-    with pytest.raises(InputError, match=f"--lang {language}: spaCy has no rules for it here") as error:
+    with pytest.raises(InputError, match=f"--lang {language}: spaCy has no tokeniser") as error:
         text.rules(language)
     assert "\n" not in str(error.value)
 

@@ -2,10 +2,10 @@ import re
 
 import pytest
 
+from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
-from structviews.parsing.backends import Unparsed
-from structviews.parsing.backends.treebank import read_treebank
-from structviews.sentence import ParsedSentence
+from structviews.parsing.parser import Unparsed
+from structviews.parsing.treebank import read_treebank
 
 
 def row(index, form, head, relation="dep", tag="NN"):
@@ -129,14 +129,14 @@ def test_one_document_without_either(write):
 @pytest.mark.parametrize(
     ("lines", "match"),
     [
-        ([*words("a"), "2\tb\t1"], r"t\.conllu:2: 3 columns where CoNLL-U has 10"),
+        ([*words("a"), "2\tb\t1"], r"t\.conllu:2: 3 columns, but CoNLL-U has 10"),
         ([words("a")[0].replace("\t", " ")], r"t\.conllu:1: 1 columns"),
         ([row(1, "a", "_")], r"t\.conllu:1: head '_' is not a number"),
         ([row(1, "a", "-1")], r"t\.conllu:1: head '-1' is not a number"),
         ([row(1, "a", "²")], r"t\.conllu:1: head '²' is not a number"),
-        ([row(1, "a", 0), row(3, "b", 1)], r"t\.conllu:2: word '3' where 2 is due"),
-        ([row("x", "a", 0)], r"t\.conllu:1: word 'x' where 1 is due"),
-        ([row(1, "a", 0), row(1, "b", 1)], r"t\.conllu:2: word '1' where 2 is due"),
+        ([row(1, "a", 0), row(3, "b", 1)], r"t\.conllu:2: word id '3', expected 2"),
+        ([row("x", "a", 0)], r"t\.conllu:1: word id 'x', expected 1"),
+        ([row(1, "a", 0), row(1, "b", 1)], r"t\.conllu:2: word id '1', expected 2"),
         ([b"# fine\n1\ta\xff\t"], r"t\.conllu:2: not UTF-8 at byte 3 of the line"),
     ],
 )
@@ -170,8 +170,8 @@ def test_other_tokens_in_the_other_file(write, tree, match):
 def test_more_sentences_in_one_file(write):
     one = write("one.conllu", *words("a"), "")
     two = write("two.conllu", *words("a"), "", *words("b"), "")
-    assert re.search(r"two\.ptb:2: this sentence has no partner", failure(one, write("two.ptb", "(A a)", "(B b)")))
-    assert re.search(r"two\.conllu:3: this sentence has no partner", failure(two, write("one.ptb", "(A a)")))
+    assert re.search(r"two\.ptb:2: this sentence has no counterpart", failure(one, write("two.ptb", "(A a)", "(B b)")))
+    assert re.search(r"two\.conllu:3: this sentence has no counterpart", failure(two, write("one.ptb", "(A a)")))
 
 
 def test_which_files(write, tmp_path):

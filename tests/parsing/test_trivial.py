@@ -9,16 +9,16 @@ from itertools import product
 import pytest
 from nltk.tree import Tree
 
-from structviews.parsing import backends
+from structviews.corpus.sentence import InvalidSentence, ParsedSentence
+from structviews.parsing import specification
 from structviews.parsing.backends.trivial import SHAPES
 from structviews.parsing.binarise import unbinarise
-from structviews.sentence import InvalidSentence, ParsedSentence
 
 FIVE = ["a", "b", "c", "d", "e"]
 
 
 def parse(shape, words):
-    (tree,) = backends.load(f"trivial:{shape}").parse([words])
+    (tree,) = specification.load(f"trivial:{shape}").parse([words])
     return tree
 
 
@@ -66,15 +66,16 @@ def test_they_are_trees_of_any_length(shape):
         assert [relation for relation, head in zip(tree.relations, tree.heads, strict=True) if not head] == ["root"]
 
 
+@pytest.mark.slow
 def test_random_trees_are_seeded_by_the_words_alone():
-    parser = backends.load("trivial:random")
+    parser = specification.load("trivial:random")
     sentences = [[f"w{i}", *FIVE, *FIVE] for i in range(20)]
     trees = parser.parse(sentences)
     assert len({tree.heads for tree in trees}) > 15
     assert len({tree.left for tree in trees}) > 15
     order = random.Random(0).sample(range(20), 20)
     assert parser.parse([sentences[i] for i in order]) == [trees[i] for i in order]
-    code = f"from structviews.parsing.backends import load; print(load('trivial:random').parse([{sentences[3]}]))"
+    code = f"from structviews.parsing.specification import load; print(load('trivial:random').parse([{sentences[3]}]))"
     for seed in ("1", "2"):
         done = subprocess.run(
             [sys.executable, "-c", code],
@@ -116,7 +117,7 @@ def all_brackets(words):
 
 def test_random_trees_are_uniform():
     draws = 4000
-    trees = backends.load("trivial:random").parse([[*"abc", f"d{i}"] for i in range(draws)])
+    trees = specification.load("trivial:random").parse([[*"abc", f"d{i}"] for i in range(draws)])
     every = list(all_heads(4))
     assert len(every) == 4**3
     check_uniform(Counter(tree.heads for tree in trees), every, draws)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from structviews.parsing.backends import load
+from structviews.parsing.specification import load
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 

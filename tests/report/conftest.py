@@ -3,9 +3,9 @@
 import pytest
 from corpora import small_config, topic_corpus
 
-from structviews.evaluation.results import FORMAT, save_results
+from structviews.evaluation.scores.results import FORMAT, save_results
 from structviews.report import projection
-from structviews.training import train
+from structviews.training.loop import train
 
 TASKS = {
     "dep-const": {"MR": ("accuracy", 71.25, 70.05, 72.45), "STS14": ("pearson mean", 0.5151, 0.4949, 0.5353)},

@@ -9,11 +9,11 @@ import pytest
 from report_pages import read_page
 from typer.testing import CliRunner
 
-from structviews.cli import app
-from structviews.embedder import Embedder
+from structviews.cli.app import app
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
-from structviews.evaluation.pool import open_pool
-from structviews.preparation import SentenceError
+from structviews.evaluation.retrieval.candidates import open_pool
 from structviews.report import projection
 from structviews.report.project import draw_run
 from structviews.report.projection import Classes, project, style
@@ -34,7 +34,7 @@ def test_without_umap_points_are_the_first_two_principal_components():
     np.testing.assert_allclose(np.abs(found.points), np.abs(expected), atol=1e-3)
     assert found.method == f"PCA, {100 * shares.sum():.0f} % of the variance"
     assert project(np.ones((5, 4), np.float32)).method == "PCA, 0 % of the variance"
-    with pytest.raises(InputError, match="2 different sentences are too few"):
+    with pytest.raises(InputError, match="2 distinct sentences are too few"):
         project(vectors[:2])
 
 
@@ -190,9 +190,9 @@ def test_bad_input_is_one_line(made, tmp_path):
     run, corpus = made[1][0], made[0]
     (tmp_path / "x.png").mkdir()
     for arguments, message in [
-        ((run, "--corpus", corpus, "-o", "x.jpg"), "x.jpg: pictures are .png, .svg, .html; give the file one"),
-        ((run, "--corpus", corpus, "-o", tmp_path / "x.png"), "x.png: is a folder; give the name of a file"),
-        ((run, "--corpus", corpus, "-o", tmp_path / "no/x.png"), "no folder"),
+        ((run, "--corpus", corpus, "-o", "x.jpg"), "x.jpg: pictures must end in .png, .svg, .html"),
+        ((run, "--corpus", corpus, "-o", tmp_path / "x.png"), "x.png: is a folder: give the name of a file"),
+        ((run, "--corpus", corpus, "-o", tmp_path / "no/x.png"), "does not exist"),
         ((run, "--corpus", "nothing.txt", "-o", tmp_path / "y.png"), "nothing.txt: No such file"),
         ((tmp_path, "--corpus", corpus, "-o", tmp_path / "y.png"), "not a run: it has no config.toml"),
         ((run, "--corpus", corpus, "--max-sentences", 2, "-o", tmp_path / "y.png"), "--max-sentences 2: give at least"),

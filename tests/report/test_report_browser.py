@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from structviews.evaluation.pool import open_pool
+from structviews.evaluation.retrieval.candidates import open_pool
 from structviews.report.page import write_report
 from structviews.report.project import draw_run
 

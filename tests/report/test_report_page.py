@@ -13,15 +13,15 @@ from report_pages import read_page
 from safetensors.numpy import load_file, save_file
 from typer.testing import CliRunner
 
-from structviews.cache import ParsedCorpus
-from structviews.cli import app
-from structviews.config import read_settings, write_settings
-from structviews.embedder import Embedder
+from structviews.cli.app import app
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
-from structviews.joined import join_runs
-from structviews.parsing import backends
+from structviews.parsing.backends import PARSERS
 from structviews.report import page as report
 from structviews.report.page import write_report
+from structviews.runs.settings_file import read_settings, write_settings
 
 SECTIONS = ["scores", "curves", "projection", "neighbours", "trees", "settings"]
 
@@ -157,17 +157,17 @@ def test_settings_that_differ_stand_before_those_in_common(root, made):
     different, common = section(root, "settings").all("table")
     rows = {row[0]: row[1:] for row in different.rows()}
     assert rows[""] == [run.name for run in made[1]]
-    assert rows["views"] == ["dep, const", "seq, avg"]
-    assert "hidden" not in rows
+    assert rows["views.names"] == ["dep, const", "seq, avg"]
+    assert "views.hidden" not in rows
     assert {row[0]: row[1] for row in common.rows()} | {
-        "hidden": "8",
+        "views.hidden": "8",
         "scored with x": "1.5",
         "parser.name": "random",
     } == {row[0]: row[1] for row in common.rows()}
 
 
 def test_the_same_runs_give_the_same_bytes_and_queries_are_taken(made, tmp_path, monkeypatch):
-    monkeypatch.setitem(backends._backends, "random", f"{load_random.__module__}:load_random")
+    monkeypatch.setitem(PARSERS._known, "random", load_random)
     queries = tmp_path / "queries.txt"
     queries.write_text("the topic0-1 of it\nand <it> .\n")
     out = tmp_path / "report.html"
@@ -191,11 +191,13 @@ def test_what_is_missing_says_which_command_makes_it(made, tmp_path):
     write_report([bare], tmp_path / "x.html")
     root = read_page(tmp_path / "x.html")
     assert missing(section(root, "scores")) == [
-        f"bare: this model is not evaluated; run: structviews eval {bare} --senteval DIR"
+        f"bare: this model has not been evaluated; run: structviews eval {bare} --senteval DIR"
     ]
-    assert missing(section(root, "curves")) == [f"bare: no training log; structviews train --resume {bare} writes one"]
+    assert missing(section(root, "curves")) == [
+        f"bare: no training log; create one with structviews train --resume {bare}"
+    ]
     for name in ("projection", "neighbours", "trees"):
-        assert missing(section(root, name)) == ["the corpus gone.parsed is not here: name one with --corpus"]
+        assert missing(section(root, name)) == ["the corpus gone.parsed does not exist: give one with --corpus"]
     assert missing(section(root, "settings")) == []
 
 
@@ -209,9 +211,9 @@ def test_a_run_without_weights_or_pair_of_views_is_told_beside_the_others(made, 
     assert any(each.startswith("light: ") for each in missing(section(root, "projection")))
     assert section(root, "neighbours").all("table")[0].rows()[0] == ["joined"]
     assert missing(section(root, "trees")) == [
-        "no attention to draw: structviews train --views dep,const makes a run that has"
+        "no attention to draw: give a run of structviews train --views dep,const"
     ]
-    assert missing(section(root, "curves")) == ["joined: no training log; only runs that train made have one"]
+    assert missing(section(root, "curves")) == ["joined: no training log; only runs made by train have one"]
 
 
 def test_bad_input_is_one_line_and_nothing_is_written(made, tmp_path, monkeypatch):
@@ -223,11 +225,11 @@ def test_bad_input_is_one_line_and_nothing_is_written(made, tmp_path, monkeypatc
     out = tmp_path / "x.html"
     for arguments, message in [
         ((tmp_path, "-o", out), "not a run: it has no config.toml"),
-        ((empty, "-o", out), "empty: nothing to report: no scores, no log, no weights; finish training first"),
+        ((empty, "-o", out), "empty: nothing to report: no scores, log or weights: finish training first"),
         ((*runs, runs[0], "-o", out), "dep-const: named twice: name each run once"),
-        ((*runs, "-o", tmp_path / "folder.html"), "folder.html: is a folder; give the name of a file"),
-        ((*runs, "-o", tmp_path / "no/x.html"), f"no folder {tmp_path / 'no'}; make it first"),
-        ((*runs, "-o", tmp_path / "x.pdf"), "x.pdf: pages are .html, .htm; give the file one of these endings"),
+        ((*runs, "-o", tmp_path / "folder.html"), "folder.html: is a folder: give the name of a file"),
+        ((*runs, "-o", tmp_path / "no/x.html"), f"the folder {tmp_path / 'no'} does not exist"),
+        ((*runs, "-o", tmp_path / "x.pdf"), "x.pdf: pages must end in .html, .htm"),
         ((*runs, "-o", out, "--corpus", "gone.txt"), "gone.txt: No such file or directory"),
         ((*runs, "-o", out, "--labels", "gone.txt"), "gone.txt: No such file or directory"),
     ]:
@@ -245,7 +247,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(made, tmp_path, monkeypatc
 
 def test_without_jinja2_the_extra_is_named(made, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(InputError, match=r"a report needs jinja2; pip install 'structviews\[report\]'"):
+    with pytest.raises(InputError, match=r"a report needs jinja2: pip install 'structviews\[report\]'"):
         write_report(made[1], tmp_path / "x.html")
 
 

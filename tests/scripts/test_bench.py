@@ -15,8 +15,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from trees_for_tests import SHAPES, gum
 
 from structviews import kernels
-from structviews.config import TrainConfig
-from structviews.training import Training
+from structviews.runs.config import Optimisation
+from structviews.training.trainer import Training
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 needs_dgl = pytest.mark.skipif(find_spec("dgl") is None, reason="needs structviews[dgl]")
@@ -75,7 +75,7 @@ def outer_flops(first, second, **_):
 @pytest.mark.parametrize("shape", ["word", "star", "mixed", "random"])
 def test_operations_are_those_of_recursion(module, monkeypatch, name, shape):
     """PyTorch's own count of the products, in the oracle, which makes no needless ones where no words are the same."""
-    monkeypatch.setattr(module("benchmarks.contenders"), "WORDS_DIM", 3)
+    monkeypatch.setattr(module("benchmarks.contenders"), "WORD_DIM", 3)
     encoder = module("benchmarks.contenders").Encoder(name, 5, torch.device("cpu"))
     batch = module("benchmarks.corpora").batch_of(all_different(SHAPES[shape]), [TREES[name]])
     ops = torch.ops.aten
@@ -149,8 +149,8 @@ def test_a_step_is_that_of_training(module, monkeypatch, tmp_path):
     contenders = module("benchmarks.contenders")
     settings = {"lr": 5e-4, "clip": 0.01, "precision": "fp32"}
     training = Training(small_config(topic_corpus(tmp_path / "x.parsed"), tmp_path, **settings))
-    assert (TrainConfig("", ()).lr, TrainConfig("", ()).clip) == (contenders.LEARNING_RATE, contenders.LARGEST_NORM)
-    sizes = {"WORDS_DIM": 6, "VOCABULARY": len(training.vocabularies["trained"]), "LARGEST_NORM": settings["clip"]}
+    assert (Optimisation().lr, Optimisation().clip) == (contenders.LEARNING_RATE, contenders.LARGEST_NORM)
+    sizes = {"WORD_DIM": 6, "VOCABULARY": len(training.vocabularies["trained"]), "LARGEST_NORM": settings["clip"]}
     for name, size in sizes.items():
         monkeypatch.setattr(contenders, name, size)
     step = contenders.Step(("dep", "const"), 8, 1, torch.device("cpu"))
@@ -226,6 +226,7 @@ def test_figures_are_medians_of_what_was_measured_side_by_side(module, monkeypat
     assert row["ceiling_gflops"] == pytest.approx({"fp32": 2 * 16**3 / 2e-6 / 1e9, "bf16": 2 * 16**3 / 2e-7 / 1e9})
 
 
+@pytest.mark.slow
 def test_one_run_has_all_figures(bench, module, monkeypatch):
     parts = module("benchmarks.parts")
     monkeypatch.setattr(parts, "GROWTH_BATCH", 2)
@@ -320,4 +321,4 @@ def test_an_unknown_part(bench, capsys):
 
 def test_the_backends_that_are_raced_are_there(module):
     raced = {way.backend for way in module("benchmarks.contenders").WAYS.values()}
-    assert raced - {"example", "nn.GRU"} <= kernels.BACKENDS.keys()
+    assert raced - {"example", "nn.GRU"} <= set(kernels.BACKENDS)

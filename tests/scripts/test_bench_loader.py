@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from structviews.cache import ParsedCorpus
+from structviews.corpus.parsed_corpus import ParsedCorpus
 
 SCRIPT = Path(__file__).parents[2] / "scripts/bench_loader.py"
 

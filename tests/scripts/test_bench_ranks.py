@@ -19,6 +19,7 @@ def bench():
 
 
 @pytest.mark.skipif(not (dist.is_available() and dist.is_gloo_available()), reason="needs PyTorch with gloo")
+@pytest.mark.slow
 def test_a_rate_for_each_way(bench, tmp_path, monkeypatch, capsys):
     corpus = topic_corpus(tmp_path / "x.parsed")
     arguments = ["--views", "bow,avg", "--hidden", "4", "--batch-size", "8", "--steps", "2", "--rounds", "1"]

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from structviews.runs.config import TrainConfig
+from structviews.runs.settings_file import Parsed, save_config
+
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
@@ -28,7 +31,8 @@ def known(study, out, variant, number, seed, **scores):
     for recipe in study.recipes_of([row]):
         run = study.folder(out, recipe, seed)
         run.mkdir(exist_ok=True)
-        (run / "config.toml").write_text(f'views = ["bow", "avg"]\ncorpus = "x"\nout = "{run}"\nbatch_size = 60\n')
+        settings = {"corpus": "x", "views": ("bow", "avg"), "out": str(run), "batch_size": 60}
+        save_config(run, TrainConfig.of(**settings), Parsed())
         steps = ((10, 5.0), (20, 10.0))
         lines = [{"kind": "train", "step": step, "sentences_per_second": rate} for step, rate in steps]
         (run / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

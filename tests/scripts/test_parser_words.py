@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structviews.word_vectors import WordVectors
+from structviews.words.vector_files import WordVectors
 
 SCRIPT = Path(__file__).parents[2] / "scripts/parser_words.py"
 FIRST = "On May 3, 1887, the bird sat.\n\nA worm sat, too.\n"

@@ -11,12 +11,12 @@ import pytest
 import torch
 from vector_files import write_vectors
 
+from structviews.corpus.sentence import ParsedSentence
 from structviews.parsing.backends.builtin import BuiltinParser
 from structviews.parsing.features import Featuriser
 from structviews.parsing.neural import ParserConfig
 from structviews.parsing.pipeline import parse_corpus
 from structviews.parsing.sources import open_source
-from structviews.sentence import ParsedSentence
 
 SCRIPT = Path(__file__).parents[2] / "scripts/train_parser.py"
 # Words as form/tag/head/relation, and the bracketed tree.

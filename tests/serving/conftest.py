@@ -7,9 +7,9 @@ import time
 import pytest
 from corpora import RandomParser, small_config, topic_corpus
 
-from structviews.embedder import Embedder
-from structviews.evaluation.pool import open_pool, pool_vectors
-from structviews.training import train
+from structviews.encoding.embedder import Embedder
+from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
+from structviews.training.loop import train
 
 LINES = ["one bird sings", "two birds sing", "", "one  bird sings", "three birds sleep on a tree", "a cat sleeps"]
 

@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs structviews[serve]")
 
-from structviews.serving.app import create_app
-from structviews.serving.batching import Batcher
+from structviews.serving.endpoints import create_app
+from structviews.serving.request_batches import Batcher
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 

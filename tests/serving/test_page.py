@@ -9,7 +9,7 @@ pytest.importorskip("fastapi", reason="needs structviews[serve]")
 if not PATH:
     pytest.skip("there is no Chromium here", allow_module_level=True)
 
-from structviews.serving.app import create_app
+from structviews.serving.endpoints import create_app
 from structviews.serving.served import ServedRun
 
 SHOWN = "document.querySelector('#results').getAttribute('aria-busy') === 'false'"
@@ -84,7 +84,7 @@ def test_what_is_wrong_is_said_and_can_be_mended(tab, url):
     tab.type("#first", "go on")
     tab.wait(f"{SHOWN} && !document.querySelector('#status.wrong') && {HEADINGS}[0] === 'go on'")
     tab.type("#second", " ")
-    tab.wait("document.querySelector('#status').textContent === 'Type two sentences.'")
+    tab.wait("document.querySelector('#status').textContent === 'Enter two sentences.'")
 
 
 def test_the_last_that_was_typed_is_shown(tab, url):

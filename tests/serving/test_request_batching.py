@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError
 import pytest
 
 from structviews.errors import InputError
-from structviews.serving.batching import Batcher, Full
+from structviews.serving.request_batches import Batcher, Full
 
 
 class Doubles:

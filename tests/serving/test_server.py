@@ -15,15 +15,15 @@ from urllib.request import Request, urlopen
 import pytest
 from typer.testing import CliRunner
 
-from structviews.cli import app as cli
+from structviews.cli.app import app as cli
 from structviews.errors import InputError
 
 pytest.importorskip("fastapi", reason="needs structviews[serve]")
 pytest.importorskip("uvicorn", reason="needs structviews[serve]")
 
-from structviews.runs import run_names
+from structviews.runs.folder import run_names
 from structviews.serving import server
-from structviews.serving.app import create_app
+from structviews.serving.endpoints import create_app
 from structviews.serving.served import open_runs
 
 PATIENCE = 0.5
@@ -156,7 +156,7 @@ def test_what_others_reach_needs_a_token(host, only_here):
         server.check_token(host, None)
         assert host in server.allowed_hosts(host, None)
     else:
-        with pytest.raises(InputError, match="others can reach that address: give --token"):
+        with pytest.raises(InputError, match=r"--host .*: add --token"):
             server.check_token(host, None)
     with pytest.raises(InputError, match="--token: empty"):
         server.check_token(host, "")
@@ -166,7 +166,7 @@ def test_what_others_reach_needs_a_token(host, only_here):
 def test_addresses_that_cannot_be_had():
     with server.bound_socket("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        line = rf"port {port} of 127\.0\.0\.1 cannot be had .*give another --port"
+        line = rf"port {port} of 127\.0\.0\.1 is not available .*give another --port"
         assert server.url(taken) == f"http://127.0.0.1:{port}"
         with server.bound_socket("127.0.0.1", port) as also_taken:
             server.serve(None, taken)
@@ -200,7 +200,7 @@ def test_a_run_that_cannot_encode_is_refused_when_it_is_loaded(folders, tmp_path
     ("arguments", "line"),
     [
         (["nothing"], "nothing: not a run"),
-        (["RUN", "--host", "0.0.0.0"], "give --token too"),
+        (["RUN", "--host", "0.0.0.0"], "add --token"),
         (["RUN", "RUN"], "named twice"),
         (["RUN", "--corpus", "nothing.txt"], "nothing.txt: No such file"),
     ],

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 from structviews.errors import InputError
-from structviews.evaluation.neighbours import nearest
-from structviews.evaluation.pool import pool_vectors
+from structviews.evaluation.retrieval.candidates import pool_vectors
+from structviews.evaluation.retrieval.neighbours import nearest
 
 pytest.importorskip("fastapi", reason="needs structviews[serve]")
 pytest.importorskip("httpx2", reason="starlette's TestClient needs it")
 
 from starlette.testclient import TestClient
 
-from structviews.serving import app as module
-from structviews.serving import guard
-from structviews.serving.app import create_app
-from structviews.serving.batching import Batcher
+from structviews.serving import endpoints
+from structviews.serving import limits as guard
+from structviews.serving.endpoints import create_app
+from structviews.serving.request_batches import Batcher
 from structviews.serving.served import ServedRun
 from structviews.serving.server import allowed_hosts
 
@@ -68,7 +68,7 @@ def test_what_is_served_is_listed(client):
     found = client.get("/runs").json()
     assert found["runs"][1] == {"name": "seq-avg", "views": ["seq", "avg"], "dim": 16, "representation": "vector"}
     assert found["corpus"] == {"name": "pool.txt", "sentences": 4, "unit": "line"}
-    assert (found["characters"], found["sentences"]) == (module.CHARACTERS, module.SENTENCES)
+    assert (found["characters"], found["sentences"]) == (endpoints.CHARACTERS, endpoints.SENTENCES)
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -191,7 +191,7 @@ def test_when_too_many_wait_the_next_is_told_to_try_again(served, counted):
         held = threads.submit(post, client, "/encode", sentences=["a bird"])
         assert counted.begun.wait(30)
         answer = client.post("/encode", json={"sentences": ["a"] * 4})
-        assert "too many requests wait" in refused(answer, 503)
+        assert "try again" in refused(answer, 503)
         assert answer.headers["retry-after"] == "1"
         counted.go_on.set()
         held.result(30)
@@ -203,8 +203,8 @@ def test_when_too_many_wait_the_next_is_told_to_try_again(served, counted):
     [
         ("/encode", {"sentences": []}, "sentences: List should have at least 1 item"),
         ("/encode", {"sentences": ["a", " \n"]}, "sentences.1: String should have at least 1 character"),
-        ("/encode", {"sentences": ["a"] * (module.SENTENCES + 1)}, f"at most {module.SENTENCES} items"),
-        ("/encode", {"sentences": ["a" * (module.CHARACTERS + 1)]}, f"at most {module.CHARACTERS} characters"),
+        ("/encode", {"sentences": ["a"] * (endpoints.SENTENCES + 1)}, f"at most {endpoints.SENTENCES} items"),
+        ("/encode", {"sentences": ["a" * (endpoints.CHARACTERS + 1)]}, f"at most {endpoints.CHARACTERS} characters"),
         ("/encode", {"sentences": "a bird"}, "sentences: Input should be a valid list"),
         ("/encode", {"sentences": [["a", "bird"]]}, "sentences.0: Input should be a valid string"),
         ("/encode", {"sentences": ["a"], "views": True}, "views: Extra inputs are not permitted"),
@@ -239,7 +239,7 @@ def test_broken_bodies_are_answered_in_one_line(client, content, kind, status, l
 
 def test_unknown_runs_and_paths(client):
     answer = client.post("/encode", json={"run": "none", "sentences": ["a"]})
-    assert refused(answer, 404) == "no run 'none': one of dep-const, seq-avg"
+    assert refused(answer, 404) == "no run 'none': choose one of dep-const, seq-avg"
     assert client.get("/nothing").status_code == 404
 
 
@@ -282,7 +282,7 @@ def test_only_names_of_the_server_are_answered(served):
     with TestClient(create_app(served, hosts=["localhost"]), base_url="http://localhost:8000") as client:
         assert client.get("/runs").status_code == 200
         answer = client.get("/runs", headers={"host": "elsewhere.example"})
-        assert refused(answer, 400) == "the server has no name 'elsewhere.example': ask for localhost"
+        assert refused(answer, 400) == "unknown host 'elsewhere.example': use localhost"
 
 
 @pytest.mark.parametrize("host", ["[::1]:8000", "[::1]", "localhost:8000", "LOCALHOST", "127.0.0.1:80"])
@@ -290,7 +290,7 @@ def test_addresses_and_names_of_loopback_are_answered(served, host):
     with TestClient(create_app(served, hosts=allowed_hosts("::1", None))) as client:
         assert client.get("/runs", headers={"host": host}).json()["runs"][0]["name"] == "dep-const"
         for other in ("", "[::2]:8000", "::1", "localhost.example"):
-            assert "the server has no name" in refused(client.get("/runs", headers={"host": other}), 400)
+            assert "unknown host" in refused(client.get("/runs", headers={"host": other}), 400)
 
 
 def test_a_fault_of_the_server_is_one_line_of_json(served):
@@ -300,7 +300,7 @@ def test_a_fault_of_the_server_is_one_line_of_json(served):
 
     with TestClient(create_app([ServedRun("x", Broken())]), raise_server_exceptions=False) as client:
         answer = client.post("/encode", json={"sentences": ["a"]})
-        assert refused(answer, 500) == "the server failed (ZeroDivisionError): its own output says where"
+        assert refused(answer, 500) == "the server failed (ZeroDivisionError): see the server's output"
 
 
 def test_the_description_names_every_endpoint_and_its_errors(client):
@@ -312,8 +312,8 @@ def test_the_description_names_every_endpoint_and_its_errors(client):
             assert method["responses"]["422"]["content"]["application/json"]["schema"]["$ref"].endswith("/Problem")
             assert "$ref" in method["responses"]["200"]["content"]["application/json"]["schema"]
     limits = described["components"]["schemas"]["Sentences"]["properties"]["sentences"]
-    assert limits["maxItems"] == module.SENTENCES
-    assert limits["items"]["maxLength"] == module.CHARACTERS
+    assert limits["maxItems"] == endpoints.SENTENCES
+    assert limits["items"]["maxLength"] == endpoints.CHARACTERS
 
 
 def test_nothing_of_the_page_comes_from_elsewhere(client):

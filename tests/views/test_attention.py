@@ -8,14 +8,15 @@ import torch
 from corpora import random_trees, small_config, topic_corpus
 from trees_for_tests import WORDS, chain, random_sentence, star
 
-from structviews import views
-from structviews.batching import collate
-from structviews.embedder import Embedder
-from structviews.joined import join_runs
+from structviews.batches.batch import collate
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.kinds.joined import join_runs
 from structviews.kernels.naive import child_sum_node
-from structviews.training import train
-from structviews.views import attention_weights
-from structviews.vocabulary import UNKNOWN, Vocabulary, WordTable
+from structviews.training.loop import train
+from structviews.views.attention import attention_weights
+from structviews.views.view_by_name import create as create_view
+from structviews.views.word_tables import WordTable
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 VOCABULARY = Vocabulary([UNKNOWN, *WORDS])
 SENTENCES = [random_sentence(n, random.Random(n)) for n in (1, 2, 7, 12)] + [chain(4), star(5)]
@@ -39,19 +40,19 @@ def weights_by_recursion(view, table, sentence):
 
 @pytest.mark.parametrize("backend", ["level", "naive"])
 def test_each_word_has_the_weight_that_recursion_gives_it(backend):
-    view, table = views.create("dep", 5, 6).double(), WordTable(len(VOCABULARY), 5).double()
+    view, table = create_view("dep", 5, 6).double(), WordTable(len(VOCABULARY), 5).double()
     view.tree_backend = backend
     batch = collate(SENTENCES, {"words": VOCABULARY}, ["dependency"])
-    weights = attention_weights(view.encode(table, batch, batch.ids["words"], states=True), batch)
+    weights = attention_weights(view(table, batch, batch.ids["words"], states=True), batch)
     assert [len(each) for each in weights] == [len(sentence.tokens) for sentence in SENTENCES]
     for each, sentence in zip(weights, SENTENCES, strict=True):
         assert each == pytest.approx(weights_by_recursion(view, table, sentence), abs=1e-6, nan_ok=True)
 
 
 def test_a_view_without_attention_has_none():
-    view, table = views.create("dep-sum", 5, 6), WordTable(len(VOCABULARY), 5)
+    view, table = create_view("dep-sum", 5, 6), WordTable(len(VOCABULARY), 5)
     batch = collate(SENTENCES, {"words": VOCABULARY}, ["dependency"])
-    assert attention_weights(view.encode(table, batch, batch.ids["words"], states=True), batch) is None
+    assert attention_weights(view(table, batch, batch.ids["words"], states=True), batch) is None
 
 
 def test_runs_give_the_weights_of_each_attentive_view(tmp_path):

@@ -4,32 +4,34 @@ import pytest
 import torch
 from trees_for_tests import SHAPES, WORD, WORDS, chain, gum, star, with_trees, words
 
-from structviews import views
-from structviews.batching import collate
+from structviews.batches.batch import collate
 from structviews.errors import InputError
+from structviews.views import VIEWS
 from structviews.views.bag import BagOfWords
-from structviews.views.base import View, register
-from structviews.vocabulary import UNKNOWN, Vocabulary, WordTable
+from structviews.views.view import View
+from structviews.views.view_by_name import create as create_view
+from structviews.views.word_tables import WordTable
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
-WORDS_DIM, DIM = 5, 6
+WORD_DIM, DIM = 5, 6
 VOCABULARY = Vocabulary([UNKNOWN, *WORDS])
 # Every word of the vocabulary, an unknown one, siblings, and a tree of some height.
 SENTENCES = [*SHAPES["mixed"], with_trees(("an", *words(3)), (2, 0, 2, 2), lambda _, b: b - 1)]
-every_view = pytest.mark.parametrize("name", views.names())
+every_view = pytest.mark.parametrize("name", VIEWS)
 
 
 def make(name):
     """A view and its word table, float64, biases not zero."""
-    view = views.create(name, WORDS_DIM, DIM).double()
+    view = create_view(name, WORD_DIM, DIM).double()
     for parameter in view.parameters():
         if parameter.dim() < 2:
             torch.nn.init.normal_(parameter, std=0.5)
-    return view, WordTable(len(VOCABULARY), view.words_dim).double()
+    return view, WordTable(len(VOCABULARY), view.word_dim).double()
 
 
 def encode(view, table, some, states=False):
     batch = collate(some, {"words": VOCABULARY}, [view.needs])
-    return view.encode(table, batch, batch.ids["words"], states)
+    return view(table, batch, batch.ids["words"], states)
 
 
 @every_view
@@ -138,9 +140,9 @@ def test_weights_can_be_saved_and_loaded(name):
 @every_view
 def test_it_starts_with_zero_biases_and_the_seed_decides_the_rest(name):
     torch.manual_seed(4)
-    one = views.create(name, WORDS_DIM, DIM)
+    one = create_view(name, WORD_DIM, DIM)
     torch.manual_seed(4)
-    other = views.create(name, WORDS_DIM, DIM)
+    other = create_view(name, WORD_DIM, DIM)
     for (parameter_name, a), b in zip(one.named_parameters(), other.parameters(), strict=True):
         assert torch.equal(a, b)
         assert a.any() == (a.dim() > 1), parameter_name
@@ -151,29 +153,29 @@ def test_trees_that_are_missing_are_named(name):
     view, table = make(name)
     batch = collate(SENTENCES, {"words": VOCABULARY}, ["tokens"])
     if view.needs == "tokens":
-        view.encode(table, batch, batch.ids["words"])
+        view(table, batch, batch.ids["words"])
         return
     with pytest.raises(ValueError, match=f"no {view.needs} trees"):
-        view.encode(table, batch, batch.ids["words"])
+        view(table, batch, batch.ids["words"])
 
 
 def test_a_name_is_taken_once():
-    with pytest.raises(ValueError, match="'bow' is registered already"):
-        register("bow")(BagOfWords)
+    with pytest.raises(ValueError, match="'bow' is already registered"):
+        VIEWS.register("bow")(BagOfWords)
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(InputError, match=f"unknown view 'deps': the views are {', '.join(views.names())}"):
-        views.create("deps", WORDS_DIM, DIM)
+    with pytest.raises(InputError, match=f"unknown view 'deps': choose one of {', '.join(VIEWS)}"):
+        create_view("deps", WORD_DIM, DIM)
 
 
 def test_a_new_view_is_known_by_its_name(monkeypatch):
-    monkeypatch.setattr("structviews.views.base._REGISTRY", {})
-    register("new", option=3)(
-        type("New", (View,), {"__init__": lambda self, *args, **options: vars(self).update(options)})
-    )
-    assert views.names() == ["new"]
-    assert views.create("new", WORDS_DIM, DIM).option == 3
+    assert list(VIEWS)  # what is built in is loaded
+    monkeypatch.setattr(VIEWS, "_known", {})
+    body = {"__init__": lambda self, *arguments: vars(self).update(made_with=arguments), "forward": None}
+    new = VIEWS.register("new")(type("New", (View,), body))
+    assert list(VIEWS) == ["new"]
+    assert create_view("new", WORD_DIM, DIM).made_with == (WORD_DIM, DIM, new.Config())
 
 
 def test_a_bag_is_a_loop_over_words():
@@ -200,7 +202,7 @@ def test_the_projected_mean_is_a_loop_over_words():
 def test_a_sequence_is_a_gru_run_on_each_sentence(name):
     view, table = make(name)
     two = name == "seq"
-    gru = torch.nn.GRU(WORDS_DIM, DIM // (1 + two), bidirectional=two, batch_first=True).double()
+    gru = torch.nn.GRU(WORD_DIM, DIM // (1 + two), bidirectional=two, batch_first=True).double()
     gru.load_state_dict(view.gru.state_dict())
     some = SENTENCES + gum(10)
     encoded = encode(view, table, some, states=True)
@@ -214,8 +216,8 @@ def test_a_sequence_is_a_gru_run_on_each_sentence(name):
 
 def test_two_directions_want_an_even_dimension():
     with pytest.raises(InputError, match="dimension 7 of the view 'seq' is odd"):
-        views.create("seq", WORDS_DIM, 7)
-    assert views.create("seq-uni", WORDS_DIM, 7).dim == 7
+        create_view("seq", WORD_DIM, 7)
+    assert create_view("seq-uni", WORD_DIM, 7).dim == 7
 
 
 @every_view

@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  // Points: what is under the pointer is said, and shown in every picture of the same sentences.
+  // Points: show the sentence under the pointer, and highlight it in every plot of the same sentences.
   const data = document.getElementById("points");
   const points = data ? JSON.parse(data.textContent) : null;
   const tip = document.getElementById("tip");
@@ -75,7 +75,7 @@
     });
   });
 
-  // Legends: what is pointed at stands out; a click keeps it so.
+  // Legends: highlight what is pointed at; a click keeps it highlighted.
   document.querySelectorAll(".legend").forEach((legend) => {
     const parts = [...legend.parentElement.querySelectorAll(legend.dataset.of)];
     const buttons = [...legend.querySelectorAll("button")];
@@ -95,6 +95,6 @@
     });
   });
 
-  // Paper shows what is folded away on the screen.
+  // Expand folded sections for printing.
   addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
 })();

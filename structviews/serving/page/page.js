@@ -1,12 +1,12 @@
 "use strict";
 
-const PAUSE = 500;  // ms without typing until what is typed is asked for
+const PAUSE = 500;  // ms of idle typing before a request is sent
 const TOKEN = "structviews-token";
 const $ = (id) => document.getElementById(id);
 let served = null;
-let present = null;  // aborts what is asked for at present
+let present = null;  // aborts the current requests
 
-/** An element with attributes and children; a child that is a string becomes text. */
+/** Create an element with attributes and children; a string child becomes text. */
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -14,7 +14,7 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
-/** The answer of an endpoint; an error's message is the server's line. */
+/** Call an endpoint; an error carries the server's message. */
 async function ask(path, body, signal) {
   const headers = {};
   const token = sessionStorage.getItem(TOKEN);
@@ -26,9 +26,9 @@ async function ask(path, body, signal) {
     answer = await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Error("the server does not answer: is it running?");
+    throw new Error("the server does not respond: is it running?");
   }
-  const content = await answer.json().catch(() => ({ detail: `the server answered ${answer.status}` }));
+  const content = await answer.json().catch(() => ({ detail: `the server returned status ${answer.status}` }));
   if (answer.ok) return content;
   $("entry").hidden = answer.status !== 401;
   throw new Error(content.detail);
@@ -39,7 +39,7 @@ function say(text, wrong = false) {
   $("status").classList.toggle("wrong", wrong);
 }
 
-/** Ask for everything about the two sentences, unless something is newer by then. */
+/** Request everything about the two sentences; a newer call cancels this one. */
 async function compare() {
   present?.abort();
   present = new AbortController();
@@ -47,7 +47,7 @@ async function compare() {
   const sentences = [$("first").value.trim(), $("second").value.trim()];
   const run = $("run").value;
   if (!sentences.every(Boolean)) {
-    say("Type two sentences.");
+    say("Enter two sentences.");
     return;
   }
   $("results").setAttribute("aria-busy", "true");
@@ -119,8 +119,8 @@ async function start() {
   for (const id of ["first", "second"]) $(id).maxLength = served.characters;
   $("neighbours").hidden = !served.corpus;
   if (served.corpus) {
-    $("corpus").textContent = `Of ${served.corpus.sentences.toLocaleString("en")} sentences of ${served.corpus.name}, `
-      + "each with its cosine.";
+    $("corpus").textContent = `Among ${served.corpus.sentences.toLocaleString("en")} sentences of `
+      + `${served.corpus.name}, with their cosine.`;
   }
   showRun();
   await compare();

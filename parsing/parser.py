@@ -1,0 +1,108 @@
+"""The interface of parsers, and the options that they are created with."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from structviews.corpus.sentence import ParsedSentence
+from structviews.errors import InputError
+
+KINDS = DEPENDENCY, CONSTITUENCY = "dependency", "constituency"
+# Default number of padded tokens in a batch; a backend may set its own.
+BATCH_TOKENS = 4096
+LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)?")
+
+
+@dataclass(frozen=True)
+class Unparsed:
+    """A sentence that a backend could not parse."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options that every backend is created with.
+
+    Attributes:
+        language: ISO 639 code, with a script where stanza distinguishes scripts (``zh-hans``).
+        models: folder with the libraries' models; each library's own folder if None.
+        device: a PyTorch device; chosen by the backend if empty.
+        wanted: the kinds of trees that will be used; a backend may leave out the others.
+
+    Raises:
+        InputError: if the language is not a valid code.
+    """
+
+    language: str = "en"
+    models: Path | None = None
+    device: str = ""
+    wanted: frozenset[str] = frozenset(KINDS)
+
+    def __post_init__(self) -> None:
+        if not LANGUAGE.fullmatch(self.language):
+            raise InputError(f"--lang {self.language}: give a code such as en, de or zh-hans")
+
+
+DEFAULTS = Options()
+
+
+class Parser(Protocol):
+    """Parses sentences. Backends that subclass it inherit its defaults.
+
+    A backend need not sort or pad sentences to save memory, nor check its own results: every backend from the
+    registry is wrapped in ``guard.Guarded``, which calls ``parse`` with batches of sentences of similar length.
+
+    Attributes:
+        kinds: ``dependency``, ``constituency`` or both: the trees that each sentence gets.
+        batch_tokens: maximum number of tokens per call of ``parse``, that is, number of sentences times length
+            of the longest; a longer sentence comes alone.
+    """
+
+    kinds: frozenset[str]
+    batch_tokens: int = BATCH_TOKENS
+
+    def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
+        """Parse tokenised sentences, which are never re-tokenised, and return the results in order.
+
+        The same list must give the same trees.
+        """
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """``name`` in the registry, ``version``, ``settings`` and ``model`` (a hash), for the manifest.
+
+        JSON without paths, device or times: equal descriptions mean equal trees. The registry adds argument and
+        language.
+        """
+        ...
+
+
+@runtime_checkable
+class Tokeniser(Protocol):
+    """A parser that can also tokenise text, as in its training data."""
+
+    def tokenise(self, texts: Sequence[str]) -> Sequence[tuple[str, ...] | Unparsed]:
+        """Tokenise texts of one sentence each; no token may be empty or contain white space."""
+        ...
+
+
+def check_device(device: str) -> None:
+    """Raise InputError if PyTorch cannot use a device; an empty one leaves the choice to the backend."""
+    if not device:
+        return
+    import torch  # noqa: PLC0415 - slow to import
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"--device {device}: {reason[:120]}: give cpu, or a device that is available") from None
+
+
+def refuse_argument(name: str, argument: str) -> None:
+    """Raise InputError if an argument is given to a backend that takes none."""
+    if argument:
+        raise InputError(f"--parser {name}:{argument}: {name} takes no argument: leave out :{argument}")

@@ -1,0 +1,245 @@
+"""Read trees from files: CoNLL-U dependencies, bracketed constituents, or both over the same tokens."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from structviews.corpus.sentence import InvalidSentence, ParsedSentence
+from structviews.errors import InputError
+from structviews.parsing.binarise import BinaryTree, binarise, strip
+from structviews.parsing.parser import Unparsed
+
+# Penn Treebank escapes; they also occur inside a token (friend-LRB-s-RRB-).
+ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+ESCAPE = re.compile("|".join(ESCAPES))
+CONLLU_COLUMNS = 10
+# Comments by `structviews cache export`: the location in the source of the next sentence, or of a skipped one with
+# the reason.
+PLACE = "structviews:place"
+SKIPPED = "structviews:skipped"
+NUMBERS = re.compile(r"([0-9]+) ([0-9]+) ([0-9]+)(?: (.+))?")
+# A multiword token (3-4), whose words follow on their own lines, or an empty node (5.1).
+NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")
+
+
+class TreebankSentence(NamedTuple):
+    """A sentence with its location: ``document`` and ``position`` count from 0, ``line`` from 1."""
+
+    document: int
+    position: int
+    line: int
+    sentence: ParsedSentence | Unparsed
+
+
+class _Place(NamedTuple):
+    document: int
+    position: int
+    line: int
+
+
+class _Dependencies(NamedTuple):
+    line: int
+    document: str
+    place: _Place | None
+    tokens: tuple[str, ...]
+    tags: tuple[str, ...]
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+
+
+class _Skipped(NamedTuple):
+    line: int
+    document: str
+    place: _Place
+    reason: str
+
+
+class _Constituents(NamedTuple):
+    line: int
+    tree: BinaryTree
+
+
+def read_treebank(paths: Sequence[Path]) -> Iterator[TreebankSentence]:
+    """Yield the sentences of one ``.conllu`` and/or one bracketed file (one tree per line), in file order.
+
+    A document starts at ``# newdoc``, or where the part of ``sent_id`` before its last hyphen changes;
+    locations written by ``structviews cache export`` take precedence. A sentence whose annotation is not
+    a tree becomes ``Unparsed`` with the reason.
+
+    Raises:
+        InputError: if a line is malformed, or the two files differ in tokens or length.
+    """
+    conllu = [p for p in paths if p.suffix == ".conllu"]
+    brackets = [p for p in paths if p.suffix != ".conllu"]
+    if not paths or len(conllu) > 1 or len(brackets) > 1:
+        raise InputError(
+            f"a treebank is one .conllu file, one bracketed file, or one of each; given: {', '.join(map(str, paths))}"
+        )
+    pairs: Iterator[tuple[_Dependencies | _Skipped | None, _Constituents | None]]
+    if conllu and brackets:
+        pairs = _aligned(conllu[0], brackets[0])
+    elif conllu:
+        pairs = ((d, None) for d in _read_conllu(conllu[0], with_heads=True))
+    else:
+        pairs = ((None, c) for c in _read_brackets(brackets[0]))
+    here, name = _Place(-1, -1, 0), None
+    for words, constituents in pairs:
+        line = next(part.line for part in (words, constituents) if part)
+        if words and words.place:
+            if words.place[:2] <= here[:2]:
+                raise InputError(
+                    f"{conllu[0]}:{line}: the location in the comment does not follow that of the previous sentence: "
+                    f"join corpora with `structviews cache merge`, or remove the {PLACE} and {SKIPPED} comments"
+                )
+            here = words.place
+        elif here.document < 0 or (words and words.document != name):
+            here = _Place(here.document + 1, 0, line)
+        else:
+            here = _Place(here.document, here.position + 1, line)
+        name = words.document if words else None
+        tree = Unparsed(words.reason) if isinstance(words, _Skipped) else _sentence(words, constituents)
+        yield TreebankSentence(*here, tree)
+
+
+def _sentence(dependencies: _Dependencies | None, constituents: _Constituents | None) -> ParsedSentence | Unparsed:
+    fields: dict[str, Any] = {}
+    if constituents:
+        fields |= constituents.tree._asdict()
+    if dependencies:
+        # If both files have tags, those in CoNLL-U are the gold ones.
+        fields |= {k: v for k, v in dependencies._asdict().items() if k not in ("line", "document", "place")}
+    try:
+        return ParsedSentence(**fields)
+    except InvalidSentence as error:
+        return Unparsed(str(error))
+
+
+def _aligned(conllu: Path, brackets: Path) -> Iterator[tuple[_Dependencies | _Skipped, _Constituents | None]]:
+    trees = _read_brackets(brackets)
+    for words in _read_conllu(conllu, with_heads=False):
+        if isinstance(words, _Skipped):
+            yield words, None
+            continue
+        constituents = next(trees, None)
+        if constituents is None:
+            raise _alone(f"{conllu}:{words.line}", conllu, brackets)
+        # Escape sequences in the text itself are treated as escapes in both files.
+        ours, theirs = tuple(map(_unescaped, words.tokens)), constituents.tree.tokens
+        if ours != theirs:
+            shorter = min(len(ours), len(theirs))
+            i = next((i for i in range(shorter) if ours[i] != theirs[i]), shorter)
+            raise InputError(
+                f"{brackets}:{constituents.line}: token {i + 1} is {_at(theirs, i)}, "
+                f"but {_at(ours, i)} at {conllu}:{words.line}: both files must have the same tokens"
+            )
+        yield words, constituents
+    for constituents in trees:
+        raise _alone(f"{brackets}:{constituents.line}", conllu, brackets)
+
+
+def _alone(where: str, conllu: Path, brackets: Path) -> InputError:
+    return InputError(f"{where}: this sentence has no counterpart: {conllu} and {brackets} must be parallel")
+
+
+def _unescaped(token: str) -> str:
+    return ESCAPE.sub(lambda match: ESCAPES[match.group()], token)
+
+
+def _at(tokens: Sequence[str], i: int) -> str:
+    return repr(tokens[i]) if i < len(tokens) else "missing"
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        with path.open("rb") as file:
+            for number, raw in enumerate(file, 1):
+                try:
+                    yield number, raw.decode("utf-8").rstrip("\r\n")
+                except UnicodeDecodeError as error:
+                    raise InputError(f"{path}:{number}: not UTF-8 at byte {error.start} of the line") from None
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+
+
+def _read_conllu(path: Path, *, with_heads: bool) -> Iterator[_Dependencies | _Skipped]:
+    document, place = "", None
+    newdocs = False
+    rows: list[tuple[str, str, int | None, str]] = []
+    start = 0
+    for number, line in chain(_lines(path), [(0, "")]):
+        if line.startswith("#"):
+            key, _, value = line[1:].partition("=")
+            if key.strip().startswith("newdoc"):
+                document, newdocs = value.strip() or f"line {number}", True
+            elif key.strip() == "sent_id" and not newdocs:
+                document = value.strip().rpartition("-")[0]
+            elif key.strip() == PLACE:
+                place, _ = _place(path, number, value.strip())
+            elif key.strip() == SKIPPED:
+                yield _Skipped(number, document, *_place(path, number, value.strip()))
+        elif line.strip():
+            start = start or number
+            row = _conllu_row(path, number, line, len(rows) + 1, with_heads=with_heads)
+            if row:
+                rows.append(row)
+        elif rows:
+            yield _Dependencies(start, document, place, *_columns(path, start, rows))
+            rows, start, place = [], 0, None
+
+
+def _place(path: Path, number: int, value: str) -> tuple[_Place, str]:
+    """Parse our comment: document, position and line, and the reason for a skipped sentence."""
+    found = NUMBERS.fullmatch(value)
+    if not found:
+        raise InputError(f"{path}:{number}: {value!r} is not a location (document, position, line): remove the comment")
+    return _Place(*map(int, found.groups()[:3])), found[4] or ""
+
+
+def _columns(path: Path, start: int, rows: Sequence[tuple[str, str, int | None, str]]) -> tuple[Any, Any, Any, Any]:
+    """Tokens, tags, heads and relations of a sentence; tags or heads are empty if every word lacks them."""
+    tokens, tags, heads, relations = zip(*rows, strict=True)
+    tags = () if all(tag == "_" for tag in tags) else tags
+    if all(head is None for head in heads):
+        return tokens, tags, (), ()
+    if None in heads:
+        raise InputError(f"{path}:{start}: word {heads.index(None) + 1} has no head: give one to all words or to none")
+    return tokens, tags, heads, relations
+
+
+def _conllu_row(
+    path: Path, number: int, line: str, expected: int, *, with_heads: bool
+) -> tuple[str, str, int | None, str] | None:
+    columns = line.split("\t")
+    if len(columns) != CONLLU_COLUMNS:
+        raise InputError(
+            f"{path}:{number}: {len(columns)} columns, but CoNLL-U has {CONLLU_COLUMNS}, separated by tabs"
+        )
+    index, form, _, _, tag, _, head, relation = columns[:8]
+    if NO_WORD.fullmatch(index):
+        return None
+    if index != str(expected):
+        raise InputError(
+            f"{path}:{number}: word id {index!r}, expected {expected}: number the words of each sentence from 1"
+        )
+    if not head.isdecimal() and (with_heads or head != "_"):
+        raise InputError(
+            f"{path}:{number}: head {head!r} is not a number: a dependency tree needs a head for each word"
+        )
+    # A CoNLL-U form may contain a space (the number 1 000); our tokens may not.
+    return re.sub(r"\s", "\u2423", form), tag, None if head == "_" else int(head), relation
+
+
+def _read_brackets(path: Path) -> Iterator[_Constituents]:
+    from nltk.tree import Tree  # noqa: PLC0415 - only where trees are read
+
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        try:
+            tree = binarise(strip(Tree.fromstring(line)))
+        except ValueError as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"{path}:{number}: not one bracketed tree: {reason}") from None
+        yield _Constituents(number, tree._replace(tokens=tuple(map(_unescaped, tree.tokens))))

@@ -1,0 +1,198 @@
+"""Batches: sentences as word ids and tree structure.
+
+Shapes: B sentences in the batch, n words in total.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+from typing import NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from structviews.batches.trees import TreeBatch, constituency_trees, dependency_trees
+from structviews.batches.word_ids import WordIds
+from structviews.corpus.sentence import ParsedSentence
+from structviews.runtime.arrays import (
+    Array,
+    inverse_of,
+    stable_argsort,
+    starts_of,
+    to_tensor,
+)
+from structviews.runtime.device import send
+from structviews.words.vocabulary import Vocabulary
+
+# Columns from which each kind of structure is built.
+COLUMNS = {
+    "tokens": ("tokens",),
+    "dependency": ("heads", "dep_height"),
+    "constituency": ("left", "right", "const_height"),
+}
+
+
+class Packing(NamedTuple):
+    """The words of a batch in the packed order of PyTorch's recurrent layers.
+
+    Attributes:
+        order: ``(n,)`` word indices step by step, longer sentences first.
+        rank: ``(n,)`` position of each word in ``order``.
+        sizes: number of sentences at each step, on the CPU, as ``PackedSequence`` expects.
+        sentence: ``(B,)`` position of each sentence in the order by length.
+    """
+
+    order: Tensor
+    rank: Tensor
+    sizes: Tensor
+    sentence: Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentences as word ids and tree structure.
+
+    Attributes:
+        ids: word ids by channel.
+        lengths: ``(B,)`` number of words of each sentence, on the CPU.
+        document: ``(B,)`` document of each sentence.
+        position: ``(B,)`` index of each sentence in its document.
+        dependency, constituency: the trees, if a view needs them.
+        same: ``(B,)`` integers, equal for sentences with equal tokens, if an objective needs them.
+        device: device of the tensors.
+    """
+
+    ids: dict[str, WordIds]
+    lengths: Array
+    document: Tensor
+    position: Tensor
+    dependency: TreeBatch | None = None
+    constituency: TreeBatch | None = None
+    same: Tensor | None = None
+    device: torch.device = field(default=torch.device("cpu"))
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @cached_property
+    def offsets(self) -> Tensor:
+        """``(B + 1,)`` start of each sentence among the words, and the end."""
+        return send(to_tensor(np.concatenate([[0], np.cumsum(self.lengths)])), self.device)
+
+    @cached_property
+    def packing(self) -> Packing:
+        """The packed order for recurrent layers."""
+        by_length = stable_argsort(self.lengths.max() - self.lengths)
+        lengths = self.lengths[by_length]
+        sizes = (lengths > np.arange(lengths[0])[:, None]).sum(axis=1)
+        step = np.repeat(np.arange(len(sizes)), sizes)
+        row = np.arange(len(step)) - np.repeat(starts_of(sizes), sizes)
+        order = starts_of(self.lengths)[by_length][row] + step
+        order, rank, sentence = (
+            send(to_tensor(array), self.device) for array in (order, inverse_of(order), inverse_of(by_length))
+        )
+        return Packing(order, rank, to_tensor(sizes), sentence)
+
+    @property
+    def dependency_trees(self) -> TreeBatch:
+        """The dependency trees.
+
+        Raises:
+            ValueError: if the batch was made without them.
+        """
+        return _present(self.dependency, "dependency")
+
+    @property
+    def constituency_trees(self) -> TreeBatch:
+        """The constituency trees.
+
+        Raises:
+            ValueError: if the batch was made without them.
+        """
+        return _present(self.constituency, "constituency")
+
+    def to(self, device: torch.device | str) -> Self:
+        """The batch on ``device``."""
+        device = torch.device(device)
+        if device == self.device:
+            return self
+        return replace(
+            self,
+            ids={name: ids.to(device) for name, ids in self.ids.items()},
+            document=send(self.document, device),
+            position=send(self.position, device),
+            dependency=self.dependency.to(device) if self.dependency else None,
+            constituency=self.constituency.to(device) if self.constituency else None,
+            same=send(self.same, device) if self.same is not None else None,
+            device=device,
+        )
+
+
+def _present(trees: TreeBatch | None, kind: str) -> TreeBatch:
+    if trees is None:
+        raise ValueError(f"the batch has no {kind} trees: include {kind!r} in its needs")
+    return trees
+
+
+def collate(sentences: Sequence[ParsedSentence], vocabularies: dict[str, Vocabulary], needs: Iterable[str]) -> Batch:
+    """A batch from sentences in memory, each as a document of its own.
+
+    Args:
+        sentences: the sentences.
+        vocabularies: vocabularies by channel.
+        needs: structures to build: ``tokens``, ``dependency``, ``constituency``.
+    """
+    lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
+    words = pa.array(list(chain.from_iterable(s.tokens for s in sentences)), pa.string())
+    ids = {name: WordIds.of(vocabulary.ids(words), len(vocabulary)) for name, vocabulary in vocabularies.items()}
+    make: dict[str, Callable[[ParsedSentence], Sequence[int]]] = {
+        "heads": lambda s: s.heads,
+        "dep_height": lambda s: s.dependency_heights,
+        "left": lambda s: s.left,
+        "right": lambda s: s.right,
+        "const_height": lambda s: s.constituency_heights,
+    }
+    columns = {
+        c: np.fromiter(chain.from_iterable(map(make[c], sentences)), dtype=np.int64)
+        for kind in set(needs) - {"tokens"}
+        for c in COLUMNS[kind]
+    }
+    return assemble(ids, lengths, np.arange(len(sentences)), np.zeros(len(sentences)), columns)
+
+
+def assemble(
+    ids: dict[str, WordIds],
+    lengths: Array,
+    document: Array,
+    position: Array,
+    columns: dict[str, Array],
+    same: Array | None = None,
+) -> Batch:
+    """A batch from arrays, on the CPU.
+
+    Args:
+        ids: word ids by channel.
+        lengths: ``(B,)`` number of words of each sentence.
+        document: ``(B,)`` document of each sentence.
+        position: ``(B,)`` index of each sentence in its document.
+        columns: columns of the structures to build (see ``COLUMNS``), sentences concatenated.
+        same: ``(B,)`` hashes, equal for sentences with equal tokens.
+    """
+    lengths = lengths.astype(np.int64)
+    dependency = constituency = None
+    if "heads" in columns:
+        dependency = dependency_trees(columns["heads"], columns["dep_height"], lengths)
+    if "left" in columns:
+        constituency = constituency_trees(columns["left"], columns["right"], columns["const_height"], lengths)
+    return Batch(
+        ids={name: words.over(dependency, constituency) for name, words in ids.items()},
+        lengths=lengths,
+        document=to_tensor(document.astype(np.int64)),
+        position=to_tensor(position.astype(np.int64)),
+        dependency=dependency,
+        constituency=constituency,
+        same=to_tensor(same.view(np.int64)) if same is not None else None,
+    )

@@ -1,0 +1,195 @@
+"""Reading batches from a parsed corpus, vectorised from column to tensor.
+
+Shapes: B sentences in the batch, n words in total.
+"""
+
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from structviews.batches.batch import COLUMNS, Batch, assemble
+from structviews.batches.word_ids import WordIds
+from structviews.corpus.parsed_corpus import OPEN_SHARDS, ParsedCorpus
+from structviews.runtime.arrays import Array
+from structviews.runtime.hashing import row_hashes, word_hashes
+from structviews.words.vocabulary import Vocabulary
+
+T = TypeVar("T")
+
+
+class Ragged(NamedTuple):
+    """Concatenated lists of different lengths: ``values (total,)`` and ``offsets (rows + 1,)``."""
+
+    values: Array
+    offsets: Array
+
+    def rows(self, start: int, stop: int) -> Array:
+        """The values of consecutive rows, without a copy."""
+        return self.values[self.offsets[start] : self.offsets[stop]]
+
+    def lengths(self, start: int, stop: int) -> Array:
+        """The lengths of consecutive rows."""
+        return np.diff(self.offsets[start : stop + 1])
+
+
+class Shard(NamedTuple):
+    """One shard's columns as NumPy arrays on the memory map, and the ids of its words.
+
+    Attributes:
+        document, position: ``(rows,)`` each.
+        columns: the list columns.
+        ids: for each channel, the ids of the words in the shard's dictionary.
+        hashes: hashes of these words; empty unless duplicates are needed.
+    """
+
+    document: Array
+    position: Array
+    columns: dict[str, Ragged]
+    ids: dict[str, Array]
+    hashes: Array
+
+
+class Run(NamedTuple):
+    """Consecutive sentences of one shard."""
+
+    shard: Shard
+    start: int
+    stop: int
+
+
+class CorpusReader:
+    """Reads batches from a parsed corpus.
+
+    Keeps the memory maps of the most recent shards and nothing per sentence, so a corpus may be
+    larger than memory.
+
+    Args:
+        corpus: the corpus.
+        vocabularies: vocabularies by channel; a batch gets ids for each.
+        needs: structures that the views need (``tokens``, ``dependency``, ``constituency``).
+        duplicates: whether batches have ``same``.
+
+    Raises:
+        InputError: if the corpus lacks trees that are needed.
+    """
+
+    def __init__(
+        self,
+        corpus: ParsedCorpus,
+        vocabularies: dict[str, Vocabulary],
+        needs: Iterable[str],
+        duplicates: bool = False,
+    ):
+        self.needs = frozenset(needs) | {"tokens"}
+        if "dependency" in self.needs:
+            corpus.require("dependency")
+        if "constituency" in self.needs:
+            corpus.require("constituency")
+        self.corpus = corpus
+        self.vocabularies = vocabularies
+        self.duplicates = duplicates
+        self._starts = np.concatenate([[0], np.cumsum(corpus.shard_rows)])
+        self._shard = lru_cache(OPEN_SHARDS)(self._load_shard)
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def documents(self) -> Array:
+        """The document number ``(sentences,)``, int32, of every sentence of the corpus."""
+        tables = (self.corpus.shard(i) for i in range(self.corpus.n_shards))
+        return np.concatenate([table["document"].to_numpy() for table in tables])
+
+    def batch(self, rows: Array) -> Batch:
+        """The batch of the sentences with these ascending corpus indices.
+
+        Runs of consecutive sentences are copied as blocks, which is fast.
+        """
+        runs = list(self._runs(rows))
+
+        def joined(column: str) -> Array:
+            return np.concatenate([shard.columns[column].rows(start, stop) for shard, start, stop in runs])
+
+        words = [shard.columns["tokens"].rows(start, stop) for shard, start, stop in runs]
+        ids = {
+            name: np.concatenate([run.shard.ids[name][w] for run, w in zip(runs, words, strict=True)])
+            for name in self.vocabularies
+        }
+        lengths = np.concatenate([shard.columns["tokens"].lengths(start, stop) for shard, start, stop in runs])
+        same = None
+        if self.duplicates:
+            hashes = np.concatenate([run.shard.hashes[w] for run, w in zip(runs, words, strict=True)])
+            same = row_hashes(hashes, np.concatenate([[0], np.cumsum(lengths)]))
+        return assemble(
+            {name: WordIds.of(found, len(self.vocabularies[name])) for name, found in ids.items()},
+            lengths,
+            np.concatenate([shard.document[start:stop] for shard, start, stop in runs]),
+            np.concatenate([shard.position[start:stop] for shard, start, stop in runs]),
+            {column: joined(column) for kind in self.needs - {"tokens"} for column in COLUMNS[kind]},
+            same,
+        )
+
+    def _runs(self, rows: Array) -> Iterator[Run]:
+        """The rows as runs of consecutive sentences within a shard."""
+        shards = np.searchsorted(self._starts, rows, side="right") - 1
+        firsts = np.flatnonzero((np.diff(rows, prepend=-2) != 1) | (np.diff(shards, prepend=-1) != 0))
+        numbers = shards[firsts]
+        starts = rows[firsts] - self._starts[numbers]
+        stops = starts + np.diff(firsts, append=len(rows))
+        for number, start, stop in zip(numbers.tolist(), starts.tolist(), stops.tolist(), strict=True):
+            yield Run(self._shard(number), start, stop)
+
+    def _load_shard(self, number: int) -> Shard:
+        table = self.corpus.shard(number)
+        columns, ids, hashes = {}, {}, np.zeros(0, np.uint64)
+        for name in (c for kind in self.needs for c in COLUMNS[kind]):
+            lists = table[name].chunk(0)  # the only one; combining chunks would copy
+            values = lists.values
+            if name == "tokens":
+                ids = {channel: v.ids(values.dictionary) for channel, v in self.vocabularies.items()}
+                if self.duplicates:
+                    hashes = word_hashes(values.dictionary)
+                values = values.indices
+            columns[name] = Ragged(values.to_numpy(), lists.offsets.to_numpy())
+        return Shard(table["document"].to_numpy(), table["position"].to_numpy(), columns, ids, hashes)
+
+
+def prefetch(items: Iterator[T], depth: int = 4) -> Iterator[T]:
+    """Iterate over ``items`` in a background thread, ``depth`` items ahead; its errors are raised here."""
+    ready: queue.Queue[tuple[Any, Exception | None]] = queue.Queue(depth)
+    stop = threading.Event()
+
+    def put(item: tuple[Any, Exception | None]) -> bool:
+        while not stop.is_set():
+            try:
+                ready.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def work() -> None:
+        try:
+            for item in items:
+                if not put((item, None)):
+                    return
+            put((None, StopIteration()))
+        except Exception as error:  # raised in the consumer's thread
+            put((None, error))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, error = ready.get()
+            if isinstance(error, StopIteration):
+                return
+            if error is not None:
+                raise error
+            yield item
+    finally:
+        stop.set()
+        thread.join()

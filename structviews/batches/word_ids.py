@@ -1,0 +1,74 @@
+"""The words of a batch as ids.
+
+Shapes: n words, U distinct ones.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from structviews.batches.trees import NodeRows, TreeBatch, node_rows
+from structviews.runtime.arrays import group
+from structviews.runtime.device import send_fields
+
+
+@dataclass(frozen=True)
+class WordIds:
+    """The words of a batch in one vocabulary; their ids are ``distinct[inverse]``.
+
+    A word table then reads each distinct row once, and its gradient has one row for it. Encoders likewise
+    compute whatever depends only on the word once. In running text, a batch of hundreds of sentences has about a
+    quarter as many distinct words as words.
+
+    Attributes:
+        distinct: ``(U,)`` the ids that occur, ascending.
+        inverse: ``(n,)`` index of each word's id in ``distinct``.
+        places: ``(n,)`` indices of the words, sorted by id.
+        starts: ``(U,)`` start of each id in ``places``.
+        dependency, constituency: these words as nodes of the batch's trees, if it has them.
+    """
+
+    distinct: Tensor
+    inverse: Tensor
+    places: Tensor
+    starts: Tensor
+    dependency: NodeRows | None = None
+    constituency: NodeRows | None = None
+
+    @classmethod
+    def of(cls, ids: np.ndarray, n_words: int) -> Self:
+        """From ``ids (n,)``, int64, below ``n_words``; linear in n and ``n_words``."""
+        distinct, inverse, places, starts = map(torch.from_numpy, group(ids, n_words))
+        return cls(distinct, inverse, places, starts)
+
+    def over(self, dependency: TreeBatch | None = None, constituency: TreeBatch | None = None) -> Self:
+        """The same words with their rows as nodes of these trees; on the CPU."""
+
+        def rows(trees: TreeBatch | None) -> NodeRows | None:
+            return None if trees is None else node_rows(trees, self.inverse.numpy(), len(self.distinct))
+
+        return replace(self, dependency=rows(dependency), constituency=rows(constituency))
+
+    def nodes_of(self, trees: TreeBatch) -> NodeRows:
+        """These words as nodes of trees of this kind.
+
+        Raises:
+            ValueError: if ``over`` was not called with trees of this kind.
+        """
+        rows = self.constituency if trees.binary else self.dependency
+        if rows is None:
+            raise ValueError(
+                f"these words have no {'constituency' if trees.binary else 'dependency'} trees: call WordIds.over"
+            )
+        return rows
+
+    def __len__(self) -> int:
+        """The number n of words."""
+        return len(self.inverse)
+
+    def to(self, device: torch.device) -> "WordIds":
+        """The ids on ``device``."""
+        return send_fields(self, device)

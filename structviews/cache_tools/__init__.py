@@ -1,1 +1,0 @@
-"""What is done with parsed corpora as wholes, shard by shard and so in constant memory."""

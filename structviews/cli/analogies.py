@@ -1,0 +1,76 @@
+"""``structviews analogy``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from structviews.cli.console import console, errors, say
+from structviews.cli.options import ForSimilarity, OwnRun, Tokenised, check_writable
+
+PANEL = "Evaluation"
+GROUP = "analogy"
+app = typer.Typer(help="Make and score sentence analogies: A is to B as C is to D.", no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Make and score sentence analogies: A is to B as C is to D."""
+
+
+@app.command("make")
+def make_analogies(
+    corpus: Annotated[Path, typer.Argument(help="A parsed corpus.", show_default=False)],
+    words: Annotated[Path, typer.Option(help="Word analogies, in the format of Google's questions-words.txt.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="File to write.", show_default=False)],
+) -> None:
+    """Make sentence analogies: sentences of a corpus that differ in one word, combined by word analogies.
+
+    Example: structviews analogy make corpus.parsed --words questions-words.txt -o analogies.tsv
+    """
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.evaluation.retrieval.analogy_mining import (
+        mine,
+        read_word_analogies,
+        write_tuples,
+    )
+
+    check_writable(out)
+    mined = mine(ParsedCorpus.open(corpus), read_word_analogies(words))
+    write_tuples(out, mined)
+    lines = [
+        f"{name}: {len(found.tuples):,} tuples from {found.analogies:,} word analogies" for name, found in mined.items()
+    ]
+    lines.append(f"{out}: {sum(len(found.tuples) for found in mined.values()):,} sentence tuples")
+    say("\n".join(lines))
+
+
+@app.command("score")
+def score_analogies(
+    run: OwnRun,
+    tuples: Annotated[Path, typer.Option(help="Analogies, one per line: four tab-separated sentences.")],
+    pool: Annotated[Path, typer.Option(help="Other candidates: one sentence per line, or a parsed corpus.")],
+    tokenised: Tokenised = False,
+    similarity: ForSimilarity = False,
+) -> None:
+    """Find the sentence nearest to v(C) + v(B) - v(A), with each of a tuple's four sentences as the target in turn.
+
+    Writes scores to RUN/retrieval.json. The output of analogy make is tokenised.
+
+    Example: structviews analogy score runs/dep-const --tuples analogies.tsv --pool corpus.parsed --tokenised
+    """
+    from structviews.encoding.embedder import Embedder
+    from structviews.evaluation.retrieval import analogy
+    from structviews.evaluation.retrieval.candidates import open_pool
+    from structviews.evaluation.retrieval.records import save_entry
+    from structviews.runtime.progress import rate_bar
+
+    embedder = Embedder.load(run)
+    embedder = embedder.for_similarity() if similarity else embedder
+    opened = open_pool(pool, tokenised)
+    read = analogy.read_tuples(tuples, opened)
+    with rate_bar(errors, f"encoding {pool}", "sentences") as progress:
+        answers = analogy.answer(read, opened, run, embedder, progress)
+    scores = analogy.analogy_scores(answers)
+    save_entry(run, analogy.entry(embedder.description, tuples, read, opened, scores))
+    console.print(analogy.analogy_table(scores))

@@ -1,0 +1,79 @@
+"""``structviews encode``."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from structviews.cli.console import GO_ON, errors, inform, say
+from structviews.cli.options import Run, Tokenised, Transductive, check_writable
+from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
+from structviews.errors import InputError
+from structviews.runs.which_vectors import Representation
+
+PANEL = "Vectors"
+app = typer.Typer()
+
+
+@app.command("encode")
+@with_flags(chosen_flags(Representation, ["pooling", "remove_component", "normalise", "join"], "the run's"))
+def encode_sentences(
+    run: Run,
+    source: Annotated[
+        Path | None, typer.Argument(help="Text with one sentence per line.", show_default="standard input")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="File to write.", show_default="standard output")
+    ] = None,
+    tokenised: Tokenised = False,
+    batch_size: Annotated[int, typer.Option(help="Sentences per batch.")] = 256,
+    workers: Annotated[int, typer.Option(help="Number of processes; each loads the run.")] = 1,
+    transductive: Transductive = None,
+    given: Mapping[str, Any] = NONE_GIVEN,
+) -> None:
+    """Encode sentences as a NumPy array with one row per sentence, in constant memory.
+
+    With --out, if it is stopped, run the same command again to resume; the file appears once it is complete.
+
+    Example: structviews encode runs/dep-const big.txt -o vectors.npy --workers 4
+
+    Example: structviews encode runs/dep-const < sentences.txt > vectors.npy
+    """
+    from contextlib import nullcontext
+    from shutil import copyfileobj
+    from tempfile import TemporaryDirectory
+
+    from structviews.encoding.embedder import Embedder
+    from structviews.encoding.encoding_pool import open_pool
+    from structviews.encoding.streaming import encode_text, open_text
+    from structviews.runtime.progress import rate_bar
+
+    if out is None and sys.stdout.isatty():
+        raise InputError("the vectors are binary: write them to a file with --out vectors.npy or > vectors.npy")
+    if out:
+        check_writable(out)
+    if workers < 1:
+        raise InputError(f"--workers {workers}: give at least 1")
+    changes = dict(given) | ({"transductive": True} if transductive else {})
+    with open_text(source) as text, TemporaryDirectory(prefix="structviews-") as temporary:
+        embedder = Embedder.load(run).with_representation(**changes)
+        file = out or Path(temporary) / "vectors.npy"
+        try:
+            with (
+                rate_bar(errors, "encoding", "sentences") as progress,
+                open_pool(embedder, workers) if workers > 1 else nullcontext() as pool,
+            ):
+                encode_text(
+                    text, embedder, file, tokenised=tokenised, batch_size=batch_size, pool=pool, progress=progress
+                )
+        except KeyboardInterrupt:
+            again = f"; {GO_ON}" if out else ""
+            inform(f"stopped{again}")
+            raise typer.Exit(130) from None
+        if out is None:
+            with file.open("rb") as vectors:
+                copyfileobj(vectors, sys.stdout.buffer)
+        else:
+            say(str(out))

@@ -1,0 +1,169 @@
+"""``structviews eval`` and ``sentences``."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from structviews.cli.console import errors, say
+from structviews.cli.options import (
+    Probing,
+    Senteval,
+    Tasks,
+    Transductive,
+    check_writable,
+    own_runs,
+    sentences_of_tasks,
+    task_names,
+)
+from structviews.cli.score_tables import print_scores
+from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
+from structviews.errors import InputError
+from structviews.runs.bundled import run_folder
+from structviews.runs.which_vectors import Representation
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from structviews.evaluation.senteval.tasks.reading import Task
+
+
+PANEL = "Evaluation"
+app = typer.Typer()
+
+
+@app.command("eval")
+@with_flags(chosen_flags(Representation, default="the run's"))
+def evaluate_runs(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Run folders.", show_default=False, parser=run_folder, callback=own_runs),
+    ] = None,
+    senteval: Senteval = None,
+    probing: Probing = None,
+    tasks: Tasks = "",
+    protocol: Annotated[str, typer.Option(help="Folds, grids and classifiers: senteval, or kiros (skip-thoughts).")] = (
+        "senteval"
+    ),
+    ensemble: Annotated[
+        bool, typer.Option("--ensemble", help="Average the predictions of a joined run's members.")
+    ] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Also score incomplete task files, marked with *.")
+    ] = False,
+    parsed: Annotated[
+        Path | None,
+        typer.Option(help="The tasks' trees, from parse --senteval.", show_default="parse with the run's parser"),
+    ] = None,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            help="X.npy: score these external vectors, one row per line of X.txt next to it.", show_default=False
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Run folder for the scores of --vectors.", show_default="runs/X"),
+    ] = None,
+    save_vectors: Annotated[
+        Path | None,
+        typer.Option(help="Folder to save the vectors and their sentences in.", show_default=False),
+    ] = None,
+    view: Annotated[str, typer.Option(help="Score only this view.", show_default="all views")] = "",
+    transductive: Transductive = None,
+    given: Mapping[str, Any] = NONE_GIVEN,
+) -> None:
+    """Score runs on evaluation tasks, save the scores in RUN/results.json and print a table.
+
+    Scores with another protocol, with --ensemble, or with vectors changed by --view and the flags below it go to a
+    separate results file in the same folder.
+
+    Example: structviews eval runs/dep-const --senteval senteval --tasks MR,SUBJ,TREC,SICK-R
+    """
+    from structviews.encoding.kinds.external import given_run
+    from structviews.evaluation.senteval.protocols import PROTOCOLS
+    from structviews.evaluation.senteval.scoring import Scored
+    from structviews.evaluation.senteval.suite import read_tasks
+    from structviews.evaluation.senteval.task_trees import TaskTrees
+    from structviews.runs.settings_file import run_views
+
+    runs = list(runs or [])
+    followed = PROTOCOLS[protocol]
+    for run in runs:
+        run_views(run)
+    names = task_names(tasks, senteval, probing)
+    if vectors:
+        runs.append(given_run(vectors, out or Path("runs") / vectors.stem))
+    elif out:
+        raise InputError("--out: only goes with --vectors, as a run's scores go to its own folder: leave it out")
+    if not runs:
+        raise InputError("nothing to score: name runs, or give --vectors")
+    found, unavailable = read_tasks(names, senteval, probing, allow_partial=partial)
+    trees = TaskTrees(parsed) if parsed else None
+    if not tasks:
+        found = [task for task in found if followed.covers(task)]
+    changes = dict(given) | ({"transductive": True} if transductive else {})
+    scored = Scored(view, changes, written(({"view": view} if view else {}) | changes))
+    how = {"scored": scored, "protocol": followed, "ensemble": ensemble, "trees": trees, "save_vectors": save_vectors}
+    n_scored = score_all(runs, found, unavailable, how)
+    print_scores(runs, "rich")
+    if not n_scored:
+        raise typer.Exit(2)
+
+
+def score_all(runs: list[Path], tasks: "list[Task]", unavailable: dict[str, str], how: dict[str, Any]) -> int:
+    """Score runs one after another, with a bar for each; how many scores there are.
+
+    Args:
+        runs: their folders.
+        tasks: those that can be read.
+        unavailable: the others, with the reason.
+        how: further arguments of ``score_run``.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from structviews.evaluation.senteval.scoring import score_run
+
+    n_scored = 0
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=errors) as progress:
+        for run in runs:
+            bar = progress.add_task(f"{run.name}: loading", total=len(tasks))
+
+            def show(stage: str, bar: "TaskID" = bar, run: Path = run) -> None:
+                progress.update(bar, description=f"{run.name}: {stage}")
+
+            for has_score in score_run(run, tasks, unavailable, progress=show, **how):
+                n_scored += has_score
+                progress.advance(bar)
+            show("done")
+    return n_scored
+
+
+def written(flags: dict[str, Any]) -> str:
+    """Flags as typed on the command line, each after a space."""
+    words = []
+    for name, value in flags.items():
+        flag = name.replace("_", "-")
+        words.append(f" --{flag} {value}" if isinstance(value, str) else f" --{'' if value else 'no-'}{flag}")
+    return "".join(words)
+
+
+@app.command("sentences")
+def write_sentences_of_tasks(
+    out: Annotated[Path, typer.Option("-o", "--out", help="Text file to write.", show_default=False)],
+    senteval: Senteval = None,
+    probing: Probing = None,
+    tasks: Tasks = "",
+) -> None:
+    """Write the distinct sentences of evaluation tasks, one per line, to encode with other tools for eval --vectors.
+
+    Example: structviews sentences --senteval senteval -o x.txt
+    """
+    from structviews.encoding.sentence_vectors import write_sentences
+
+    check_writable(out)
+    sentences = sentences_of_tasks(senteval, probing, tasks)
+    write_sentences(out, sentences)
+    say(f"{out}: {len(sentences):,} sentences")

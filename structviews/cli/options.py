@@ -1,0 +1,128 @@
+"""Arguments and options shared by several commands."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from structviews.cli.console import inform
+from structviews.cli.setting_flags import names_in
+from structviews.errors import InputError
+from structviews.runs.bundled import check_own, run_folder
+
+
+def own_runs(given: Any) -> Any:
+    """Check that the run or runs a command writes to do not include the bundled model; None passes."""
+    check_own(given if isinstance(given, list) else [given])
+    return given
+
+
+# Runs that a command only reads may be the bundled model; those that it writes to (Own...) may not.
+Run = Annotated[
+    Path,
+    typer.Argument(help="A run's folder, or default for the bundled model.", show_default=False, parser=run_folder),
+]
+
+
+Runs = Annotated[
+    list[Path],
+    typer.Argument(help="Run folders, or default for the bundled model.", show_default=False, parser=run_folder),
+]
+
+
+OwnRun = Annotated[
+    Path,
+    typer.Argument(help="A run's folder.", show_default=False, parser=run_folder, callback=own_runs),
+]
+
+
+OwnRuns = Annotated[
+    list[Path],
+    typer.Argument(help="Run folders.", show_default=False, parser=run_folder, callback=own_runs),
+]
+
+
+Tokenised = Annotated[bool, typer.Option("--tokenised", help="Input is already tokenised (separated by white space).")]
+
+
+ForSimilarity = Annotated[
+    bool, typer.Option("--similarity", help="Use the run's vectors for similarity tasks.", show_default=False)
+]
+
+
+# Which tasks.
+Senteval = Annotated[
+    Path | None, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.", show_default=False)
+]
+
+
+Probing = Annotated[
+    Path | None,
+    typer.Option(help="Folder with probing tasks, one .txt each, in SentEval's format.", show_default=False),
+]
+
+
+Tasks = Annotated[
+    str,
+    typer.Option(help="Comma-separated tasks, such as MR,SUBJ.", show_default="all in the folders"),
+]
+
+
+# How parsers are loaded.
+Language = Annotated[str, typer.Option(help="Language of the text, such as de or zh-hans.")]
+
+
+Models = Annotated[
+    Path | None,
+    typer.Option(help="Folder with the parsers' models.", show_default="the libraries' own folders"),
+]
+
+
+def sentences_of_tasks(senteval: Path | None, probing: Path | None, tasks: str) -> list[tuple[str, ...]]:
+    """The distinct sentences of tasks, including incomplete ones; reports tasks that cannot be read."""
+    from structviews.evaluation.senteval.suite import read_tasks
+
+    found, unavailable = read_tasks(task_names(tasks, senteval, probing), senteval, probing, allow_partial=True)
+    for name, reason in unavailable.items():
+        inform(f"skipping {name}: {reason}")
+    if not found:
+        raise InputError("no task could be read: give the folder with the tasks' files")
+    return list(dict.fromkeys(sentence for task in found for sentence in task.sentences()))
+
+
+def task_names(tasks: str, senteval: Path | None, probing: Path | None) -> list[str]:
+    """The named tasks; if none is named, all that the folders may contain."""
+    from structviews.evaluation.senteval.tasks.finding import task_names as all_tasks
+    from structviews.evaluation.senteval.tasks.probing import probing_files
+
+    if not senteval and not probing:
+        raise InputError("no tasks: give --senteval with the folder of SentEval's tasks, --probing, or both")
+    every = [*(all_tasks() if senteval else ()), *(probing_files(probing) if probing else ())]
+    return list(dict.fromkeys(names_in(tasks))) or every
+
+
+def lines_of(query: str) -> list[str]:
+    """The query itself, or the lines of the file that it names."""
+    from structviews.encoding.streaming import open_text
+
+    if not os.path.isfile(query):  # unlike Path.is_file, no error for a sentence too long to be a path
+        return [query]
+    with open_text(Path(query)) as text:
+        return text.lines(0, text.n)
+
+
+def check_writable(out: Path) -> None:
+    """Raise InputError unless a file of this name can be created."""
+    if out.is_dir() or not out.parent.is_dir():
+        raise InputError(f"{out}: cannot be written: give --out the name of a file in a folder that exists")
+
+
+Transductive = Annotated[
+    bool | None,
+    typer.Option(
+        "--transductive",
+        help="Fit the removed component on the encoded sentences, as papers do, not on training sentences.",
+        show_default=False,
+    ),
+]

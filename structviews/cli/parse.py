@@ -1,0 +1,194 @@
+"""``structviews parse``."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from structviews.cli.console import errors, inform, say
+from structviews.cli.options import Language, Models, Probing, Senteval, Tasks, Tokenised, sentences_of_tasks
+from structviews.errors import InputError
+
+PANEL = "Corpora"
+app = typer.Typer()
+
+
+class TextFormat(StrEnum):
+    """Text layouts: one sentence per line, or running text."""
+
+    lines = "lines"
+    prose = "prose"
+
+
+class Compression(StrEnum):
+    """Compression of a corpus' files."""
+
+    zstd = "zstd"
+
+
+class ParseEngine(StrEnum):
+    """What runs the parsing processes."""
+
+    local = "local"
+    ray = "ray"
+
+
+@app.command("parse")
+def parse_text(
+    source: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Text file (.txt, .txt.zst, .gz; - for standard input). With --parser treebank: a .conllu file, "
+            "a file of bracketed trees, or both.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Folder to write.", show_default="SOURCE.parsed")
+    ] = None,
+    senteval: Senteval = None,
+    probing: Probing = None,
+    tasks: Tasks = "",
+    parser: Annotated[
+        str | None,
+        typer.Option(
+            help="Parser: builtin, stanza, benepar, spacy:PIPELINE, trivial:SHAPE, treebank; DEP+CONST combines two.",
+            show_default="builtin",
+        ),
+    ] = None,
+    dep: Annotated[str | None, typer.Option(help="Dependency parser; needs --const.", show_default=False)] = None,
+    const: Annotated[
+        str | None,
+        typer.Option(help="Constituency parser, on the same tokens; needs --dep.", show_default=False),
+    ] = None,
+    lang: Language = "en",
+    models: Models = None,
+    device: Annotated[
+        str, typer.Option(help="Device for parsers that use one: cpu, cuda, cuda:1.", show_default="a GPU if available")
+    ] = "",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at a sentence that cannot be parsed, instead of skipping it.")
+    ] = False,
+    format: Annotated[
+        TextFormat | None,
+        typer.Option(help="One sentence per line, or running text.", show_default="guessed and reported"),
+    ] = None,
+    tokenised: Tokenised = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of processes; does not affect the result.", show_default="1; on a cluster as many as fit"
+        ),
+    ] = None,
+    engine: Annotated[
+        ParseEngine, typer.Option(help="What runs the processes: local, or ray (needs structviews\\[ray]).")
+    ] = ParseEngine.local,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Ray cluster: HOST:6379, or auto on one of its machines.",
+            show_default="start Ray on this machine",
+        ),
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Skip longer sentences.", show_default="120; no limit for tasks")
+    ] = None,
+    compress: Annotated[
+        Compression | None,
+        typer.Option(help="Compress: half the size on disk, slightly slower to read.", show_default="not compressed"),
+    ] = None,
+) -> None:
+    """Parse a text into a folder with a dependency and a constituency tree for every sentence.
+
+    With --senteval or --probing, it parses the distinct sentences of evaluation tasks, for eval --parsed.
+    If it is stopped, run the same command again to resume.
+
+    Example: structviews parse corpus.txt --workers 4
+    Example: structviews parse corpus.txt --engine ray --address head:6379
+    """
+    from tempfile import TemporaryDirectory
+
+    from structviews.encoding.sentence_vectors import write_sentences
+    from structviews.parsing.parser import Options
+    from structviews.parsing.sources import MOST_TOKENS, output_name
+
+    folder = senteval or probing
+    settings: dict[str, Any] = {
+        "parser": parser_of(parser, dep, const),
+        "options": Options(lang, models, device),
+        "strict": strict,
+        "workers": workers,
+        "engine": engine,
+        "address": address,
+        "compression": compress.value if compress else None,
+    }
+    if folder is None:
+        if not source:
+            raise InputError("nothing to parse: name a text, or give --senteval or --probing")
+        limit = 120 if max_tokens is None else max_tokens
+        out = out or Path(output_name(source[0]))
+        parse_into(out, source, layout=format, tokenised=tokenised, max_tokens=limit, **settings)
+        return
+    if source or format or tokenised or parser == "treebank":
+        raise InputError(
+            "--senteval and --probing parse the tasks' own tokens: "
+            "give no text, --format, --tokenised or --parser treebank"
+        )
+    with TemporaryDirectory(prefix="structviews-") as temporary:
+        text = Path(temporary) / "sentences.txt"
+        write_sentences(text, sentences_of_tasks(senteval, probing, tasks))
+        limit = MOST_TOKENS if max_tokens is None else max_tokens
+        out = out or Path(output_name(str(folder.resolve())))
+        parse_into(out, [str(text)], layout=TextFormat.lines, tokenised=True, max_tokens=limit, **settings)
+
+
+def parser_of(parser: str | None, dep: str | None, const: str | None) -> str:
+    """The parser specification from --parser, or from --dep and --const."""
+    if dep is None and const is None:
+        return parser or "builtin"
+    if parser is not None:
+        raise InputError(f"--parser {parser} with --dep or --const: give --parser, or both of the others")
+    if dep is None or const is None:
+        raise InputError("--dep and --const go together: to use a single parser, name it with --parser")
+    for flag, name in (("--dep", dep), ("--const", const)):
+        if "+" in name:
+            raise InputError(f"{flag} {name}: give one parser")
+    return f"{dep}+{const}"
+
+
+def parse_into(
+    out: Path,
+    source: list[str],
+    *,
+    workers: int | None,
+    engine: ParseEngine,
+    address: str | None,
+    compression: str | None,
+    **settings: Any,
+) -> None:
+    """Parse a text with the settings of ``open_source`` and print a summary."""
+    from structviews.parsing.pipeline import parse_corpus, summary
+    from structviews.parsing.sources import open_source
+
+    try:
+        job = open_source(source, **settings)
+        if job.note:
+            inform(job.note)
+        corpus, already = parse_corpus(
+            job,
+            out,
+            workers=workers,
+            engine=engine.value,
+            address=address,
+            console=errors,
+            compression=compression,
+        )
+    except KeyboardInterrupt:
+        inform(f"stopped; run the same command again to finish {out}")
+        raise typer.Exit(130) from None
+    counts = f"{len(corpus):,} sentences in {corpus.manifest['documents']:,} documents"
+    there = " already exists" if already else ""
+    kinds = {"dependency": corpus.has_dependencies, "constituency": corpus.has_constituents}
+    lacking = "".join(f", no {kind} trees" for kind, has in kinds.items() if not has)
+    say(f"{out}{there}: {counts}, {summary(corpus)}{lacking}")

@@ -1,0 +1,50 @@
+"""``structviews probe``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from structviews.cli.console import console, stages
+
+PANEL = "Evaluation"
+GROUP = "probe"
+app = typer.Typer(help="Make probing tasks, which test what vectors encode about syntax.", no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Make probing tasks, which test what vectors encode about syntax."""
+
+
+@app.command("make")
+def make_probing_tasks(
+    corpus: Annotated[Path, typer.Argument(help="A parsed corpus.", show_default=False)],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder to create.", show_default=False)],
+    size: Annotated[
+        int, typer.Option(help="Most training examples per task; dev and test get a tenth each.")
+    ] = 100_000,
+    sentences: Annotated[int, typer.Option(help="Most sentences to read, from random shards.")] = 1_000_000,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 1,
+) -> None:
+    """Make SentEval's ten probing tasks, and four about trees, from a corpus' own sentences and trees.
+
+    Training, dev and test parts share no document. Tasks with too few examples are left out and reported.
+
+    Example: structviews probe make corpus.parsed -o probing
+    """
+    from rich.table import Column, Table
+
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.evaluation.probing.making import make_tasks
+
+    with stages() as tell:
+        made = make_tasks(ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)
+    table = Table("task", *(Column(name, justify="right") for name in ("tr", "va", "te", "classes")))
+    for each in made:
+        if not each.reason:
+            table.add_row(each.task.name, *(f"{n:,}" for n in (*each.counts, len(each.labels))))
+    console.print(table, f"in {out}", sep="\n")
+    for each in made:
+        if each.reason:
+            console.print(f"{each.task.name} is left out: {each.reason}", highlight=False, soft_wrap=True)

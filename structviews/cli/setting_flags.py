@@ -1,0 +1,169 @@
+"""Command-line flags generated from the declarations of settings: name, help, type and default."""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from typer.core import TyperCommand
+
+from structviews.objectives import OBJECTIVES
+from structviews.registry import Registry
+from structviews.runs.bundled import run_folder
+from structviews.runs.config import TrainConfig
+from structviews.settings import Setting, settings_of
+from structviews.views import VIEWS
+
+LIST = tuple[str, ...]
+NONE_GIVEN: Mapping[str, Any] = {}
+HELP_ALL = "--help-all"
+# Key under which a context keeps the flags of views and objectives.
+COMPONENTS = "structviews.components"
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The names in a comma-separated list."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def flag(setting: Setting, panel: str | None = None, default: str | None = None) -> inspect.Parameter:
+    """A command's parameter for one setting; its value is None where the flag is not given.
+
+    Args:
+        setting: the setting.
+        panel: panel of the help that shows it.
+        default: default shown in the help; the setting's own if None.
+    """
+    about = setting.about
+    shown = default or _shown_default(setting)
+    kind: Any = Path if about.path else str if setting.kind == LIST else setting.kind
+    option = typer.Option(
+        *(about.flags.split(",") if about.flags else ()),
+        help=escape(about.help) + (rf" [dim]\[default: {escape(shown)}][/dim]" if shown else ""),
+        show_default=False,
+        metavar=about.metavar,
+        parser=run_folder if about.run else None,
+        rich_help_panel=panel,
+        hidden=about.rare,
+    )
+    return inspect.Parameter(
+        setting.flat, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+    )
+
+
+def _shown_default(setting: Setting) -> str:
+    if setting.about.show_default is not None:
+        return setting.about.show_default
+    default = setting.default
+    if isinstance(default, tuple):
+        return ",".join(default)
+    return "" if default in ("", False, MISSING) else str(default)
+
+
+def with_flags(flags: Iterable[inspect.Parameter]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorator: add flags to a command.
+
+    The command's function receives those that the user gave as ``given``: values by flat names, as
+    ``TrainConfig.from_flat`` expects them.
+    """
+    made = list(flags)
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        own = [each for each in inspect.signature(function).parameters.values() if each.name != "given"]
+
+        def command(invocation: typer.Context, **arguments: Any) -> None:
+            flags = {each.name: arguments.pop(each.name) for each in made} | invocation.meta.get(COMPONENTS, {})
+            function(**arguments, given=given_flags(flags))
+
+        invocation = inspect.Parameter("invocation", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        all_of_it = [invocation, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own), *made]
+        command.__signature__ = inspect.Signature(all_of_it)  # type: ignore[attr-defined]  # inspect reads it
+        command.__annotations__ = {each.name: each.annotation for each in all_of_it}
+        command.__doc__ = function.__doc__
+        command.__name__ = function.__name__
+        return command
+
+    return decorate
+
+
+def given_flags(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags that the user gave, as settings by flat name."""
+    lists = {each.flat for _, each in TrainConfig.settings() if each.kind == LIST}
+    given = {
+        name: names_in(value) if value and name in lists else str(value) if isinstance(value, Path) else value
+        for name, value in arguments.items()
+    }
+    return {name: value for name, value in given.items() if value not in (None, "", ())}
+
+
+def train_flags(without: Iterable[str] = ()) -> Iterator[inspect.Parameter]:
+    """A flag for each setting common to all runs, with one panel per table."""
+    panels = {each.name: each.name.capitalize() for each in fields(TrainConfig)}
+    for table, setting in TrainConfig.settings():
+        if setting.flat not in without:
+            yield flag(setting, panels[table])
+
+
+def chosen_flags(cls: type[Any], names: Iterable[str] = (), default: str | None = None) -> Iterator[inspect.Parameter]:
+    """Flags for the named settings of a class, or for all; see ``flag`` for ``default``."""
+    wanted = set(names)
+    return (flag(setting, default=default) for setting in settings_of(cls) if not wanted or setting.flat in wanted)
+
+
+def some_train_flags(names: Iterable[str], panel: str) -> Iterator[inspect.Parameter]:
+    """Flags for the named ones of the settings common to all runs."""
+    wanted = set(names)
+    return (flag(setting, panel) for _, setting in TrainConfig.settings() if setting.flat in wanted)
+
+
+def component_flags() -> Iterator[inspect.Parameter]:
+    """A flag for each setting specific to views or objectives, with one panel per set of owners."""
+    owners: dict[str, list[str]] = {}
+    found: dict[str, Setting] = {}
+    registries: tuple[Registry[Any], ...] = (OBJECTIVES, VIEWS)
+    for registry in registries:
+        for name in registry:
+            for setting in settings_of(registry[name].Config):
+                found.setdefault(setting.flat, setting)
+                owners.setdefault(setting.flat, []).append(f"{registry.kind} {name}")
+    for name, setting in found.items():
+        yield flag(setting, f"For the {' and the '.join(owners[name])}")
+
+
+class TrainCommand(TyperCommand):
+    """A command that also takes the flags of all views and objectives.
+
+    It imports them, and with them PyTorch, only to train or to show the full help.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse with the components' flags; ``--help-all`` also shows these and the rarely used ones."""
+        if HELP_ALL in args:
+            self.params += _options(component_flags())
+            for option in self.params:
+                option.hidden = False  # type: ignore[attr-defined]  # an argument has none
+            typer.echo(self.get_help(ctx), nl=False)
+            ctx.exit()
+        own = list(self.params)
+        if not {"-h", "--help"} & set(args):
+            self.params = [*own, *_options(component_flags())]
+        rest = super().parse_args(ctx, args)
+        ctx.meta[COMPONENTS] = {each.name: ctx.params.pop(each.name) for each in self.params[len(own) :]}
+        self.params = own
+        return rest
+
+
+def _options(flags: Iterable[inspect.Parameter]) -> list[Any]:
+    """Turn flags into a command's options."""
+
+    def function() -> None:
+        """Do nothing; carries the flags."""
+
+    function.__signature__ = inspect.Signature(list(flags))  # type: ignore[attr-defined]  # inspect reads it
+    function.__annotations__ = {}
+    app = typer.Typer(add_completion=False)
+    app.command()(function)
+    return [option for option in typer.main.get_command(app).params if option.name != "help"]

@@ -1,0 +1,171 @@
+"""``structviews train`` and ``recipes``."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from structviews.cli.console import GO_ON, console, errors, inform, say
+from structviews.cli.options import own_runs
+from structviews.cli.setting_flags import HELP_ALL, NONE_GIVEN, TrainCommand, train_flags, with_flags
+from structviews.errors import InputError
+from structviews.runs.bundled import run_folder
+
+if TYPE_CHECKING:
+    from structviews.runs.config import TrainConfig
+    from structviews.training.recipes import Recipe
+
+PANEL = "Training"
+app = typer.Typer()
+
+
+@app.command("train", cls=TrainCommand)
+@with_flags(train_flags())
+def train_views(
+    config: Annotated[
+        Path | None, typer.Option(help="Settings from a config.toml; flags override them.", show_default=False)
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            help="Settings of a paper's model (see structviews recipes); flags override them.", show_default=False
+        ),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="Resume this run; the only other flags allowed are --epochs and --steps.",
+            show_default=False,
+            metavar="PATH",
+            parser=run_folder,
+            callback=own_runs,
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate steps, memory and hours; do not train.")] = False,
+    help_all: Annotated[
+        bool, typer.Option(HELP_ALL, help="Show all flags, with rare ones and those of each objective and view.")
+    ] = False,
+    given: Mapping[str, Any] = NONE_GIVEN,
+) -> None:
+    """Train views on a parsed corpus, to agree on which sentences are neighbours.
+
+    If it is stopped, run the same command again to resume.
+
+    Example: structviews train --views dep,const --corpus corpus.parsed
+    """
+    from structviews.runtime.signals import Interrupted
+    from structviews.training.loop import train
+    from structviews.training.ranks import joined_ranks
+    from structviews.training.recipes import Recipe
+    from structviews.training.resuming import extend
+
+    try:
+        with joined_ranks() as ranks:
+            jobs = [resumed(resume, config, recipe, given)] if resume else training_jobs(config, recipe, given)
+            if dry_run:
+                for settings in jobs if ranks.leads else []:
+                    print_estimate(settings)
+                return
+            if resume and ranks.leads:
+                extend(jobs[0])
+            ranks.wait()
+            runs = [train(settings, errors, ranks) for settings in jobs]
+            if recipe and Recipe.load(recipe).members and ranks.leads:
+                out = Path(given["out"]) if "out" in given else None
+                runs = [join_members(Recipe.load(recipe), runs, out)]
+    except Interrupted as stop:
+        inform(f"stopped at step {stop.step}, saved; {GO_ON}")
+        raise typer.Exit(128 + stop.signal) from None
+    if ranks.leads:
+        say(str(runs[0]))
+
+
+def resumed(run: Path, config: Path | None, recipe: str | None, given: Mapping[str, Any]) -> "TrainConfig":
+    """The settings of a resumed run, with ``given`` epochs or steps if any.
+
+    Raises:
+        InputError: if anything else is given.
+    """
+    from structviews.training.resuming import extended
+
+    others = [name for name in given if name not in ("epochs", "steps")]
+    others += [name for name, value in (("config", config), ("recipe", recipe)) if value]
+    if others:
+        raise InputError(f"--resume uses the run's own settings: leave out --{others[0].replace('_', '-')}")
+    return extended(run, given.get("epochs"), given.get("steps"))
+
+
+def print_estimate(settings: "TrainConfig") -> None:
+    """Print a run's estimated steps, memory and hours on one line."""
+    from structviews.training.estimate import estimate
+
+    needed = estimate(settings)
+    say(
+        f"{needed.steps:,} steps; {needed.parameters:,} parameters, {needed.gigabytes:.2f} GB with gradients and "
+        f"Adam's moments; about {needed.sentences_per_second:,.0f} sentences/s, {needed.hours:.2f} hours"
+    )
+
+
+def join_members(recipe: "Recipe", runs: list[Path], out: Path | None) -> Path:
+    """The joined run of a recipe; created unless it exists."""
+    from structviews.encoding.kinds.joined import holds_joined, join_runs
+
+    folder = out or Path("runs") / recipe.name
+    return folder if holds_joined(folder, runs) else join_runs(runs, folder, similarity_join=recipe.similarity_join)
+
+
+def training_jobs(config: Path | None, recipe: str | None, given: Mapping[str, Any]) -> list["TrainConfig"]:
+    """Settings from a file or a recipe, overridden by flags; those of several runs where a recipe joins runs.
+
+    Looks for a corpus if none is named. Runs to be joined are trained next to the joined run's folder,
+    each in a folder named after its recipe.
+    """
+    from structviews.corpus.parsed_corpus import find_corpus
+    from structviews.runs.config import TrainConfig
+    from structviews.runs.settings_file import load_config
+    from structviews.training.recipes import Recipe
+
+    if config and recipe:
+        raise InputError("--config and --recipe both give settings: leave one out")
+    if config:
+        another = {"out": ""} if "views" in given else {}
+        return [load_config(config)[0].replaced(**another | dict(given))]
+    if not recipe and "views" not in given:
+        raise InputError("no views: choose some with --views, as in --views dep,const")
+    # Report an unknown view before looking for a corpus.
+    place, jobs = "command line", [{"corpus": "", **given}]
+    if recipe:
+        place, wanted = f"recipe {recipe}", Recipe.load(recipe)
+        folder = Path(given.get("out", f"runs/{recipe}"))
+        members = {folder.parent / name: Recipe.load(name) for name in wanted.members} or {folder: wanted}
+        jobs = [{"corpus": "", **member.settings, **given, "out": str(out)} for out, member in members.items()]
+    checked = [TrainConfig.from_flat(job, place) for job in jobs]
+    return [job if job.data.corpus else job.replaced(corpus=str(find_corpus())) for job in checked]
+
+
+@app.command("recipes")
+def list_recipes(
+    name: Annotated[str | None, typer.Argument(help="Recipe to show.", show_default=False)] = None,
+) -> None:
+    """List the papers' models available to train --recipe, or show the settings of one.
+
+    Example: structviews recipes mc-qt
+    """
+    from rich.table import Table
+
+    from structviews.training.recipes import Recipe, names, text
+
+    if name:
+        print(text(name), end="")
+        return
+    by_paper: dict[str, list[Recipe]] = {}
+    for each in map(Recipe.load, names()):
+        by_paper.setdefault(each.paper, []).append(each)
+    for paper, recipes in by_paper.items():
+        table = Table("recipe", "model", "place", box=None, title=paper, title_justify="left", title_style="bold")
+        table.columns[0].no_wrap = True
+        for each in recipes:
+            table.add_row(each.name, each.summary, each.place)
+        console.print(table)
+        console.print()

@@ -1,0 +1,76 @@
+"""``structviews vectors`` and ``expand``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from structviews.cli.console import GO_ON, errors, inform, say
+from structviews.cli.options import OwnRun, check_writable
+
+PANEL = "Training"
+app = typer.Typer()
+
+
+@app.command("vectors")
+def learn_word_vectors(
+    corpus: Annotated[Path, typer.Argument(help="A parsed corpus.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option("-o", "--out", help="File to write, in word2vec's format: binary if it ends in .bin, else text."),
+    ],
+    dim: Annotated[int, typer.Option(help="Dimension of the vectors.")] = 300,
+    window: Annotated[int, typer.Option(help="Number of context words on each side.")] = 5,
+    negative: Annotated[int, typer.Option(help="Negative samples per context word.")] = 5,
+    min_count: Annotated[int, typer.Option(help="Ignore words with fewer occurrences.")] = 5,
+    epochs: Annotated[int, typer.Option(help="Passes over the corpus.")] = 5,
+    workers: Annotated[int, typer.Option(help="Number of threads; only 1 is reproducible.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 1,
+) -> None:
+    """Train word vectors on a parsed corpus, for the fixed channel and the baselines.
+
+    If it is stopped, run the same command again to resume after the last finished epoch.
+
+    Example: structviews vectors corpus.parsed -o corpus.vec --workers 2
+    """
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.runtime.progress import rate_bar
+    from structviews.words.learning import Word2VecConfig, learn_vectors
+    from structviews.words.vector_files import save_vectors
+
+    check_writable(out)
+    state = out.with_name(f".{out.name}.state")
+    config = Word2VecConfig(dim, window, negative, min_count, epochs, workers, seed)
+    try:
+        with rate_bar(errors, "learning", "sentences") as progress:
+            words, vectors = learn_vectors(ParsedCorpus.open(corpus), config, state, progress)
+    except KeyboardInterrupt:
+        inform(f"stopped; {GO_ON}")
+        raise typer.Exit(130) from None
+    save_vectors(out, words, vectors)
+    state.unlink()
+    say(f"{out}: {len(words):,} words, {dim} dimensions")
+
+
+@app.command("expand")
+def expand_vocabulary(
+    run: OwnRun,
+    vectors: Annotated[Path, typer.Option(help="Word vectors: GloVe, word2vec or fastText .vec.")],
+) -> None:
+    """Extend a trained run's vocabulary to all words of a vector file, by a linear map fitted on the shared words.
+
+    The run reads the file whenever it encodes, so the file must stay where it is.
+
+    Example: structviews expand runs/dep-const --vectors glove.840B.300d.txt
+    """
+    from structviews.encoding.expansion import expand
+    from structviews.runtime.progress import rate_bar
+
+    with rate_bar(errors, f"reading {vectors}", "MB", 10**6) as progress:
+        report = expand(run, vectors, progress)
+    lines = [f"{run}: added {report.n_new:,} words from {vectors}"]
+    lines += [
+        f"  {fit.view}: R^2 {fit.r2:.3f} on {report.n_shared:,} shared words; {fit.r2_left_out:.3f} on a held-out tenth"
+        for fit in report.fits
+    ]
+    say("\n".join(lines))

@@ -1,0 +1,1 @@
+"""The parsed corpus: sentences with their trees, on disk and in memory."""

@@ -1,0 +1,221 @@
+"""The columns of a parsed corpus and the encoding of its shards. The schema is in ``docs/design.md``."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc
+
+from structviews.corpus.sentence import ParsedSentence, heights_below
+
+FORMAT = "structviews parsed corpus"
+FORMAT_VERSION = 2
+MANIFEST = "manifest.json"
+JOB = "job.json"
+# Manifest key of the folder of the parser's models, if the user gave one; the only path in a manifest.
+MODELS = "models"
+
+# The columns: places, and lists of names and of small numbers. Names are dictionary-encoded per shard; their indices
+# and all numbers use the narrowest integer type that fits.
+PLACES = {"document": pa.int32(), "position": pa.int32(), "line": pa.int64()}
+NAMES = ("tokens", "tags", "relations", "labels")
+NUMBERS = ("heads", "left", "right", "dep_height", "const_height")
+COLUMNS = (*PLACES, "tokens", "tags", "heads", "relations", "left", "right", "labels", "dep_height", "const_height")
+PLAIN = pa.schema(
+    [(name, PLACES.get(name, pa.list_(pa.string() if name in NAMES else pa.uint16()))) for name in COLUMNS]
+)
+# The node numbers of a sentence with at most this many words fit in a byte.
+BYTE_WORDS = 128
+SKIPPED_KEY = b"structviews.skipped"
+SENTENCE_FIELDS = ("tokens", "tags", "heads", "relations", "left", "right", "labels")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One sentence of a parsed corpus and its place in the source.
+
+    Attributes:
+        document: number of the document in the corpus, from 0.
+        position: index of the sentence in its source document, from 0; skipped sentences leave gaps.
+        line: line in the source file, from 1.
+        sentence: the words and their trees.
+    """
+
+    document: int
+    position: int
+    line: int
+    sentence: ParsedSentence
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A sentence of the source that was left out, and the reason; places as in :class:`Row`."""
+
+    document: int
+    position: int
+    line: int
+    reason: str
+
+
+def shard_name(number: int) -> str:
+    """File name of a shard."""
+    return f"shard-{number:05d}.arrow"
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the shards of a corpus are encoded.
+
+    Attributes:
+        longest: maximum number of words of a sentence, which fixes the integer width for all shards; None to use the
+            narrowest width for each shard.
+        compression: ``zstd``, or None for uncompressed files, which are memory-mapped without a copy.
+    """
+
+    longest: int | None = None
+    compression: str | None = None
+
+    @classmethod
+    def of(cls, job: dict[str, Any]) -> Self:
+        """The form of the corpus that a manifest or a job describes."""
+        settings = job.get("settings", {})
+        return cls(settings.get("max_tokens"), settings.get("compression"))
+
+    def numbers(self, longest: int) -> pa.DataType:
+        """The integer type of word and node numbers in a shard whose longest sentence has ``longest`` words."""
+        return pa.uint8() if (self.longest or longest) <= BYTE_WORDS else pa.uint16()
+
+
+BY_ROWS = Form()
+
+
+def encode_shard(rows: Sequence[Row], skipped: Sequence[Skipped], form: Form = BY_ROWS) -> pa.Buffer:
+    """The bytes of a shard file; equal arguments give equal bytes.
+
+    The skipped sentences are stored in the shard's schema metadata, so that the two cannot get separated.
+    """
+    return encode_batch(batch_of(rows, form), skipped, form)
+
+
+def encode_batch(batch: pa.RecordBatch, skipped: Sequence[Skipped], form: Form) -> pa.Buffer:
+    """The bytes of a shard with the columns of ``batch_of``; see ``encode_shard``."""
+    notes = json.dumps([asdict(skip) for skip in skipped])
+    batch = batch.replace_schema_metadata({SKIPPED_KEY: notes})
+    options = pa.ipc.IpcWriteOptions(compression=form.compression)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def batch_of(rows: Sequence[Row], form: Form = BY_ROWS) -> pa.RecordBatch:
+    """The rows as a record batch."""
+    sentences = [row.sentence for row in rows]
+    kind = form.numbers(max((len(sentence.tokens) for sentence in sentences), default=0))
+    lists = {name: [getattr(sentence, name) for sentence in sentences] for name in SENTENCE_FIELDS}
+    heads, left, right, labels = (lists[name] for name in ("heads", "left", "right", "labels"))
+    columns = {name: pa.array([getattr(row, name) for row in rows], place) for name, place in PLACES.items()}
+    columns |= {name: strings(lists[name]) for name in NAMES}
+    columns |= {name: numbers(lists[name], flat(lists[name]), kind) for name in ("heads", "left", "right")}
+    columns["dep_height"] = numbers(heads, heights_below(dependency_parents(heads)), kind)
+    columns["const_height"] = numbers(labels, heights_below(constituency_parents(left, right, labels)), kind)
+    return pa.RecordBatch.from_arrays([columns[name] for name in COLUMNS], names=list(COLUMNS))
+
+
+def flat(lists: Sequence[Sequence[int]]) -> np.ndarray:
+    """All lists concatenated."""
+    return np.fromiter(chain.from_iterable(lists), np.int64)
+
+
+def numbers(lists: Sequence[Sequence[Any]], values: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """An Arrow list array of type ``kind`` with the lengths of ``lists`` and the concatenated ``values``."""
+    return pa.ListArray.from_arrays(offsets(lists), pa.array(values).cast(kind))
+
+
+def strings(lists: Sequence[Sequence[str]]) -> pa.Array:
+    """Lists of strings as a dictionary-encoded Arrow list array, the dictionary in order of first appearance."""
+    ids = {text: i for i, text in enumerate(dict.fromkeys(chain.from_iterable(lists)))}
+    indices = np.fromiter(map(ids.__getitem__, chain.from_iterable(lists)), np.int32)
+    values = pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(list(ids), pa.string()))
+    return pa.ListArray.from_arrays(offsets(lists), narrow(values))
+
+
+def narrow(values: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same strings with the narrowest index type that fits the dictionary."""
+    kind = next(k for k in (pa.int8(), pa.int16(), pa.int32()) if len(values.dictionary) <= 2 ** (k.bit_width - 1))
+    return pa.DictionaryArray.from_arrays(values.indices.cast(kind), values.dictionary)
+
+
+def offsets(lists: Sequence[Sequence[Any]]) -> pa.Array:
+    """Arrow offsets: the start of each list in the concatenation of all, and the end of the last."""
+    return pa.array(np.cumsum([0, *map(len, lists)]), pa.int32())
+
+
+def dependency_parents(heads: Sequence[Sequence[int]]) -> np.ndarray:
+    """The parent of every word, with words numbered across all sentences; -1 for a root."""
+    counts = np.array([len(each) for each in heads], dtype=np.int64)
+    words = flat(heads)
+    return np.where(words > 0, words - 1 + np.repeat(np.cumsum(counts) - counts, counts), -1)
+
+
+def constituency_parents(
+    left: Sequence[Sequence[int]], right: Sequence[Sequence[int]], labels: Sequence[Sequence[str]]
+) -> np.ndarray:
+    """The parent of every node of binary trees, with nodes numbered across all sentences; -1 for a root."""
+    counts = np.array([len(each) for each in labels], dtype=np.int64)
+    inner = counts // 2
+    ends = np.cumsum(counts)
+    # Internal nodes come last in their sentence.
+    nodes = np.arange(inner.sum()) + np.repeat(ends - np.cumsum(inner), inner)
+    parents = np.full(counts.sum(), -1)
+    for children in (left, right):
+        parents[flat(children) + np.repeat(ends - counts, inner)] = nodes
+    return parents
+
+
+def skipped_of(table: pa.Table) -> list[Skipped]:
+    """The skipped sentences recorded in a shard."""
+    return [Skipped(**skip) for skip in json.loads(table.schema.metadata[SKIPPED_KEY])]
+
+
+def has_values(lists: pa.ChunkedArray) -> bool:
+    """Whether no list is empty."""
+    filled: bool = pc.all(pc.greater(pc.list_value_length(lists), 0), min_count=0).as_py()
+    return filled
+
+
+def checksum(manifest: dict[str, Any]) -> str:
+    """Hash of a manifest's content without the checksum itself."""
+    content = {key: value for key, value in manifest.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def read_shard(path: Path) -> pa.Table:
+    """A shard as a memory-mapped table with one chunk."""
+    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+
+
+def rows_of(table: pa.Table) -> Iterator[Row]:
+    """The rows of a shard's table."""
+    places = (table[name].to_pylist() for name in ("document", "position", "line"))
+    fields = ((tuple(each) for each in table[name].to_pylist()) for name in SENTENCE_FIELDS)
+    for document, position, line, *sentence in zip(*places, *fields, strict=True):
+        yield Row(document, position, line, ParsedSentence(*sentence))
+
+
+def new_job(**fields: Any) -> dict[str, Any]:
+    """The head of a manifest: format, version and how the corpus is made."""
+    return {"format": FORMAT, "format_version": FORMAT_VERSION, **fields}
+
+
+def reasons(skipped: Iterable[Skipped]) -> dict[str, int]:
+    """Number of skipped sentences by reason, the most frequent first."""
+    return dict(Counter(skip.reason for skip in skipped).most_common())

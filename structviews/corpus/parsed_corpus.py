@@ -1,0 +1,218 @@
+"""Reading a parsed corpus, with checksums verified."""
+
+import hashlib
+import json
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from structviews.corpus.format import (
+    FORMAT,
+    FORMAT_VERSION,
+    JOB,
+    MANIFEST,
+    Row,
+    Skipped,
+    checksum,
+    read_shard,
+    rows_of,
+)
+from structviews.corpus.sentence import ParsedSentence
+from structviews.errors import InputError
+from structviews.runtime.files import file_hash
+
+# Every open shard holds a file descriptor, and a large corpus can have thousands of shards.
+OPEN_SHARDS = 64
+
+
+class ParsedCorpus:
+    """A complete parsed corpus on disk, opened for reading.
+
+    Opening checks the manifest and the shards' sizes; a shard's checksum is verified the first
+    time it is read.
+
+    Attributes:
+        path: its folder.
+        manifest: content of ``manifest.json``.
+        fingerprint: hash of the manifest, and so of the whole content.
+        shard_rows: number of sentences of each shard; may be 0.
+    """
+
+    def __init__(self, path: Path, manifest: dict[str, Any], fingerprint: str) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.fingerprint = fingerprint
+        self.shard_rows: list[int] = [shard["rows"] for shard in manifest["shards"]]
+        self._starts = list(accumulate(self.shard_rows, initial=0))
+        self._verified: set[int] = set()
+        self._open = lru_cache(OPEN_SHARDS)(self._read_shard)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Open the corpus in the folder ``path``.
+
+        Raises:
+            InputError: if it does not exist, is unfinished or damaged, or has another format version.
+        """
+        path = Path(path)
+        text = read_manifest(path)
+        corpus = cls(path, parse_manifest(path, text), hashlib.sha256(text).hexdigest())
+        for shard in corpus.manifest["shards"]:
+            check_size(path / shard["name"], shard["bytes"])
+        return corpus
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __iter__(self) -> Iterator[Row]:
+        for number in range(self.n_shards):
+            yield from rows_of(self.shard(number))
+
+    @property
+    def n_shards(self) -> int:
+        return len(self.shard_rows)
+
+    @property
+    def parser(self) -> dict[str, Any]:
+        """Name, version, settings and model hash of the parser that produced the trees."""
+        parser: dict[str, Any] = self.manifest["parser"]
+        return parser
+
+    @property
+    def has_dependencies(self) -> bool:
+        there: bool = self.manifest["has_dependencies"]
+        return there
+
+    @property
+    def has_constituents(self) -> bool:
+        there: bool = self.manifest["has_constituents"]
+        return there
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """The sentences of the source that were left out, in order."""
+        return [Skipped(**skip) for skip in self.manifest["skipped"]]
+
+    def require(self, tree: Literal["dependency", "constituency"]) -> None:
+        """Raise InputError unless all sentences have this kind of tree."""
+        if not {"dependency": self.has_dependencies, "constituency": self.has_constituents}[tree]:
+            raise InputError(
+                f"{self.path} has no {tree} trees (parser {self.parser['name']}): "
+                f"choose other views, or parse the text again with another --parser, or with --dep and --const"
+            )
+
+    def shard(self, number: int) -> pa.Table:
+        """Shard ``number`` as a memory-mapped table.
+
+        Raises:
+            InputError: if the shard is missing or damaged.
+        """
+        return self._open(number)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The shards in order."""
+        return map(self.shard, range(self.n_shards))
+
+    def _read_shard(self, number: int) -> pa.Table:
+        entry = self.manifest["shards"][number]
+        path = self.path / entry["name"]
+        if number not in self._verified:
+            check_content(path, entry)
+            self._verified.add(number)
+        return read_shard(path)
+
+    def row(self, index: int) -> Row:
+        """Sentence ``index`` of the corpus (from 0) with its place in the source."""
+        if not 0 <= index < len(self):
+            raise InputError(f"{self.path} has no sentence {index}: its {len(self)} sentences are numbered from 0")
+        number = bisect_right(self._starts, index) - 1
+        return next(rows_of(self.shard(number).slice(index - self._starts[number], 1)))
+
+    def sentence(self, index: int) -> ParsedSentence:
+        """Sentence ``index`` of the corpus (from 0)."""
+        return self.row(index).sentence
+
+
+def read_manifest(path: Path) -> bytes:
+    """The manifest's bytes.
+
+    Raises:
+        InputError: if there is no manifest; the message gives the reason.
+    """
+    if (path / MANIFEST).is_file():
+        return (path / MANIFEST).read_bytes()
+    if (path / JOB).is_file():
+        raise InputError(f"{path} is unfinished: run its `structviews parse` command again to finish it")
+    if path.exists():
+        raise InputError(f"{path} is not a parsed corpus (no {MANIFEST}): make one with `structviews parse`")
+    raise InputError(f"{path} does not exist: make a parsed corpus with `structviews parse`")
+
+
+def parse_manifest(path: Path, text: bytes) -> dict[str, Any]:
+    """The manifest's content, checked.
+
+    Raises:
+        InputError: if it is not a manifest of this format version, or is damaged.
+    """
+    try:
+        manifest = json.loads(text)
+    except ValueError as error:
+        raise DamagedCorpus(path / MANIFEST, f"not JSON ({error})") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise InputError(f"{path / MANIFEST} is not the manifest of a parsed corpus: make one with `structviews parse`")
+    version = manifest.get("format_version")
+    if version != FORMAT_VERSION:
+        raise InputError(
+            f"{path / MANIFEST} has format version {version}, but this version of structviews reads {FORMAT_VERSION}: "
+            f"parse the text again with another --out"
+        )
+    if manifest.get("checksum") != checksum(manifest):
+        raise DamagedCorpus(path / MANIFEST, "its checksum does not match its content")
+    return manifest
+
+
+def check_size(path: Path, size: int) -> None:
+    """Raise DamagedCorpus unless the shard exists and has the size in the manifest."""
+    if not path.is_file():
+        raise DamagedCorpus(path, "the file is missing")
+    if path.stat().st_size != size:
+        raise DamagedCorpus(path, f"it has {path.stat().st_size} bytes, but the manifest says {size}")
+
+
+def check_content(path: Path, entry: dict[str, Any]) -> None:
+    """Raise DamagedCorpus unless the shard exists and matches its entry in the manifest."""
+    check_size(path, entry["bytes"])
+    if file_hash(path) != entry["sha256"]:
+        raise DamagedCorpus(path, "its checksum does not match the manifest")
+
+
+class DamagedCorpus(InputError):  # noqa: N818 - named for the state of the corpus
+    """A corpus whose files have changed since they were written.
+
+    Attributes:
+        fault: the file and what is wrong with it, without the remedy.
+    """
+
+    def __init__(self, path: Path, what: str) -> None:
+        self.fault = f"{path.name}: {what}"
+        super().__init__(f"{path} is damaged: {what}: copy {path.parent} again, or delete it and parse the text again")
+
+
+def find_corpus(folder: str | Path = ".") -> Path:
+    """The ``*.parsed`` folder in ``folder``.
+
+    Raises:
+        InputError: unless there is exactly one.
+    """
+    found = sorted(path for path in Path(folder).glob("*.parsed") if path.is_dir())
+    if not found:
+        raise InputError(f"no *.parsed folder in {Path(folder).resolve()}: make one with `structviews parse`")
+    if len(found) > 1:
+        raise InputError(f"several parsed corpora ({', '.join(map(str, found))}): choose one with --corpus")
+    return found[0]

@@ -1,0 +1,1 @@
+"""Parsed corpora as wholes: merge, split, verify, count."""

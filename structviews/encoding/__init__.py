@@ -1,0 +1,1 @@
+"""Encode sentences as vectors, with any kind of run."""

@@ -1,0 +1,284 @@
+"""Encode sentences as vectors, with any kind of run.
+
+Shapes: n sentences, d dimensions of a vector.
+"""
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from structviews.corpus.sentence import ParsedSentence
+from structviews.encoding.kinds import KINDS
+from structviews.encoding.preparation import Preparer, Sentence, SentenceError
+from structviews.encoding.representation import join_views, joined_width
+from structviews.encoding.representation import normalised as normalised_rows
+from structviews.errors import InputError
+from structviews.parsing.parser import Parser
+from structviews.runs.bundled import run_folder
+from structviews.runs.settings_file import run_kind
+from structviews.runs.which_vectors import Representation
+from structviews.runtime.progress import OnProgress, shown
+
+Choice = tuple[Representation, int | None]
+
+
+class Pool(Protocol):
+    """Worker processes for encoding; see ``structviews.encoding.encoding_pool``."""
+
+    def encode(
+        self, embedder: "Embedder", sentences: Sequence[Sentence], batch_size: int, progress: OnProgress | None
+    ) -> np.ndarray:
+        """Vectors ``(n, d)``; see ``Embedder.encode``."""
+        ...
+
+
+class Embedder(ABC):
+    """A loaded run that encodes sentences.
+
+    Attributes:
+        views: names of the views, in the order of their vectors.
+        needs: structures that the views read.
+        preparer: tokenises and parses sentences to provide these structures.
+        parsers: descriptions of the parsers that produced the training trees; empty if the run reads no trees.
+        representation: how sentence vectors are computed.
+        only: index of the single view that ``encode`` returns, see ``with_view``; None for all views.
+        run: folder that the run was loaded from; None if it was created in memory.
+    """
+
+    views: tuple[str, ...]
+    needs: frozenset[str]
+    preparer: Preparer
+    parsers: list[dict[str, Any]]
+    representation: Representation
+    only: int | None = None
+    run: Path | None = None
+
+    @staticmethod
+    def load(run: str | Path, parser: Parser | None = None, representation: Representation | None = None) -> "Embedder":
+        """Load a run.
+
+        Args:
+            run: folder made by ``train``, ``join`` or ``baseline``; ``default`` for the bundled model (``./default``
+                for a folder of that name).
+            parser: parses sentences that have no trees; by default the parser of the training corpus, loaded on
+                first use.
+            representation: by default the one in the run's settings.
+
+        Raises:
+            InputError: if the folder is not a run, or has no weights yet.
+        """
+        embedder = open_run(run_folder(run), parser)
+        return embedder.with_representation(**vars(representation)) if representation else embedder
+
+    @property
+    @abstractmethod
+    def widths(self) -> list[int]:
+        """Dimensions of each view's vector."""
+
+    @property
+    def description(self) -> str:
+        """Short description of the representation."""
+        return str(self.representation)
+
+    @property
+    def dim(self) -> int:
+        """Dimensions d of a sentence's vector."""
+        if self.only is not None:
+            return self.widths[self.only]
+        return joined_width(self.widths, self.views, self.representation.join)
+
+    @overload
+    def encode(
+        self,
+        sentences: Sequence[Sentence],
+        batch_size: int = ...,
+        progress: OnProgress | bool | None = ...,
+        *,
+        normalise: bool = ...,
+        convert_to_tensor: Literal[False] = ...,
+        device: str | torch.device | None = ...,
+        pool: Pool | None = ...,
+    ) -> np.ndarray: ...
+
+    @overload
+    def encode(
+        self,
+        sentences: Sequence[Sentence],
+        batch_size: int = ...,
+        progress: OnProgress | bool | None = ...,
+        *,
+        normalise: bool = ...,
+        convert_to_tensor: Literal[True],
+        device: str | torch.device | None = ...,
+        pool: Pool | None = ...,
+    ) -> Tensor: ...
+
+    def encode(
+        self,
+        sentences: Sequence[Sentence],
+        batch_size: int = 256,
+        progress: OnProgress | bool | None = None,
+        *,
+        normalise: bool = False,
+        convert_to_tensor: bool = False,
+        device: str | torch.device | None = None,
+        pool: Pool | None = None,
+    ) -> np.ndarray | Tensor:
+        """Vectors ``(n, d)``, float32, in the order of the sentences.
+
+        A sentence's vector does not depend on its batch, up to rounding, unless the representation is transductive.
+
+        Args:
+            sentences: raw strings (tokenised and parsed), lists of tokens (parsed), or parsed sentences; may be mixed.
+            batch_size: sentences per batch.
+            progress: called with the number of sentences done and the total; True shows a progress bar on stderr.
+            normalise: scale each joined vector to unit length. The representation's own ``normalise`` scales the
+                vectors of each view before joining.
+            convert_to_tensor: return a tensor on the run's device instead of a numpy array.
+            device: move the run to this device first, such as ``cuda:1``.
+            pool: worker processes to encode with, see ``structviews.encoding.encoding_pool``.
+
+        Raises:
+            InputError: if a sentence is empty or cannot be parsed, the run does not have this representation, or the
+                device does not exist.
+        """
+        if device is not None:
+            self.to(device)
+        with shown(progress) as told:
+            encode = partial(pool.encode, self) if pool else self._encode_here
+            vectors = encode(sentences, batch_size, told)
+        if normalise:
+            vectors = normalised_rows(vectors)
+        return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
+
+    def _encode_here(self, sentences: Sequence[Sentence], batch_size: int, progress: OnProgress | None) -> np.ndarray:
+        if self.only is None:  # fail before encoding if the views cannot be joined
+            joined_width(self.widths, self.views, self.representation.join)
+        return self.joined(self.encode_views(sentences, batch_size, progress))
+
+    def joined(self, views: Sequence[np.ndarray]) -> np.ndarray:
+        """Join the vectors ``(n, width)`` of each view into ``(n, d)``, as ``encode`` does."""
+        if self.only is not None:
+            return views[self.only]
+        return join_views(views, self.views, self.representation.join)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the encoders."""
+        return torch.device("cpu")
+
+    def to(self, device: str | torch.device) -> Self:
+        """Move the encoders, which are shared by all embedders derived from this one.
+
+        Raises:
+            InputError: if the device does not exist.
+        """
+        return self
+
+    @abstractmethod
+    def encode_views(
+        self, sentences: Sequence[Sentence], batch_size: int = 256, progress: OnProgress | None = None
+    ) -> list[np.ndarray]:
+        """Vectors ``(n, width)`` of each view; see ``encode``."""
+
+    def prepare(self, sentences: Sequence[Sentence]) -> list[ParsedSentence]:
+        """Tokenise and parse sentences as the run needs, so that they can be encoded repeatedly without parsing again.
+
+        Raises:
+            InputError: if a sentence is empty or cannot be parsed.
+        """
+        return self.preparer.prepare(sentences, self.needs)
+
+    def with_representation(self, **changes: Any) -> Self:
+        """The same run with another representation.
+
+        Args:
+            **changes: fields of ``Representation`` to change.
+        """
+        changed = copy.copy(self)
+        changed.representation = replace(self.representation, **changes)
+        return changed
+
+    def with_view(self, view: str) -> Self:
+        """The same run, restricted to one of its views.
+
+        Args:
+            view: one of ``view_names``.
+
+        Raises:
+            InputError: if the run has no such view.
+        """
+        if view not in self.view_names:
+            raise InputError(f"no view {view!r}: the run has {', '.join(self.view_names)}")
+        changed = copy.copy(self)
+        changed.only = self.view_names.index(view)
+        return changed
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder.
+
+        Raises:
+            InputError: if the run was created in memory.
+        """
+        if self.run is None:
+            raise InputError("a run created in memory has no folder: load a run from its folder")
+        return self.run
+
+    @property
+    def view_names(self) -> list[str]:
+        """Unique names of the views: repeated ones are numbered, as ``seq.1`` and ``seq.2``."""
+        twice = {name for name in self.views if self.views.count(name) > 1}
+        return [
+            f"{name}.{self.views[: i + 1].count(name)}" if name in twice else name for i, name in enumerate(self.views)
+        ]
+
+    def attention(self, sentences: Sequence[Sentence]) -> dict[str, list[np.ndarray]]:
+        """Attention weight of each word among the dependents of its head, for each attentive view.
+
+        Args:
+            sentences: see ``encode``.
+
+        Returns:
+            For each attentive view (keyed by its name, plus the channel's if there are several), the weights ``(n,)``
+            of each sentence; see ``views.attention_weights``. Empty if the run has no such views.
+        """
+        return {}
+
+    @property
+    def choices(self) -> list[Choice]:
+        """Representation and view selected on this embedder and, for a joined run, on its members."""
+        return [(self.representation, self.only)]
+
+    def choose(self, choices: Iterator[Choice]) -> None:
+        """Apply the ``choices`` of another embedder of the same run."""
+        self.representation, self.only = next(choices)
+
+    def for_similarity(self) -> Self:
+        """The same run with its representation for similarity tasks."""
+        return self.with_representation(**vars(self.representation.for_similarity()))
+
+
+def check_finite(vectors: np.ndarray) -> None:
+    """Raise SentenceError for the first non-finite vector of ``(n, d)``."""
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        raise SentenceError(int(bad[0]), "its vector is not finite: train the run with a lower --lr")
+
+
+def open_run(run: Path, parser: Parser | None = None) -> Embedder:
+    """Load a run of any kind from its folder; see ``Embedder.load``."""
+    kind = run_kind(run)
+    if kind not in KINDS:
+        raise InputError(f"{run}: unknown kind of run {kind!r}: update structviews or recreate the run")
+    embedder: Embedder = KINDS[kind].open(run, parser)
+    embedder.run = run
+    return embedder

@@ -1,0 +1,288 @@
+"""Vocabulary expansion: extend a trained run to every word of a vector file.
+
+A linear map with an intercept, fitted by least squares on the shared words, maps the file's vectors to the
+vectors that a view has learnt (skip-thought vectors, Kiros et al. 2015, section 2.2; the intercept follows
+scikit-learn's LinearRegression, which the quick-thoughts code uses). Words in the vocabulary keep their learnt
+vectors. Only the maps are stored; the vectors are read from the file as needed.
+
+Shapes: U word types in a batch, n shared words, d dimensions of the file's vectors, t of the learnt ones.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self, cast
+
+import numpy as np
+import pyarrow as pa
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from structviews.batches.word_ids import WordIds
+from structviews.errors import InputError
+from structviews.model import Model
+from structviews.runs.folder import EXPANSION
+from structviews.runs.settings_file import load_run, run_kind
+from structviews.runs.vocabularies import load_vocabularies
+from structviews.runs.weights import read_weights
+from structviews.runtime.files import write_whole
+from structviews.runtime.progress import OnProgress
+from structviews.views.word_tables import FixedWords, Words, WordTable
+from structviews.words import FIXED, TRAINED
+from structviews.words.vector_files import WordVectors
+from structviews.words.vocabulary import Vocabulary
+
+# Every n-th word is held out of the fit to measure R^2.
+LEFT_OUT = 10
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """What a run keeps of its expansion.
+
+    Attributes:
+        vectors: path of the vector file.
+        fingerprint: hash of the file's content.
+        maps: ``(d + 1, t)`` for each table of the trained channel; the last row is the intercept.
+    """
+
+    vectors: str
+    fingerprint: str
+    maps: list[Tensor]
+
+    def save(self, run: Path) -> None:
+        """Write the expansion to a run's folder, atomically."""
+        notes = {"vectors": self.vectors, "fingerprint": self.fingerprint}
+        content = save({f"{TRAINED}.{i}": each.contiguous() for i, each in enumerate(self.maps)}, metadata=notes)
+        write_whole(run / EXPANSION, lambda file: file.write(content))
+
+    @classmethod
+    def load(cls, run: Path) -> Self | None:
+        """Read what ``save`` wrote; None if the run is not expanded.
+
+        Raises:
+            InputError: if the file is damaged.
+        """
+        path = run / EXPANSION
+        if not path.is_file():
+            return None
+        try:
+            with safe_open(path, "pt") as file:
+                notes = file.metadata() or {}
+                maps = [file.get_tensor(f"{TRAINED}.{i}") for i in range(len(file.keys()))]
+                return cls(notes["vectors"], notes["fingerprint"], maps)
+        except (SafetensorError, KeyError) as error:
+            raise InputError(f"{path}: damaged ({error}): run `structviews expand` again") from None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well a map predicts the learnt vectors.
+
+    Attributes:
+        view: view whose word table is mapped.
+        r2: explained variance on the words that the map is fitted on.
+        r2_left_out: explained variance on a held-out tenth, of a map fitted on the other nine tenths.
+    """
+
+    view: str
+    r2: float
+    r2_left_out: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of an expansion.
+
+    Attributes:
+        n_new: words added to the run.
+        n_shared: words that the maps are fitted on.
+        fits: one per view of the trained channel.
+    """
+
+    n_new: int
+    n_shared: int
+    fits: list[Fit]
+
+
+def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
+    """Expand a run's vocabulary to all words of a vector file, replacing any earlier expansion.
+
+    Args:
+        run: a trained run's folder.
+        file: the word vectors; if the run has a fixed channel, they must include its vectors.
+        progress: see ``WordVectors.open``.
+
+    Raises:
+        InputError: if the run was not trained, the file has no word vectors, shares too few words with the run, or
+            differs from the vectors of its fixed channel.
+    """
+    if run_kind(run) != "trained":
+        raise InputError(f"{run}: only runs made by train can be expanded: expand each run before joining it")
+    config, _ = load_run(run)
+    vocabularies, weights = load_vocabularies(run, config), read_weights(run)
+    vectors = WordVectors.open(file, progress)
+    if FIXED in config.words.channels:
+        _check_fixed(run, vectors, vocabularies[FIXED], weights[f"channels.{FIXED}.words.0.weight"])
+    fits, maps, n_shared = [], [], 0
+    if TRAINED in config.words.channels:
+        places = vectors.find(vocabularies[TRAINED].words[1:])
+        shared = np.flatnonzero(places >= 0)
+        n_shared = len(shared)
+        if n_shared <= vectors.dim + 1:
+            raise InputError(
+                f"{file}: has {n_shared} of the run's {len(places)} words, too few to fit a map from {vectors.dim} "
+                "dimensions: give vectors of the same language or of fewer dimensions"
+            )
+        inputs = vectors.rows(places[shared])
+        for i, view in enumerate(config.views.names):
+            learnt = weights[f"channels.{TRAINED}.words.{i}.weight"].numpy()[1 + shared]
+            maps.append(torch.from_numpy(fit_map(inputs, learnt).astype(np.float32)))
+            fits.append(Fit(view, r_squared(inputs, learnt, maps[-1].numpy()), _left_out(inputs, learnt)))
+    Expansion(str(file.resolve()), vectors.fingerprint, maps).save(run)
+    known = set().union(*(vocabulary.words for vocabulary in vocabularies.values()))
+    return Report(len(vectors) - int((vectors.find(sorted(known)) >= 0).sum()), n_shared, fits)
+
+
+def fit_map(inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+    """The least-squares affine map ``(d + 1, t)``; its last row is the intercept.
+
+    Args:
+        inputs: ``(n, d)``.
+        outputs: ``(n, t)``.
+    """
+    fitted: np.ndarray = np.linalg.lstsq(_with_ones(inputs), outputs.astype(np.float64), rcond=None)[0]
+    return fitted
+
+
+def r_squared(inputs: np.ndarray, outputs: np.ndarray, affine: np.ndarray) -> float:
+    """Share of the variance of ``outputs``, over all dimensions, that an affine map of ``inputs`` explains."""
+    errors = outputs - _with_ones(inputs) @ affine
+    return 1 - float(np.square(errors).sum() / np.square(outputs - outputs.mean(axis=0)).sum())
+
+
+def _left_out(inputs: np.ndarray, outputs: np.ndarray) -> float:
+    out = np.arange(len(inputs)) % LEFT_OUT == 0
+    return r_squared(inputs[out], outputs[out], fit_map(inputs[~out], outputs[~out]))
+
+
+def _with_ones(inputs: np.ndarray) -> np.ndarray:
+    return np.concatenate([inputs, np.ones((len(inputs), 1))], axis=1, dtype=np.float64)
+
+
+def _check_fixed(run: Path, vectors: WordVectors, vocabulary: Vocabulary, table: Tensor) -> None:
+    places = vectors.find(vocabulary.words[1:])
+    same = vectors.dim == table.shape[1] and np.array_equal(vectors.rows(places), table[1:].numpy())
+    if not same or (places < 0).any():
+        raise InputError(
+            f"{vectors.path}: does not have the vectors that the fixed channel of {run} was trained with: give that "
+            "file, or one that includes its vectors"
+        )
+
+
+def expanded(run: Path, model: Model, vocabularies: dict[str, Vocabulary]) -> dict[str, Vocabulary]:
+    """Apply a run's expansion, if it has one, to its model.
+
+    If the vector file is missing or has changed, this warns and leaves the model unchanged.
+
+    Args:
+        run: the run's folder.
+        model: the trained model; its word tables are replaced.
+        vocabularies: by channel.
+
+    Returns:
+        The vocabularies to encode with.
+
+    Raises:
+        InputError: if the stored expansion is damaged.
+    """
+    expansion = Expansion.load(run)
+    vectors = _open_again(run, expansion) if expansion else None
+    if not expansion or not vectors:
+        return vocabularies
+    maps: dict[str, Sequence[Tensor | None]] = {TRAINED: expansion.maps, FIXED: [None]}
+    for name, channel in model.each():
+        tables = [cast("WordTable | FixedWords", table) for table in channel.words]
+        channel.words = nn.ModuleList(
+            ExpandedWords(table, vectors, affine) for table, affine in zip(tables, maps[name], strict=True)
+        )
+    return {name: ExpandedVocabulary(vocabulary, vectors) for name, vocabulary in vocabularies.items()}
+
+
+def own_weights(model: Model) -> dict[str, Tensor]:
+    """The weights of a model as its run stores them, without what ``expanded`` added."""
+    weights = model.state_dict()
+    return {name.replace(".known.", "."): each for name, each in weights.items() if not name.endswith(".affine")}
+
+
+def _open_again(run: Path, expansion: Expansion) -> WordVectors | None:
+    try:
+        vectors = WordVectors.open(expansion.vectors)
+    except InputError as error:
+        reason = str(error)
+    else:
+        if vectors.fingerprint == expansion.fingerprint:
+            return vectors
+        reason = f"{expansion.vectors} holds other vectors now"
+    warnings.warn(
+        f"{run}: its expansion is not available, so only its training words are known: {reason}; run `structviews "
+        "expand` again",
+        stacklevel=4,
+    )
+    return None
+
+
+class ExpandedVocabulary(Vocabulary):
+    """A vocabulary extended by all words of a vector file, whose ids follow in file order.
+
+    Args:
+        known: the vocabulary; its words keep their ids.
+        vectors: the vector file.
+    """
+
+    def __init__(self, known: Vocabulary, vectors: WordVectors):
+        super().__init__(known.words, known.counts)
+        self._vectors = vectors
+
+    def __len__(self) -> int:
+        return len(self.words) + len(self._vectors)
+
+    def ids(self, words: pa.Array | Sequence[str]) -> np.ndarray:
+        if not isinstance(words, pa.Array):
+            words = pa.array(words, pa.string())
+        ids = super().ids(words)
+        unknown = np.flatnonzero(ids == 0)
+        places = self._vectors.find(words.take(pa.array(unknown)))
+        ids[unknown] = np.where(places < 0, 0, len(self.words) + places)
+        return ids
+
+
+class ExpandedWords(Words):
+    """A word table extended by the mapped vectors of a vector file.
+
+    Args:
+        known: the table.
+        vectors: the vector file.
+        affine: ``(d + 1, dim)`` map from the file's vectors to the table's; None if they are the same.
+    """
+
+    affine: Tensor | None
+
+    def __init__(self, known: WordTable | FixedWords, vectors: WordVectors, affine: Tensor | None):
+        super().__init__()
+        self.dim = known.dim
+        self.known = known
+        self.register_buffer("affine", affine)
+        self._vectors = vectors
+
+    def rows(self, ids: WordIds) -> Tensor:
+        table = self.known.weight
+        # The ids ascend: the table's come first, then the file's.
+        ours, theirs = ids.distinct[ids.distinct < len(table)], ids.distinct[ids.distinct >= len(table)]
+        given = torch.from_numpy(self._vectors.rows(theirs.cpu().numpy() - len(table))).to(table.device)
+        if self.affine is not None:
+            given = torch.addmm(self.affine[-1], given, self.affine[:-1])
+        return torch.cat([table.index_select(0, ours), given])

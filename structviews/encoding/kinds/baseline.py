@@ -1,0 +1,42 @@
+"""Baselines: averaged word vectors, or another model."""
+
+from pathlib import Path
+
+from structviews.encoding.kinds import KINDS, transformer
+from structviews.encoding.kinds.transformer import TransformerBaseline
+from structviews.encoding.kinds.word_average import WordBaseline
+from structviews.encoding.pooled import PooledEmbedder
+from structviews.encoding.representation import load_components
+from structviews.errors import InputError
+from structviews.parsing.parser import Parser
+from structviews.runs.settings_file import PARSED, Parsed, read_settings
+from structviews.runs.which_vectors import Representation
+
+BASELINE = "baseline"
+
+
+@KINDS.register(BASELINE)
+class Baseline:
+    """Opens baselines."""
+
+    @staticmethod
+    def open(run: Path, parser: Parser | None = None) -> PooledEmbedder:
+        """Load a run that ``make_baseline`` made from word vectors or a model; ``parser`` is ignored.
+
+        Raises:
+            InputError: if the vectors, the model or a file of the run is missing or has changed.
+        """
+        settings = read_settings(run)
+        try:
+            kind, parsed = settings[BASELINE], Parsed(**settings[PARSED])
+            own = Representation.from_table(settings["representation"], str(run))
+            embedder: WordBaseline | TransformerBaseline
+            if kind == transformer.KIND:
+                embedder = TransformerBaseline.open(run, settings, parsed)
+            else:
+                embedder = WordBaseline.open(run, kind, settings, parsed)
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{run}: not a run made by structviews baseline ({error}): make it again") from None
+        embedder.representation = own
+        embedder.components = load_components(run)
+        return embedder

@@ -1,0 +1,108 @@
+"""External vectors as a run, for ``structviews eval --vectors``."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from safetensors.numpy import save
+from torch import Tensor
+
+from structviews.corpus.sentence import ParsedSentence
+from structviews.encoding.kinds import KINDS
+from structviews.encoding.pooled import PooledEmbedder, component_key
+from structviews.encoding.preparation import Preparer
+from structviews.encoding.representation import Encoder
+from structviews.encoding.sentence_vectors import Tokens, check_known, read_vectors
+from structviews.errors import InputError
+from structviews.parsing.parser import Parser
+from structviews.runs.folder import CONFIG, WEIGHTS
+from structviews.runs.settings_file import KIND, Parsed, read_settings, run_kind, write_settings
+from structviews.runs.which_vectors import Representation
+from structviews.runtime.files import file_hash, new_folder, write_whole
+
+GIVEN = "vectors"
+FINGERPRINT = "fingerprint"
+
+
+@KINDS.register(GIVEN)
+class GivenVectors(PooledEmbedder):
+    """Looks up the vectors of sentences by their tokens.
+
+    Args:
+        file: ``X.npy``, with ``X.txt`` beside it (``structviews.encoding.sentence_vectors``).
+
+    Raises:
+        InputError: if the files are not vectors and their sentences.
+    """
+
+    poolings = ("vector",)
+
+    def __init__(self, file: Path):
+        self.file = file
+        self._rows, self._vectors = read_vectors(file)
+        self.views = (file.stem,)
+        self.needs = frozenset({"tokens"})
+        self.parsers = []
+        self.preparer = Preparer(Parsed())
+        self.representation = Representation()
+        self.encoders = [[Encoder("given", self._vectors.shape[1], linear=False)]]
+        self.components = {}
+
+    @classmethod
+    def open(cls, run: Path, parser: Parser | None = None) -> Self:
+        """Load a run that ``given_run`` made; ``parser`` is ignored.
+
+        Raises:
+            InputError: if the vectors are missing or have changed.
+        """
+        settings = read_settings(run)
+        file = Path(str(settings.get(GIVEN, "")))
+        embedder = cls(file)
+        if fingerprint(file) != settings.get(FINGERPRINT):
+            raise InputError(f"{file}: not the vectors that {run} was made from: run eval --vectors again")
+        return embedder
+
+    def check(self, sentences: Sequence[Tokens], task: str) -> None:
+        """Raise InputError unless all sentences of a task have vectors."""
+        where = self.file.with_suffix(".txt")
+        check_known(sentences, self._rows, task, where, "encode the output of structviews sentences, or limit --tasks")
+
+    def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
+        tokens = [sentence.tokens for sentence in sentences]
+        self.check(tokens, "the input")
+        vectors = self._vectors[[self._rows[each] for each in tokens]].astype(np.float32)
+        for pooling in poolings:
+            yield component_key(self.encoders[0][0], pooling), torch.from_numpy(vectors)
+
+
+def given_run(file: Path, out: Path) -> Path:
+    """Create a run from a file of vectors, or update ``out`` if it is already a run of this file.
+
+    Raises:
+        InputError: if the file has no valid vectors, or ``out`` is something else.
+    """
+    file = file.resolve()
+    GivenVectors(file)
+    settings: dict[str, Any] = {KIND: GIVEN, GIVEN: str(file), FINGERPRINT: fingerprint(file)}
+    settings["views"] = {"names": [file.stem]}
+    # The weights file holds no tensors; its metadata identifies the vectors that the scores belong to. One key only:
+    # safetensors writes several in any order, and equal vectors must give equal files.
+    content = save({}, metadata={GIVEN: settings[FINGERPRINT]})
+    if (out / CONFIG).is_file() and run_kind(out) == GIVEN and read_settings(out).get(GIVEN) == str(file):
+        _fill(out, settings, content)
+    else:
+        with new_folder(out) as folder:
+            _fill(folder, settings, content)
+    return out
+
+
+def _fill(folder: Path, settings: dict[str, Any], weights: bytes) -> None:
+    write_whole(folder / WEIGHTS, lambda stream: stream.write(weights))
+    write_settings(folder, settings)
+
+
+def fingerprint(file: Path) -> str:
+    """Hash of the vectors and their sentences."""
+    return f"{file_hash(file)} {file_hash(file.with_suffix('.txt'))}"

@@ -1,0 +1,190 @@
+"""Several runs joined into one: combine-QT, channels trained separately, ensembles of single views."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from structviews.corpus.sentence import ParsedSentence
+from structviews.encoding.embedder import Choice, Embedder, open_run
+from structviews.encoding.kinds import KINDS
+from structviews.encoding.preparation import Preparer, Sentence
+from structviews.encoding.representation import joined_width
+from structviews.errors import InputError
+from structviews.parsing.parser import Parser
+from structviews.runs.folder import CONFIG, MEMBERS
+from structviews.runs.settings_file import KIND, read_settings, run_kind, run_views, write_settings
+from structviews.runs.which_vectors import Representation
+from structviews.runtime.files import new_folder
+from structviews.runtime.progress import OnProgress
+
+JOINED = "joined"
+# Files that a member does not need for encoding.
+LEFT_BEHIND = ("state", "log.jsonl", "results*.json", "retrieval.json", ".*")
+
+
+@KINDS.register(JOINED)
+class JoinedEmbedder(Embedder):
+    """Joins the vectors of several runs, each with its own representation.
+
+    Args:
+        members: the runs.
+        names: names of the members, for messages.
+        join: ``concatenation`` of the members' vectors, or ``average`` of their unit-length vectors.
+        similarity_join: the same for similarity tasks; ``join`` if empty.
+        parser: parses sentences that have no trees; see ``load``.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Embedder],
+        names: Sequence[str],
+        join: str = "concatenation",
+        similarity_join: str = "",
+        parser: Parser | None = None,
+    ):
+        self.members = list(members)
+        self.views = tuple(names)
+        self.needs = frozenset().union(*(member.needs for member in members))
+        self.representation = Representation(join=join, similarity_join=similarity_join)
+        with_trees = [member for member in members if member.parsers]
+        self.parsers = list({repr(parser): parser for member in members for parser in member.parsers}.values())
+        self.preparer = Preparer((with_trees or self.members)[0].preparer.parsed, parser)
+        self._one_parser = parser is not None or len(self.parsers) < 2
+
+    @classmethod
+    def open(cls, run: Path, parser: Parser | None = None) -> Self:
+        """Load a run that ``join_runs`` made.
+
+        Raises:
+            InputError: if its settings or a member cannot be read.
+        """
+        settings = read_settings(run)
+        try:
+            names, join, similarity_join = settings["members"], settings["join"], settings["similarity_join"]
+        except KeyError as error:
+            raise InputError(f"{run}: not a run made by structviews join (no {error}): join again") from None
+        folders = [run / MEMBERS / str(name) for name in names]
+        members = [open_run(folder, parser) for folder in folders]
+        return cls(members, names, join, similarity_join, parser)
+
+    @property
+    def widths(self) -> list[int]:
+        """Dimensions of each member's vector."""
+        return [member.dim for member in self.members]
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the first member's encoders."""
+        return self.members[0].device
+
+    def to(self, device: str | torch.device) -> Self:
+        """Move the encoders of all members; see ``Embedder.to``."""
+        for member in self.members:
+            member.to(device)
+        return self
+
+    @property
+    def choices(self) -> list[Choice]:
+        """Representation and view selected on this embedder and its members."""
+        return [*super().choices, *(choice for member in self.members for choice in member.choices)]
+
+    def choose(self, choices: Iterator[Choice]) -> None:
+        """Apply the ``choices`` of another embedder of the same run."""
+        super().choose(choices)
+        for member in self.members:
+            member.choose(choices)
+
+    @property
+    def description(self) -> str:
+        """Short description of the representation."""
+        text = " | ".join(dict.fromkeys(member.description for member in self.members))
+        join, similarity = self.representation.join, self.representation.for_similarity().join
+        if join == similarity:
+            return text if join == "concatenation" else f"{text}; members: {join}"
+        return f"{text}; members: {join}, similarity {similarity}"
+
+    def encode_views(
+        self, sentences: Sequence[Sentence], batch_size: int = 256, progress: OnProgress | None = None
+    ) -> list[np.ndarray]:
+        """Vectors ``(n, width)`` of each member; members with the same parser share the trees."""
+        prepared = self.prepare(sentences)
+        total = len(self.members) * len(prepared)
+        vectors = []
+        for i, member in enumerate(self.members):
+            before = i * len(prepared)
+
+            def show(done: int, _: int, before: int = before) -> None:
+                if progress:
+                    progress(before + done, total)
+
+            vectors.append(member.encode(prepared, batch_size, show))
+        return vectors
+
+    def prepare(self, sentences: Sequence[Sentence]) -> list[ParsedSentence]:
+        """See ``Embedder.prepare``; if the members' parsers differ, only tokenise and let each member parse."""
+        return self.preparer.prepare(sentences, self.needs if self._one_parser else {"tokens"})
+
+    def attention(self, sentences: Sequence[Sentence]) -> dict[str, list[np.ndarray]]:
+        """Attention weight of each word among the dependents of its head, by member and view; see ``Embedder``."""
+        return {
+            f"{name}: {view}": weights
+            for name, member in zip(self.views, self.members, strict=True)
+            for view, weights in member.attention(sentences).items()
+        }
+
+    def with_representation(self, **changes: Any) -> Self:
+        """The same runs with another representation, for each member and for the join."""
+        own = {name: value for name, value in changes.items() if name in ("join", "similarity_join")}
+        changed = super().with_representation(**own)
+        changed.members = [member.with_representation(**changes) for member in self.members]
+        return changed
+
+    def for_similarity(self) -> Self:
+        """The same runs, each with its representation for similarity tasks."""
+        changed = super().with_representation(**vars(self.representation.for_similarity()))
+        changed.members = [member.for_similarity() for member in self.members]
+        return changed
+
+
+def join_runs(runs: Sequence[Path], out: Path, join: str = "concatenation", similarity_join: str = "") -> Path:
+    """Create a run that contains copies of other runs and joins their vectors.
+
+    Args:
+        runs: run folders; repeats are allowed.
+        out: folder to create.
+        join, similarity_join: see ``JoinedEmbedder``.
+
+    Raises:
+        InputError: if a run cannot be loaded, the vectors cannot be joined, or ``out`` already exists.
+    """
+    if not runs:
+        raise InputError("no runs: name the runs to join")
+    names = member_names(runs)
+    members = [Embedder.load(run) for run in runs]
+    joined = JoinedEmbedder(members, names, join, similarity_join)
+    for each in (joined, joined.for_similarity()):
+        joined_width(each.widths, each.views, each.representation.join)
+    views = [view for run in runs for view in run_views(run)]
+    with new_folder(out) as folder:
+        for run, name in zip(runs, names, strict=True):
+            shutil.copytree(run, folder / MEMBERS / name, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+        settings: dict[str, Any] = {KIND: JOINED, "join": join, "similarity_join": similarity_join, "members": names}
+        settings |= {"views": {"names": views}}
+        write_settings(folder, settings)
+    return out
+
+
+def member_names(runs: Sequence[Path]) -> list[str]:
+    """Folder names of the members of a joined run."""
+    return [f"{i}-{run.resolve().name}" for i, run in enumerate(runs)]
+
+
+def holds_joined(out: Path, runs: Sequence[Path]) -> bool:
+    """Whether a folder is a join of runs with these names."""
+    if not (out / CONFIG).is_file() or run_kind(out) != JOINED:
+        return False
+    return read_settings(out).get("members") == member_names(runs)

@@ -1,0 +1,124 @@
+"""Trained and random runs."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from structviews.batches.batch import collate
+from structviews.corpus.sentence import ParsedSentence
+from structviews.encoding.expansion import ExpandedVocabulary, expanded
+from structviews.encoding.kinds import KINDS
+from structviews.encoding.pooled import PooledEmbedder, component_key
+from structviews.encoding.preparation import Preparer, Sentence
+from structviews.encoding.representation import (
+    Components,
+    Encoder,
+    load_components,
+)
+from structviews.model import Model, build_model
+from structviews.parsing.parser import Parser
+from structviews.runs.config import TrainConfig
+from structviews.runs.settings_file import Parsed, load_run
+from structviews.runs.vocabularies import empty_table, load_vocabularies
+from structviews.runs.weights import check_weights, load_weights
+from structviews.runtime.device import best_device, move
+from structviews.views.attention import attention_weights
+from structviews.words.vocabulary import Vocabulary
+
+
+@KINDS.register("trained")
+@KINDS.register("random")
+class TrainedEmbedder(PooledEmbedder):
+    """A trained or random run.
+
+    Args:
+        config: the run's settings.
+        parsed: description of the training corpus.
+        model: the trained model.
+        vocabularies: vocabularies by channel.
+        parser: parses sentences that have no trees; see ``load``.
+        components: the stored components that a representation may remove.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        parsed: Parsed,
+        model: Model,
+        vocabularies: dict[str, Vocabulary],
+        parser: Parser | None = None,
+        components: dict[str, Components] | None = None,
+    ):
+        self.config = config
+        self.parsed = parsed
+        self.model = model.to(best_device()).eval()
+        self.vocabularies = vocabularies
+        self.preparer = Preparer(parsed, parser)
+        self.representation = config.representation
+        self.components = components or {}
+        self.views = (*config.views.names, *model.extra_views)
+        self.needs = model.needs
+        self.parsers = [parsed.parser] if model.needs - {"tokens"} else []
+        self.encoders = [
+            [Encoder(f"{channel}.{i}", view.dim, view.linear) for channel, view in channels]
+            for i, channels in enumerate(model.by_view())
+        ]
+
+    @classmethod
+    def open(cls, run: Path, parser: Parser | None = None) -> Self:
+        """Load a run that ``train`` made."""
+        config, parsed = load_run(run)
+        vocabularies = load_vocabularies(run, config)
+
+        def build() -> Model:
+            return build_model(config, vocabularies, empty_table(vocabularies, parsed))
+
+        with torch.device("meta"):  # before the settings ask for more memory than the weights have
+            check_weights(run, build())
+        with torch.random.fork_rng(devices=[]):  # its first weights are not kept, so they cost no random numbers
+            model = build()
+        load_weights(run, model)
+        vocabularies = expanded(run, model, vocabularies)
+        return cls(config, parsed, model, vocabularies, parser, load_components(run))
+
+    @property
+    def description(self) -> str:
+        """Short description of the representation."""
+        grown = any(isinstance(vocabulary, ExpandedVocabulary) for vocabulary in self.vocabularies.values())
+        return f"{self.representation}, expanded" if grown else str(self.representation)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the encoders."""
+        return next(self.model.parameters()).device
+
+    def to(self, device: str | torch.device) -> Self:
+        """Move the encoders; see ``Embedder.to``."""
+        move(self.model, device)
+        return self
+
+    @torch.inference_mode()
+    def attention(self, sentences: Sequence[Sentence]) -> dict[str, list[np.ndarray]]:
+        """Attention weight of each word among the dependents of its head; see ``Embedder.attention``."""
+        if not sentences or "dependency" not in self.needs:
+            return {}
+        batch = collate(self.prepare(sentences), self.vocabularies, self.needs).to(self.device)
+        names = [name for name, _ in self.model.each()]
+        return {
+            f"{view} ({name})" if len(names) > 1 else view: weights
+            for view, channels in zip(self.view_names, self.model.encode(batch, states=True), strict=True)
+            for name, encoded in zip(names, channels, strict=True)
+            if (weights := attention_weights(encoded, batch)) is not None
+        }
+
+    def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
+        batch = collate(sentences, self.vocabularies, self.needs).to(self.device)
+        encoded = self.model.encode(batch, states=any(pooling != "vector" for pooling in poolings))
+        for encoders, channels in zip(self.encoders, encoded, strict=True):
+            for encoder, each in zip(encoders, channels, strict=True):
+                for pooling in poolings:
+                    yield component_key(encoder, pooling), encoder.pool(each, pooling)

@@ -1,0 +1,123 @@
+"""Runs whose encoders produce vectors and states, which are pooled and post-processed.
+
+Shapes: n sentences, d dimensions of a vector.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from structviews.corpus.sentence import ParsedSentence
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.preparation import Sentence
+from structviews.encoding.representation import (
+    Components,
+    Encoder,
+)
+from structviews.encoding.representation import normalised as normalised_rows
+from structviews.errors import InputError
+from structviews.runtime.progress import OnProgress
+
+
+class PooledEmbedder(Embedder):
+    """A run whose encoders produce vectors and states, which are pooled, post-processed and joined.
+
+    Attributes:
+        encoders: the encoders of each view, one per channel; their vectors are concatenated.
+        components: components to remove, by encoder and pooling; empty if the run has stored none.
+        n_components: number of components to remove.
+        poolings: poolings that the encoders support.
+    """
+
+    encoders: list[list[Encoder]]
+    components: dict[str, Components]
+    n_components: int = 1
+    poolings: tuple[str, ...] = ("vector", "pooled", "mean")
+
+    @property
+    def widths(self) -> list[int]:
+        """Dimensions of each view's vector."""
+        return [sum(encoder.width(self.representation.pooling) for encoder in view) for view in self.encoders]
+
+    @abstractmethod
+    def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
+        """Encode a batch: the component key and vectors ``(B, w)`` for each encoder and pooling."""
+
+    def encode_views(
+        self, sentences: Sequence[Sentence], batch_size: int = 256, progress: OnProgress | None = None
+    ) -> list[np.ndarray]:
+        """Vectors ``(n, width)`` of each view; see ``encode``."""
+        pooling = self.representation.pooling
+        if pooling not in self.poolings:
+            raise InputError(f"pooling = {pooling}: this run supports only {', '.join(self.poolings)}")
+        pooled = self._pool_all(self.prepare(sentences), [pooling], batch_size, progress)
+        return [
+            np.concatenate([self._post_process(component_key(e, pooling), pooled) for e in view], axis=1)
+            for view in self.encoders
+        ]
+
+    def fit_components(
+        self, sentences: Sequence[ParsedSentence], progress: OnProgress | None = None
+    ) -> dict[str, Components]:
+        """Fit the components of all encoders and poolings on parsed sentences."""
+        pooled = self._pool_all(sentences, self.poolings, 256, progress)
+        return {name: Components.fit(vectors, self.n_components) for name, vectors in pooled.items()}
+
+    @torch.inference_mode()
+    def _pool_all(
+        self,
+        sentences: Sequence[ParsedSentence],
+        poolings: Sequence[str],
+        batch_size: int,
+        progress: OnProgress | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Vectors ``(n, w)``, keyed by component key."""
+        if batch_size < 1:
+            raise InputError(f"batch_size = {batch_size}: give at least 1")
+        pooled = {
+            component_key(encoder, pooling): np.empty((len(sentences), encoder.width(pooling)), dtype=np.float32)
+            for pooling in poolings
+            for view in self.encoders
+            for encoder in view
+        }
+        # Sort by length, so that batches hold sentences of similar length.
+        order = np.argsort([len(s.tokens) for s in sentences], kind="stable")
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            for key, vectors in self._pool([sentences[i] for i in rows], poolings):
+                pooled[key][rows] = vectors.float().cpu().numpy()
+            if progress:
+                progress(start + len(rows), len(order))
+        return pooled
+
+    def _post_process(self, key: str, pooled: dict[str, np.ndarray]) -> np.ndarray:
+        vectors = pooled[key]
+        if self.representation.remove_component and len(vectors):
+            vectors = self._components(key, vectors).remove_from(vectors)
+        return normalised_rows(vectors) if self.representation.normalise else vectors
+
+    def _components(self, key: str, vectors: np.ndarray) -> Components:
+        if self.representation.transductive:
+            return Components.fit(vectors, self.n_components)
+        return self.stored_components(key)
+
+    def stored_components(self, key: str) -> Components:
+        """The components under a key; see ``component_key``.
+
+        Raises:
+            InputError: if the run has stored none.
+        """
+        if key not in self.components:
+            raise InputError(
+                "this run has stored no components, because its training has not finished: finish it, or give "
+                "--transductive"
+            )
+        return self.components[key]
+
+
+def component_key(encoder: Encoder, pooling: str) -> str:
+    """The key under which an encoder's components for a pooling are stored."""
+    return f"{encoder.name}.{pooling}"

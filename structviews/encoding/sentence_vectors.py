@@ -1,0 +1,131 @@
+"""Sentence vectors in files: row i of ``X.npy`` is the vector of line i of ``X.txt``.
+
+Each line is a tokenised sentence (separated by spaces), without duplicates. ``X.npy`` is a two-dimensional
+floating-point array in numpy's format.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copyfileobj
+from typing import BinaryIO
+
+import numpy as np
+
+from structviews.errors import InputError
+from structviews.runtime.files import write_whole
+
+Tokens = tuple[str, ...]
+Encode = Callable[[list[Tokens]], np.ndarray]
+# Rows checked at a time: a few hundred MB at most.
+ROWS_AT_ONCE = 10_000
+
+
+def write_sentences(file: Path, sentences: Iterable[Tokens]) -> None:
+    """Write sentences, one per line."""
+    content = "".join(" ".join(tokens) + "\n" for tokens in sentences).encode()
+    write_whole(file, lambda stream: stream.write(content))
+
+
+def read_sentences(file: Path) -> dict[Tokens, int]:
+    """Read sentences with their line numbers, from 0.
+
+    Raises:
+        InputError: if the file cannot be read, is not UTF-8, or has a blank line or a repeated sentence.
+    """
+    try:
+        lines = file.read_bytes().decode("utf-8-sig").split("\n")
+    except OSError as error:
+        raise InputError(
+            f"{file}: {(error.strerror or 'cannot be read').lower()}: give the sentences, one per line"
+        ) from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{file}:{line}: byte {error.start} is not UTF-8: convert the file") from None
+    sentences: dict[Tokens, int] = {}
+    for number, text in enumerate(lines if lines[-1] else lines[:-1]):
+        tokens = tuple(text.split())
+        if not tokens:
+            raise InputError(f"{file}:{number + 1}: blank line: put one sentence on each line")
+        if sentences.setdefault(tokens, number) != number:
+            raise InputError(f"{file}:{number + 1}: repeats the sentence of line {sentences[tokens] + 1}: remove one")
+    return sentences
+
+
+def read_vectors(file: Path) -> tuple[dict[Tokens, int], np.ndarray]:
+    """Read the sentences of ``X.txt`` with their rows, and memory-map ``X.npy`` ``(n, d)``.
+
+    Args:
+        file: ``X.npy``. Pickled objects are refused, so nothing in it is executed.
+
+    Raises:
+        InputError: if it is not an array of finite floating-point numbers with one row per sentence.
+    """
+    if file.suffix != ".npy":
+        raise InputError(f"{file}: not a .npy file: save the vectors with numpy.save")
+    try:
+        vectors = np.load(file, mmap_mode="r", allow_pickle=False)
+    except OSError as error:
+        raise InputError(f"{file}: {(error.strerror or 'cannot be read').lower()}: give a .npy file") from None
+    except (ValueError, EOFError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{file}: not an array of numbers ({reason}): save one with numpy.save") from None
+    if vectors.ndim != 2 or not np.issubdtype(vectors.dtype, np.floating) or not vectors.size:
+        raise InputError(
+            f"{file}: an array of {vectors.dtype} and shape {vectors.shape}: give floating-point numbers (n, d)"
+        )
+    sentences = read_sentences(file.with_suffix(".txt"))
+    if len(sentences) != len(vectors):
+        raise InputError(
+            f"{file}: {len(vectors)} vectors for the {len(sentences)} lines of {file.stem}.txt: give one per line"
+        )
+    for start in range(0, len(vectors), ROWS_AT_ONCE):
+        bad = np.flatnonzero(~np.isfinite(vectors[start : start + ROWS_AT_ONCE].astype(np.float32)).all(axis=1))
+        if len(bad):
+            line = start + bad[0] + 1
+            raise InputError(f"{file}: the vector of {file.stem}.txt:{line} is not finite: encode again")
+    return sentences, vectors
+
+
+@contextmanager
+def saved(encode: Encode, file: Path) -> Iterator[Encode]:
+    """Wrap an encoder so that all sentences and vectors of the block are saved to ``X.txt`` and ``X.npy``.
+
+    The files are written if the block ends without an error. No sentence may be encoded twice.
+
+    Args:
+        encode: from ``n`` sentences to vectors (n, d).
+        file: ``X.npy``, in an existing folder.
+    """
+    sentences: list[Tokens] = []
+    with tempfile.TemporaryFile(dir=file.parent) as rows:
+
+        def encode_and_keep(given: list[Tokens]) -> np.ndarray:
+            vectors = np.ascontiguousarray(encode(given), dtype="<f4")
+            sentences.extend(given)
+            rows.write(vectors.data)
+            return vectors
+
+        yield encode_and_keep
+        if sentences:
+            size = rows.tell() // 4
+            header = {"descr": "<f4", "fortran_order": False, "shape": (len(sentences), size // len(sentences))}
+
+            def write(stream: BinaryIO) -> None:
+                np.lib.format.write_array_header_1_0(stream, header)
+                rows.seek(0)
+                copyfileobj(rows, stream)
+
+            write_sentences(file.with_suffix(".txt"), sentences)
+            write_whole(file, write)
+
+
+def check_known(sentences: Sequence[Tokens], known: dict[Tokens, int], task: str, where: Path, remedy: str) -> None:
+    """Raise InputError unless all sentences of a task are known."""
+    absent = [sentence for sentence in sentences if sentence not in known]
+    if absent:
+        raise InputError(
+            f"{where}: {len(absent):,} of {len(sentences):,} sentences of {task} are missing, such as "
+            f"{' '.join(absent[0])[:60]!r}: {remedy}"
+        )

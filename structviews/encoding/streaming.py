@@ -1,0 +1,170 @@
+"""Encode texts of any size to disk, block by block.
+
+Shapes: n lines, d dimensions of a vector.
+"""
+
+import hashlib
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from glob import escape
+from itertools import islice
+from pathlib import Path
+from shutil import copyfileobj
+from typing import BinaryIO
+
+import numpy as np
+
+from structviews.encoding.embedder import Embedder, check_finite
+from structviews.encoding.encoding_pool import EncodingPool, in_pieces
+from structviews.encoding.preparation import Sentence, SentenceError
+from structviews.errors import InputError
+from structviews.runs.folder import model_checksum
+from structviews.runtime.npy import AT_ONCE, write_blocks
+from structviews.runtime.progress import OnProgress
+
+BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text file with one sentence per line, read from disk on demand.
+
+    Attributes:
+        name: file name for messages.
+        checksum: SHA-256 of its bytes.
+        starts: byte offset of every ``AT_ONCE``-th line.
+        n: number of lines.
+        file: opened in binary mode.
+    """
+
+    name: str
+    checksum: str
+    starts: list[int]
+    n: int
+    file: BinaryIO
+
+    def lines(self, start: int, stop: int) -> list[str]:
+        """Lines ``start`` to ``stop`` (from 0, exclusive), stripped.
+
+        Raises:
+            InputError: if the file has changed since it was opened.
+        """
+        first = start // AT_ONCE
+        self.file.seek(self.starts[first])
+        found = [line.decode("utf-8", "replace").strip() for line in islice(self.file, stop - first * AT_ONCE)]
+        found = found[start - first * AT_ONCE :]
+        if len(found) < stop - start or not all(found):
+            raise InputError(f"{self.name}: changed while it was being read: run the same command again")
+        return found
+
+
+@contextmanager
+def open_text(source: Path | None) -> Iterator[Text]:
+    """Open a text, checking and counting its lines in one pass.
+
+    Args:
+        source: a file; None for standard input, which is copied to a temporary file.
+
+    Raises:
+        InputError: if the text cannot be read, is not UTF-8, is empty or has a blank line.
+    """
+    name = str(source) if source else "standard input"
+    try:
+        file = source.open("rb") if source else tempfile.TemporaryFile()  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror}: give a text with one sentence per line") from None
+    with file:
+        if source is None:
+            copyfileobj(sys.stdin.buffer, file)
+            file.seek(0)
+        yield _scan(name, file)
+
+
+def _scan(name: str, file: BinaryIO) -> Text:
+    digest, starts, place, n = hashlib.sha256(), [], 0, 0
+    try:
+        for line in file:
+            if n == 0 and line.startswith(BOM):
+                place, line = len(BOM), line[len(BOM) :]  # noqa: PLW2901
+            if n % AT_ONCE == 0:
+                starts.append(place)
+            if not line.decode("utf-8").strip():
+                raise InputError(f"{name}:{n + 1}: blank line: put one sentence on each line")
+            digest.update(line)
+            place += len(line)
+            n += 1
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror}: give a text with one sentence per line") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}: not UTF-8 at byte {place + error.start}: convert it to UTF-8") from None
+    if not n:
+        raise InputError(f"{name}: empty: give one sentence per line")
+    return Text(name, digest.hexdigest(), starts, n, file)
+
+
+def encode_text(
+    text: Text,
+    embedder: Embedder,
+    out: Path,
+    *,
+    tokenised: bool = False,
+    batch_size: int = 256,
+    pool: EncodingPool | None = None,
+    progress: OnProgress | None = None,
+) -> None:
+    """Encode the lines of a text to a ``.npy`` file of vectors ``(n, d)``, float32.
+
+    Memory use is that of ``AT_ONCE`` sentences, except for a transductive representation, which needs all sentences
+    at once. The file appears only when it is complete; an interrupted call resumes when repeated. A pool of any size
+    gives the same vectors, up to rounding.
+
+    Args:
+        text: from ``open_text``.
+        embedder: loaded from a run's folder.
+        out: file to write; an existing one is replaced.
+        tokenised: whether the lines are already tokenised (separated by white space).
+        batch_size, pool: see ``Embedder.encode``.
+        progress: called with the number of lines done and the total.
+
+    Raises:
+        InputError: if a line cannot be encoded, or ``out`` has an unfinished encoding of another text, run or
+            representation.
+    """
+    how = f"{model_checksum(embedder.folder)} {embedder.choices} {text.checksum} {tokenised}"
+    partial = out.with_name(f".{out.name}.{hashlib.sha256(how.encode()).hexdigest()[:16]}.partial")
+    for other in out.parent.glob(f".{escape(out.name)}.{'[0-9a-f]' * 16}.partial"):
+        if other != partial:
+            raise InputError(
+                f"{out}: has an unfinished encoding of another text, run or representation: run that command again, "
+                f"give another --out, or delete {other}"
+            )
+
+    transductive = any(representation.transductive for representation, _ in embedder.choices)
+
+    def encode(sentences: list[Sentence], show: OnProgress) -> np.ndarray:
+        if transductive:
+            return embedder.encode(sentences, batch_size, show)
+        if pool:
+            return pool.encode(embedder, sentences, batch_size, show)
+        return in_pieces(
+            lambda piece: lambda: embedder.encode(piece, batch_size), embedder.dim, sentences, batch_size, show
+        )
+
+    def block(start: int, stop: int) -> np.ndarray:
+        def show(done: int, total: int) -> None:
+            if progress:
+                progress(start + (stop - start) * done // total, text.n)
+
+        show(0, 1)  # show the bar before parsing starts
+        lines = text.lines(start, stop)
+        try:
+            vectors = encode([line.split() if tokenised else line for line in lines], show)
+            check_finite(vectors)
+        except SentenceError as error:
+            raise InputError(f"{text.name}:{start + error.index + 1}: {error.reason}") from None
+        return vectors
+
+    write_blocks(out, partial, (text.n, embedder.dim), block, text.n if transductive else AT_ONCE)

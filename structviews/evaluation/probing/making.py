@@ -1,0 +1,176 @@
+"""Write probing tasks to files in SentEval's format."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.writer import write_subset
+from structviews.errors import InputError
+from structviews.evaluation.probing.changes import Text
+from structviews.evaluation.probing.parses import Parses
+from structviews.evaluation.probing.probing_tasks import (
+    TASKS,
+    Examples,
+    Pool,
+    ProbingTask,
+)
+from structviews.evaluation.probing.sampling import LEFT_OUT, PARTS, deal_documents
+from structviews.runtime.files import write_json, write_whole
+
+SHORTEST, LONGEST = 5, 28
+"""Range of sentence lengths, as published."""
+LEAST_OF_PART = 50
+MANIFEST, INTACT = "probing.json", "intact.parsed"
+
+
+@dataclass(frozen=True)
+class Made:
+    """The result for a task: number of examples per part and labels, or why it was left out."""
+
+    task: ProbingTask
+    counts: tuple[int, ...] = ()
+    labels: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def make_tasks(
+    corpus: ParsedCorpus,
+    folder: Path,
+    *,
+    size: int = 100_000,
+    sentences: int = 1_000_000,
+    seed: int = 1,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> list[Made]:
+    """Write every task that the corpus has enough examples for.
+
+    ``probing.json`` describes the tasks, and ``intact.parsed`` has the unaltered sentences with their trees.
+
+    Args:
+        corpus: a parsed corpus.
+        folder: a new or empty folder.
+        size: maximum number of training examples per task; the other two parts have a tenth of it each.
+        sentences: maximum number of sentences to read, from randomly drawn shards.
+        seed: random seed.
+        progress: called with a description of each stage.
+
+    Raises:
+        InputError: if a size is too small, the folder is not empty, or the corpus is too small for any task.
+    """
+    check(folder, size, sentences)
+    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
+        unfinished = Path(temporary) / folder.name
+        unfinished.mkdir()
+        made = _make_into(unfinished, corpus, size, sentences, seed, progress)
+        unfinished.replace(folder)
+    return made
+
+
+def _make_into(
+    folder: Path, corpus: ParsedCorpus, size: int, sentences: int, seed: int, progress: Callable[[str], None]
+) -> list[Made]:
+    """Write all files to a folder; see ``make_tasks``."""
+    progress("reading")
+    parses = Parses.read(corpus, SHORTEST, LONGEST, sentences, np.random.default_rng(seed))
+    if not len(parses):
+        raise InputError(f"{corpus.path}: no sentences of {SHORTEST} to {LONGEST} words: give a larger corpus")
+    parts = deal(parses, np.random.default_rng(seed))
+    made, rows = [], []
+    for number, task in enumerate(TASKS):
+        progress(task.name)
+        # Each task has its own random numbers, so that it does not depend on the others.
+        pool = Pool(parses, parts, (size, size // 10, size // 10), np.random.default_rng([seed, number]))
+        examples, found = make_task(task, pool)
+        made.append(found)
+        if examples:
+            write_examples(folder / task.file, examples)
+            rows += [parses.rows[chosen] for chosen in examples.intact]
+    if not rows:
+        few = f"{made[0].task.name}: {made[0].reason}"
+        raise InputError(f"{corpus.path}: too small for any task ({few}): give a larger corpus")
+    progress("trees")
+    write_subset(corpus, np.unique(np.concatenate(rows)), folder / INTACT)
+    write_json(folder / MANIFEST, describe(corpus, parses, parts, made, {"size": size, "seed": seed}))
+    return made
+
+
+def check(folder: Path, size: int, sentences: int) -> None:
+    """Raise InputError if the folder is not empty or a size is too small."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} already exists: give --out a new folder")
+    if not folder.parent.is_dir():
+        raise InputError(f"{folder.parent}: no such folder: create it, or give another --out")
+    if size < 10 * LEAST_OF_PART:
+        raise InputError(f"size = {size}: give at least {10 * LEAST_OF_PART}, as the test part has a tenth of it")
+    if sentences < 1:
+        raise InputError(f"sentences = {sentences}: give at least 1")
+
+
+def deal(parses: Parses, rng: np.random.Generator) -> np.ndarray:
+    """Assign sentences to parts by document; repetitions of a sentence belong to no part."""
+    noise = rng.integers(2**64, size=(LONGEST, len(parses.words.names)), dtype=np.uint64)
+    # Hash of each sentence: equal sentences have equal sums, others almost never.
+    sums = np.add.reduceat(noise[parses.places, parses.words.ids], parses.starts)
+    parts = np.full(len(parses), LEFT_OUT)
+    first = np.sort(np.unique(sums, return_index=True)[1])
+    parts[first] = deal_documents(parses.documents, rng)[first]
+    return parts
+
+
+def make_task(task: ProbingTask, pool: Pool) -> tuple[Examples | None, Made]:
+    """The examples of a task, or None, and its result."""
+    lacking = [need for need in task.needs if need in pool.parses.lacking]
+    if lacking:
+        return None, Made(task, reason=f"the corpus has no {lacking[0]}{'' if lacking[0] == 'tags' else ' trees'}")
+    examples = task.make(pool)
+    counts = tuple(np.bincount(examples.parts, minlength=len(PARTS)).tolist())
+    names = tuple(sorted(set(examples.labels)))
+    if min(counts) < LEAST_OF_PART or len(names) < 2:
+        few = f"{counts[0]:,} / {counts[1]:,} / {counts[2]:,} examples; every part needs {LEAST_OF_PART}"
+        return None, Made(task, reason=few)
+    return examples, Made(task, counts, names)
+
+
+def write_examples(path: Path, examples: Examples) -> None:
+    """Write one tab-separated line ``part, label, sentence`` per example; pairs have two sentences."""
+    columns = [pa.array([PARTS[part] for part in examples.parts]), pa.array(examples.labels, pa.string())]
+    columns += [joined(text) for text in examples.texts]
+    lines = pc.binary_join_element_wise(*columns, "\t").to_pylist()
+    write_whole(path, lambda file: file.write(("\n".join(lines) + "\n").encode()))
+
+
+def joined(text: Text) -> pa.Array:
+    """Each sentence as a string of space-separated words."""
+    words = pa.array(text.words.names, pa.string()).take(pa.array(text.words.ids))
+    offsets = pa.array(np.concatenate([[0], np.cumsum(text.lengths)]), pa.int32())
+    return pc.binary_join(pa.ListArray.from_arrays(offsets, words), " ")
+
+
+def describe(
+    corpus: ParsedCorpus, parses: Parses, parts: np.ndarray, made: list[Made], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """The content of ``probing.json``."""
+    return {
+        "format": "structviews probing tasks",
+        "corpus": {"sha256": corpus.fingerprint, "parser": corpus.parser},
+        **settings,
+        "sentences": dict(zip(PARTS, np.bincount(parts[parts >= 0], minlength=len(PARTS)).tolist(), strict=True)),
+        "documents": len(np.unique(parses.documents)),
+        "tasks": {
+            each.task.name: {
+                "file": each.task.file,
+                "examples": dict(zip(PARTS, each.counts, strict=True)),
+                "labels": list(each.labels),
+            }
+            for each in made
+            if not each.reason
+        },
+        "left_out": {each.task.name: each.reason for each in made if each.reason},
+    }

@@ -1,0 +1,332 @@
+"""The probing tasks: how each selects and labels sentences from a pool of parsed ones.
+
+The first ten are those of Conneau et al. (2018) with SentEval's file names; ``docs/probing.md`` describes them, and
+how a smaller corpus changes them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from structviews.evaluation.probing import changes, labels
+from structviews.evaluation.probing.changes import Text
+from structviews.evaluation.probing.parses import Parses
+from structviews.evaluation.probing.sampling import (
+    PARTS,
+    balance,
+    deal_words,
+    decorrelate,
+    draw,
+)
+from structviews.runtime.arrays import Array
+
+PUBLISHED_SIZE = 120_000
+TARGET_FREQUENCY = (100, 5_000)
+ODD_FREQUENCY = (40, 400)
+CONTENT_WORDS = 1_000
+SENTENCES_PER_WORD = 240
+"""Sentences per content word: about ten examples of each word in the smallest part."""
+DEPTHS = range(5, 13)
+SEQUENCES = 19
+LEAST_OF_CLASS = 10
+"""Minimum number of examples of a class in each part. Rarer classes are dropped; rarer TopConst sequences are OTHER."""
+
+
+class Pool(NamedTuple):
+    """The sentences that tasks are made from.
+
+    Attributes:
+        parses: the sentences.
+        parts: (B,) part of each sentence, -1 for repetitions of an earlier one.
+        most: maximum number of examples in each part of a task.
+        rng: the task's random number generator.
+    """
+
+    parses: Parses
+    parts: Array
+    most: tuple[int, ...]
+    rng: np.random.Generator
+
+    def scale(self, examples: Array) -> float:
+        """Factor, at most 1, for the published word frequencies: the corpus size relative to the published one.
+
+        Args:
+            examples: (k,) bool or numbers; nonzero entries count as examples.
+        """
+        return min(1.0, np.count_nonzero(examples) / PUBLISHED_SIZE)
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The examples of a task, by part.
+
+    Attributes:
+        parts: (k,) part of each example.
+        labels: (k,) label of each example, strings.
+        texts: the sentences, or first and second sentences of pairs.
+        intact: pool sentences that are used unaltered, any number of arrays.
+    """
+
+    parts: Array
+    labels: Array
+    texts: list[Text]
+    intact: list[Array]
+
+
+@dataclass(frozen=True)
+class ProbingTask:
+    """A probing task.
+
+    Attributes:
+        name: as in ``eval --tasks``; published tasks have the names of SentEval's code.
+        file: the file that it is written to.
+        needs: required annotations: ``tags``, ``dependency`` or ``constituency`` trees.
+        make: makes the examples from a pool.
+    """
+
+    name: str
+    file: str
+    needs: tuple[str, ...]
+    make: Callable[[Pool], Examples]
+
+
+def sampled(pool: Pool, sentences: Array, classes: Array, names: Array, strata: Array | None = None) -> Examples:
+    """A class-balanced sample of unaltered sentences.
+
+    Args:
+        pool: the pool.
+        sentences: (k,) candidates.
+        classes: (k,) class of each candidate.
+        names: label of each class.
+        strata: (k,) stratum of each candidate; the classes are balanced within strata.
+    """
+    parts = pool.parts[sentences]
+    keep = common(classes, parts)
+    sentences, classes, parts = sentences[keep], classes[keep], parts[keep]
+    names, classes = names[np.unique(classes)], np.unique(classes, return_inverse=True)[1]
+    strata = np.zeros(len(classes), dtype=np.int64) if strata is None else strata[keep]
+    return intact(pool, sentences, names[classes], balance(classes, strata, parts, pool.most, pool.rng))
+
+
+def common(classes: Array, parts: Array) -> Array:
+    """Whether each example's class has enough examples in every part; (k,) bool."""
+    n_classes = int(classes.max(initial=0)) + 1
+    inside = parts >= 0
+    counts = np.bincount(parts[inside] * n_classes + classes[inside], minlength=len(PARTS) * n_classes)
+    kept: Array = (counts.reshape(len(PARTS), n_classes).min(axis=0) >= LEAST_OF_CLASS)[classes]
+    return kept
+
+
+def intact(pool: Pool, sentences: Array, names: Array, taken: Array) -> Examples:
+    """The selected examples, unaltered."""
+    chosen = sentences[taken]
+    return Examples(pool.parts[chosen], names[taken], [Text.of(pool.parses, chosen)], [chosen])
+
+
+def strings(*names: object) -> Array:
+    """Labels as an array."""
+    return np.array([str(name) for name in names], dtype=object)
+
+
+def sentence_length(pool: Pool) -> Examples:
+    """SentLen: the length class of the sentence, of six."""
+    bins = labels.length_bins(pool.parses.lengths)
+    return sampled(pool, np.arange(len(bins)), bins, strings(*range(6)))
+
+
+def word_content(pool: Pool) -> Examples:
+    """WC: which of 1,000 mid-frequency words the sentence contains; it has exactly one of them, once."""
+    parses = pool.parses
+    n_words = min(CONTENT_WORDS, len(parses) // SENTENCES_PER_WORD)
+    words = parses.words.mapped([name.lower() for name in parses.words.names])
+    counts = np.bincount(words.ids, minlength=len(words.names))
+    by_rank = np.argsort(-counts, kind="stable")[2 * n_words :]
+    long = np.array([len(name) >= 4 for name in words.names])
+    targets = by_rank[long[by_rank]][:n_words]
+    is_target = np.zeros(len(words.names), dtype=bool)
+    is_target[targets] = True
+    hits = np.flatnonzero(is_target[words.ids])
+    alone = np.bincount(parses.sentences[hits], minlength=len(parses)) == 1
+    hits = hits[alone[parses.sentences[hits]]]
+    return sampled(pool, parses.sentences[hits], words.ids[hits], words.names)
+
+
+def tree_depth(pool: Pool) -> Examples:
+    """TreeDepth: depth of the constituency tree, 5 to 12, sampled to be nearly uncorrelated with length."""
+    depths, lengths = labels.tree_depths(pool.parses), pool.parses.lengths
+    sentences = np.flatnonzero((depths >= DEPTHS.start) & (depths < DEPTHS.stop) & (pool.parts >= 0))
+    sentences = sentences[common(depths[sentences], pool.parts[sentences])]
+    if not len(sentences):
+        return sampled(pool, sentences, depths[sentences], strings())
+    parts, shape = pool.parts[sentences], (int(lengths.max()) + 1, DEPTHS.stop)
+    table = lengths[sentences] * shape[1] + depths[sentences]
+    n_cells = shape[0] * shape[1]
+    available = np.bincount(parts * n_cells + table, minlength=len(PARTS) * n_cells).reshape(len(PARTS), *shape)
+    quotas = [decorrelate(each, most) for each, most in zip(available, pool.most, strict=True)]
+    taken = draw(parts * n_cells + table, np.concatenate([quota.ravel() for quota in quotas]), parts, pool.rng)
+    return intact(pool, sentences, depths[sentences].astype(str).astype(object), taken)
+
+
+def top_constituents(pool: Pool) -> Examples:
+    """TopConst: which of the 19 most frequent constituent sequences is below the top clause, or OTHER.
+
+    Uses only sequences that end with the tag of the full stop and contain no other punctuation or quotes.
+    """
+    sequences = labels.top_constituents(pool.parses)
+    plain = np.array([_ends_plainly(name) for name in sequences.names])
+    sentences = np.flatnonzero(plain[sequences.ids] & (pool.parts >= 0))
+    ids, parts = sequences.ids[sentences], pool.parts[sentences]
+    counts = np.bincount(ids, minlength=len(sequences.names))
+    frequent = np.argsort(-counts, kind="stable")[:SEQUENCES]
+    is_class = np.zeros(len(sequences.names), dtype=bool)
+    is_class[frequent] = True
+    is_class = is_class[ids] & common(ids, parts)
+    return sampled(
+        pool, sentences, np.where(is_class, ids, len(sequences.names)), np.append(sequences.names, ["OTHER"])
+    )
+
+
+def _ends_plainly(sequence: str) -> bool:
+    *inner, last = sequence.split("_")
+    return last == "." and all(label[:1].isalpha() for label in inner)
+
+
+def changed_or_not(
+    pool: Pool, sentences: Array, names: Array, strata: Callable[[Array], Array] | None = None
+) -> tuple[Array, Array, Array]:
+    """Split candidates at random into unaltered ones, class 0, and ones to change, class 1, and balance them.
+
+    Args:
+        pool: the pool.
+        sentences: (k,) candidates.
+        names: the labels of both classes.
+        strata: maps the classes (k,) to strata (k,) within which they are balanced.
+
+    Returns:
+        The selected candidates, whether each is to be changed, and their labels.
+    """
+    classes = pool.rng.integers(2, size=len(sentences))
+    groups = strata(classes) if strata else np.zeros(len(sentences), dtype=np.int64)
+    taken = balance(classes, groups, pool.parts[sentences], pool.most, pool.rng)
+    return taken, classes[taken] == 1, names[classes[taken]]
+
+
+def bigram_shift(pool: Pool) -> Examples:
+    """BShift: whether two adjacent words were swapped, I, or not, O."""
+    bigrams = changes.pick_bigrams(pool.parses, pool.rng)
+    sentences = np.flatnonzero(bigrams >= 0)
+    taken, changed, names = changed_or_not(pool, sentences, strings("O", "I"))
+    chosen = sentences[taken]
+    text = changes.swap(pool.parses, chosen, bigrams[chosen], changed)
+    return Examples(pool.parts[chosen], names, [text], [chosen[~changed]])
+
+
+def odd_man_out(pool: Pool) -> Examples:
+    """SOMO: whether a noun or verb was replaced, C, or not, O."""
+    scale = pool.scale(pool.parts >= 0)
+    least, most = (frequency * scale for frequency in ODD_FREQUENCY)
+    old, new = changes.replace_words(pool.parses, pool.parts, least, most, pool.rng)
+    sentences = np.flatnonzero(new >= 0)
+    taken, changed, names = changed_or_not(pool, sentences, strings("O", "C"))
+    chosen = sentences[taken]
+    text = changes.put(pool.parses, chosen, old[chosen], new[chosen], changed)
+    return Examples(pool.parts[chosen], names, [text], [chosen[~changed]])
+
+
+def coordination_inversion(pool: Pool) -> Examples:
+    """CoordInv: whether two coordinated clauses were inverted, I, or not, O; balanced by which clause is longer."""
+    found = changes.coordinations(pool.parses)
+    longer = changes.first_is_longer(pool.parses, found)
+    taken, changed, names = changed_or_not(
+        pool, found.sentences, strings("O", "I"), lambda classes: 1 + longer * (1 - 2 * classes)
+    )
+    chosen = changes.Coordinations(*(each[taken] for each in found))
+    text = changes.invert(pool.parses, chosen, changed)
+    return Examples(pool.parts[chosen.sentences], names, [text], [chosen.sentences[~changed]])
+
+
+def target_words(pool: Pool, words: Array, classes: dict[str, tuple[str, ...]]) -> Examples:
+    """A binary task on one target word of each sentence, (B,), -1 for none; each class is a set of tags.
+
+    Target words have medium frequency, and each is a target in one part only.
+    """
+    parses = pool.parses
+    sentences = np.flatnonzero((words >= 0) & (pool.parts >= 0))
+    counts = np.bincount(parses.words.ids, minlength=len(parses.words.names))
+    least, most = (frequency * pool.scale(sentences >= 0) for frequency in TARGET_FREQUENCY)
+    frequency = counts[parses.words.ids[words[sentences]]]
+    sentences = sentences[(frequency >= least) & (frequency <= most)]
+    sentences = sentences[deal_words(parses.words.ids[words[sentences]], pool.parts[sentences], pool.rng)]
+    second = list(classes.values())[1]
+    return sampled(pool, sentences, parses.tags.isin(*second)[words[sentences]].astype(np.int64), strings(*classes))
+
+
+def tense(pool: Pool) -> Examples:
+    """Tense: whether the main verb is in the present or past tense."""
+    return target_words(pool, labels.main_verbs(pool.parses), {"PRES": labels.PRESENT, "PAST": labels.PAST})
+
+
+def subject_number(pool: Pool) -> Examples:
+    """SubjNum: whether the subject of the main clause is singular or plural."""
+    found = labels.arguments(pool.parses, "nsubj", "nsubj:pass")
+    return target_words(pool, found, {"NN": ("NN",), "NNS": ("NNS",)})
+
+
+def object_number(pool: Pool) -> Examples:
+    """ObjNum: whether the direct object of the main clause is singular or plural."""
+    return target_words(pool, labels.arguments(pool.parses, "obj"), {"NN": ("NN",), "NNS": ("NNS",)})
+
+
+def head_distance(pool: Pool) -> Examples:
+    """HeadDist: whether words are near to or far from their heads, relative to sentences of the same length."""
+    lengths = pool.parses.lengths
+    thirds = labels.thirds_by_length(labels.mean_head_distances(pool.parses), lengths)
+    return sampled(pool, np.arange(len(lengths)), thirds, strings("NEAR", "MIDDLE", "FAR"), lengths)
+
+
+def root_position(pool: Pool) -> Examples:
+    """RootPos: which quarter of the sentence contains its root; balanced within each length."""
+    quarters = labels.root_quarters(pool.parses)
+    return sampled(pool, np.arange(len(quarters)), quarters, strings(0, 1, 2, 3), pool.parses.lengths)
+
+
+def attachment(pool: Pool) -> Examples:
+    """PPAttach: whether the PP after the object attaches to it, N, or to the verb, V; balanced by preposition."""
+    words, to_noun = labels.prepositional_phrases(pool.parses)
+    prepositions = pool.parses.words.mapped([name.lower() for name in pool.parses.words.names]).ids[words]
+    return sampled(pool, pool.parses.sentences[words], to_noun.astype(np.int64), strings("V", "N"), prepositions)
+
+
+def tree_edit(pool: Pool) -> Examples:
+    """TreeEdit: whether, of eight sentences, the second has the tree nearest to the first's or the farthest from it."""
+    anchors = np.concatenate(
+        [pool.rng.permutation(np.flatnonzero(pool.parts == part))[:most] for part, most in enumerate(pool.most)]
+    )
+    near, far = changes.tree_neighbours(pool.parses, pool.parts, anchors, pool.rng)
+    anchors, near, far = (each[near >= 0] for each in (anchors, near, far))
+    taken, is_far, names = changed_or_not(
+        pool, anchors, strings("NEAR", "FAR"), lambda classes: pool.parses.lengths[anchors]
+    )
+    pairs = [anchors[taken], np.where(is_far, far[taken], near[taken])]
+    return Examples(pool.parts[pairs[0]], names, [Text.of(pool.parses, each) for each in pairs], pairs)
+
+
+TAGS, DEPENDENCY, CONSTITUENCY = "tags", "dependency", "constituency"
+TASKS = (
+    ProbingTask("Length", "sentence_length.txt", (), sentence_length),
+    ProbingTask("WordContent", "word_content.txt", (), word_content),
+    ProbingTask("Depth", "tree_depth.txt", (CONSTITUENCY,), tree_depth),
+    ProbingTask("TopConstituents", "top_constituents.txt", (TAGS, CONSTITUENCY), top_constituents),
+    ProbingTask("BigramShift", "bigram_shift.txt", (), bigram_shift),
+    ProbingTask("Tense", "past_present.txt", (TAGS, DEPENDENCY), tense),
+    ProbingTask("SubjNumber", "subj_number.txt", (TAGS, DEPENDENCY), subject_number),
+    ProbingTask("ObjNumber", "obj_number.txt", (TAGS, DEPENDENCY), object_number),
+    ProbingTask("OddManOut", "odd_man_out.txt", (TAGS,), odd_man_out),
+    ProbingTask("CoordinationInversion", "coordination_inversion.txt", (TAGS, CONSTITUENCY), coordination_inversion),
+    ProbingTask("head_distance", "head_distance.txt", (DEPENDENCY,), head_distance),
+    ProbingTask("root_position", "root_position.txt", (DEPENDENCY,), root_position),
+    ProbingTask("pp_attachment", "pp_attachment.txt", (TAGS, DEPENDENCY), attachment),
+    ProbingTask("tree_edit", "tree_edit.txt", (CONSTITUENCY,), tree_edit),
+)

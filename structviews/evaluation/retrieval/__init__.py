@@ -1,0 +1,1 @@
+"""Retrieval: next sentences, nearest neighbours, analogies and captions."""

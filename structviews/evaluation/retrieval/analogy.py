@@ -1,0 +1,203 @@
+"""Sentence analogies: if A is to B as C is to D, is D the nearest sentence to ``v(C) + v(B) - v(A)``?
+
+The task of Logeswaran and Lee (2018, appendix A): each tuple gives four questions, one for each of its sentences as
+the answer. The candidates are the sentences of all tuples and a large pool.
+
+Shapes: t tuples, u distinct sentences in them, q = 4 t questions, n pool sentences, d dimensions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.preparation import Sentence
+from structviews.encoding.representation import normalised
+from structviews.errors import InputError
+from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
+from structviews.evaluation.retrieval.neighbours import count_rivals
+from structviews.evaluation.retrieval.ranking import Ranks
+from structviews.runtime.files import file_hash, text_lines
+from structviews.runtime.progress import OnProgress
+
+# Indices into a tuple A, B, C, D: the query adds the first two and subtracts the third; the last is the answer.
+QUESTIONS = np.array([[2, 1, 0, 3], [3, 0, 1, 2], [0, 3, 2, 1], [1, 2, 3, 0]])
+NO_CATEGORY = "all"
+AT_ONCE = 2**27
+"""Bytes of scores against the tuples' own sentences to hold at once."""
+
+
+@dataclass(frozen=True)
+class Tuples:
+    """Analogies between sentences.
+
+    Attributes:
+        texts: the u distinct sentences, as text comparable with the pool's.
+        sentences: the same sentences, ready to encode.
+        rows: (t, 4) indices of sentences A, B, C and D.
+        categories: category of each tuple.
+    """
+
+    texts: list[str]
+    sentences: list[Sentence]
+    rows: np.ndarray
+    categories: list[str]
+
+
+@dataclass(frozen=True)
+class Analogies:
+    """Results for the questions of one category.
+
+    Attributes:
+        ranks: rank of the right answer among all candidates except the three sentences of the query.
+        misled: (q,) how many of these three score at least as high as the right answer.
+    """
+
+    ranks: Ranks
+    misled: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.misled)
+
+    def __getitem__(self, chosen: np.ndarray) -> "Analogies":
+        return Analogies(Ranks(self.ranks.higher[chosen], self.ranks.tied[chosen]), self.misled[chosen])
+
+    def scores(self) -> dict[str, float]:
+        """Accuracies and recall from 0 to 1, and the median rank, counted from 1."""
+        first = self.ranks.recalled(1)
+        return {
+            "questions": len(self),
+            "accuracy": float(first.mean()),
+            "accuracy, inputs among the candidates": float((first * (self.misled == 0)).mean()),
+            "recall@10": float(self.ranks.recalled(10).mean()),
+            "median rank": self.ranks.median(),
+        }
+
+
+def read_tuples(path: Path, pool: Pool) -> Tuples:
+    """Read analogies: four tab-separated sentences per line; a line ``: name`` starts a category.
+
+    Args:
+        path: the file.
+        pool: determines when two sentences are the same.
+
+    Raises:
+        InputError: if the file cannot be read or has no tuples, or a line does not have four different sentences;
+            the message names file and line.
+    """
+    found: dict[str, Sentence] = {}
+    rows: dict[str, int] = {}
+    tuples, categories, category = [], [], NO_CATEGORY
+    for number, line in enumerate(text_lines(path), 1):
+        if line.startswith(":") and "\t" not in line:
+            category = line[1:].strip()
+            continue
+        fields = [field.strip() for field in line.split("\t")]
+        if len(fields) != 4 or not all(fields):
+            raise InputError(
+                f"{path}:{number}: {len(fields)} tab-separated sentences, not 4 non-empty ones: fix the line"
+            )
+        read = [pool.read(field) for field in fields]
+        if len({text for text, _ in read}) < 4:
+            raise InputError(f"{path}:{number}: two of the four sentences are the same: remove the line")
+        found.update(read)
+        tuples.append([rows.setdefault(text, len(rows)) for text, _ in read])
+        categories.append(category)
+    if not tuples:
+        raise InputError(f"{path}: no analogies: give lines of four tab-separated sentences")
+    return Tuples(list(rows), [found[text] for text in rows], np.array(tuples), categories)
+
+
+def answer(
+    tuples: Tuples, pool: Pool, run: Path, embedder: Embedder, progress: OnProgress | None = None
+) -> dict[str, Analogies]:
+    """Answer every question by cosine; returns the results by category, in the order of the file.
+
+    Args:
+        tuples: the analogies.
+        pool: further candidates; a sentence that is also in a tuple counts once.
+        run: the run's folder.
+        embedder: the run's embedder, with the desired representation.
+        progress: called with the progress of encoding the pool.
+    """
+    vectors = embedder.encode(tuples.sentences)
+    own = pool.rows_of(tuples.texts)
+    given = tuples.rows[:, QUESTIONS].reshape(-1, 4)
+    found = rank_answers(vectors, given, pool_vectors(pool, run, embedder, progress), np.sort(own[own >= 0]))
+    categories = np.repeat(tuples.categories, len(QUESTIONS))
+    return {name: found[np.flatnonzero(categories == name)] for name in dict.fromkeys(tuples.categories)}
+
+
+def rank_answers(vectors: np.ndarray, given: np.ndarray, pool: np.ndarray, hidden: np.ndarray) -> Analogies:
+    """Rank the right answers.
+
+    Args:
+        vectors: (u, d) vectors of the tuples' sentences.
+        given: (q, 4) for each question, the two sentences to add, the one to subtract, and the right answer.
+        pool: (n, d) vectors of further candidates.
+        hidden: rows of the pool that are not candidates, ascending.
+    """
+    queries = vectors[given[:, 0]] + vectors[given[:, 1]] - vectors[given[:, 2]]
+    right = np.empty(len(given), np.float32)
+    higher, tied, misled = np.zeros((3, len(given)), np.int64)
+    unit_queries, unit = normalised(queries), normalised(vectors)
+    size = max(AT_ONCE // (4 * len(vectors)), 1)
+    for start in range(0, len(given), size):
+        some = slice(start, start + size)
+        scores = unit_queries[some] @ unit.T
+        right[some] = np.take_along_axis(scores, given[some, 3:], axis=1)[:, 0]
+        inputs = np.take_along_axis(scores, given[some, :3], axis=1)
+        misled[some] = (inputs >= right[some, None]).sum(axis=1)
+        np.put_along_axis(scores, given[some, :3], -np.inf, axis=1)
+        higher[some] = (scores > right[some, None]).sum(axis=1)
+        tied[some] = (scores == right[some, None]).sum(axis=1)
+    rivals = count_rivals(queries, pool, right, hidden)
+    return Analogies(Ranks(higher + rivals.higher, tied + rivals.tied), misled)
+
+
+def together(answers: Sequence[Analogies]) -> Analogies:
+    """The results of several categories, concatenated."""
+    higher, tied = (np.concatenate(parts) for parts in zip(*(each.ranks for each in answers), strict=True))
+    return Analogies(Ranks(higher, tied), np.concatenate([each.misled for each in answers]))
+
+
+def analogy_scores(answers: dict[str, Analogies]) -> dict[str, dict[str, float]]:
+    """Scores for each category and for all questions."""
+    return {name: each.scores() for name, each in answers.items()} | {
+        NO_CATEGORY: together(list(answers.values())).scores()
+    }
+
+
+def entry(
+    representation: str, path: Path, tuples: Tuples, pool: Pool, scores: dict[str, dict[str, float]]
+) -> dict[str, Any]:
+    """The entry of ``retrieval.json``."""
+    return {
+        "task": "analogy",
+        "data": f"{file_hash(path)} {pool.checksum}",
+        "tuples": str(path),
+        "pool": str(pool.path),
+        "representation": representation,
+        "settings": {"tuples": len(tuples.rows), "candidates": int((pool.rows_of(tuples.texts) < 0).sum()) + len(pool)},
+        "scores": scores,
+    }
+
+
+def analogy_table(scores: dict[str, dict[str, Any]]) -> Table:
+    """Table with one row per category."""
+    table = Table(
+        title="Sentence analogies: per cent",
+        caption="right: the answer is the nearest of all but the question's own sentences; "
+        "with inputs: the nearest of all sentences",
+    )
+    table.add_column("category")
+    for heading in ("questions", "right", "with\ninputs", "among\n10", "median\nrank"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, found in scores.items():
+        questions, *shares, median = found.values()
+        table.add_row(name, f"{questions:,}", *(f"{100 * share:.1f}" for share in shares), f"{median:g}")
+    return table

@@ -1,0 +1,132 @@
+"""Exact search by cosine over vectors that need not fit in memory.
+
+Shapes: q queries, n vectors, d dimensions.
+"""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import numpy as np
+
+from structviews.encoding.representation import normalised
+from structviews.evaluation.retrieval.ranking import Ranks
+
+FIRST_BLOCK = 256
+BLOCK_BYTES = 2**26
+QUERIES = 512
+"""Queries scored at once."""
+FAISS = find_spec("faiss") is not None
+
+
+class Found(NamedTuple):
+    """The nearest vectors of each query, nearest first; ties are ordered by row.
+
+    Attributes:
+        scores: (q, k) cosines; -inf where there are fewer than k.
+        rows: (q, k) rows of the vectors; -1 where there are fewer than k.
+    """
+
+    scores: np.ndarray
+    rows: np.ndarray
+
+
+def blocks(n: int, d: int) -> Iterator[slice]:
+    """Cut n rows of d float32 numbers into slices; each slice and its scores take at most ``BLOCK_BYTES``.
+
+    Slices start small and double in size, so that few scores of a block beat those found before it.
+    """
+    most = max(BLOCK_BYTES // (4 * max(d, QUERIES)), 1)
+    start, size = 0, min(FIRST_BLOCK, most)
+    while start < n:
+        yield slice(start, min(start + size, n))
+        start, size = start + size, min(2 * size, most)
+
+
+def scored(queries: np.ndarray, vectors: np.ndarray, hidden: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]]:
+    """Cosines of queries ``(q, d)`` with vectors ``(n, d)``; the vectors are read once, block by block.
+
+    Args:
+        queries: float32.
+        vectors: float32, such as a memory-mapped array.
+        hidden: (h,) rows of vectors to exclude, ascending: they score -inf.
+
+    Yields:
+        The slice of queries, the slice of vectors, and their cosines; 0 for zero vectors.
+    """
+    unit = normalised(queries)
+    for block in blocks(*vectors.shape):
+        candidates = normalised(np.asarray(vectors[block]))
+        unwanted = hidden[np.searchsorted(hidden, block.start) : np.searchsorted(hidden, block.stop)] - block.start
+        for start in range(0, len(unit), QUERIES):
+            some = slice(start, min(start + QUERIES, len(unit)))
+            scores = unit[some] @ candidates.T
+            scores[:, unwanted] = -np.inf
+            yield some, block, scores
+
+
+def nearest(queries: np.ndarray, vectors: np.ndarray, k: int, itself: np.ndarray | None = None) -> Found:
+    """Exact search for the k vectors with the highest cosine to each query; uses FAISS if installed.
+
+    Args:
+        queries: (q, d) float32.
+        vectors: (n, d) float32, such as a memory-mapped array.
+        k: number of neighbours, at least 1.
+        itself: (q,) row of the query itself, which is excluded; -1 for none.
+    """
+    found = Found(np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), -1))
+    own = np.full(len(queries), -1) if itself is None else itself
+    for some, rows, scores in _candidates(queries, vectors, k):
+        # On a tie with the last one found, the earlier row stays.
+        beats = (scores > found.scores[some, -1:]) & (rows != own[some, None]) & (rows >= 0)
+        query, place = np.nonzero(beats)
+        _merge(found, some, query, np.broadcast_to(rows, scores.shape)[query, place], scores[query, place])
+    return found
+
+
+def _candidates(queries: np.ndarray, vectors: np.ndarray, k: int) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """Per block: the slice of queries, rows ``(1 or some, m)`` of vectors, -1 for none, and cosines ``(some, m)``."""
+    if not FAISS:
+        for some, block, scores in scored(queries, vectors, np.empty(0, np.int64)):
+            yield some, np.arange(block.start, block.stop)[None], scores
+        return
+    import faiss  # noqa: PLC0415  an extra
+
+    unit = normalised(queries)
+    for block in blocks(*vectors.shape):
+        candidates = normalised(np.asarray(vectors[block]))
+        # One more, as the query itself is dropped.
+        scores, rows = faiss.knn(unit, candidates, min(k + 1, len(candidates)), metric=faiss.METRIC_INNER_PRODUCT)
+        yield slice(0, len(unit)), np.where(rows < 0, -1, rows + block.start), scores
+
+
+def _merge(found: Found, some: slice, query: np.ndarray, row: np.ndarray, score: np.ndarray) -> None:
+    """Merge rows with their scores into ``found``; ``query`` is the index of each within ``some``."""
+    k = found.rows.shape[1]
+    if not len(query):
+        return
+    n = len(found.rows[some])
+    queries = np.concatenate([np.repeat(np.arange(n), k), query])
+    values = np.concatenate([found.scores[some].ravel(), score])
+    rows = np.concatenate([found.rows[some].ravel(), row])
+    order = np.lexsort((rows, -values, queries))
+    counts = np.bincount(queries, minlength=n)
+    place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    best = order[place < k].reshape(n, k)
+    found.scores[some], found.rows[some] = values[best], rows[best]
+
+
+def count_rivals(queries: np.ndarray, vectors: np.ndarray, scores: np.ndarray, hidden: np.ndarray) -> Ranks:
+    """Count the vectors that score higher than, and equal to, a given score for each query.
+
+    Args:
+        queries: (q, d) float32.
+        vectors: (n, d) float32, such as a memory-mapped array.
+        scores: (q,) float32 cosines.
+        hidden: (h,) rows of vectors to exclude, ascending.
+    """
+    higher, tied = np.zeros((2, len(queries)), np.int64)
+    for some, _, rivals in scored(queries, vectors, hidden):
+        higher[some] += (rivals > scores[some, None]).sum(axis=1)
+        tied[some] += (rivals == scores[some, None]).sum(axis=1)
+    return Ranks(higher, tied)

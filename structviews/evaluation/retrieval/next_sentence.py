@@ -1,0 +1,219 @@
+"""Context retrieval: find the next sentence among 1,000, in documents that no run was trained on."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from structviews.batches.order import held_out
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.sentence import ParsedSentence
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.kinds.joined import JOINED
+from structviews.errors import InputError
+from structviews.evaluation.retrieval.ranking import (
+    Trials,
+    cosine_scores,
+    neighbour_trials,
+    ranks_of_first,
+)
+from structviews.evaluation.scores.intervals import Proportion, proportion
+from structviews.runs.config import TrainConfig
+from structviews.runs.folder import MEMBERS
+from structviews.runs.settings_file import Parsed, load_run, read_settings, run_corpus, run_kind
+from structviews.runtime.progress import OnProgress
+
+AMONG = (1, 5, 10)
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Passages:
+    """The sentences to retrieve from.
+
+    Attributes:
+        sentences: m sentences with their trees, in corpus order.
+        documents: (m,) document of each sentence.
+        positions: (m,) position of each sentence in its document.
+        chosen: which documents are used, ``held out`` or ``all``.
+    """
+
+    sentences: list[ParsedSentence]
+    documents: np.ndarray
+    positions: np.ndarray
+    chosen: str
+
+    def trials(self, candidates: int) -> Trials:
+        """Trials for every sentence followed by its next one: that sentence and others, ``candidates`` in all."""
+        texts = [sentence.tokens for sentence in self.sentences]
+        return neighbour_trials(self.documents, self.positions, texts, size=candidates, seed=SEED)
+
+
+@dataclass(frozen=True)
+class ContextScores:
+    """Scores of next-sentence retrieval.
+
+    Attributes:
+        recall: recall at each of ``AMONG``, with intervals over documents.
+        reciprocal_rank: mean reciprocal rank, with its interval.
+        median_rank: median rank, counted from 1.
+    """
+
+    recall: dict[int, Proportion]
+    reciprocal_rank: Proportion
+    median_rank: float
+
+    def as_json(self) -> dict[str, Any]:
+        """For the results file."""
+        shares = {f"recall@{k}": found for k, found in self.recall.items()}
+        shares["mean reciprocal rank"] = self.reciprocal_rank
+        intervals = {name: {"value": p.value, "low": p.low, "high": p.high} for name, p in shares.items()}
+        return intervals | {"median rank": self.median_rank}
+
+
+def corpus_of(runs: Sequence[Path]) -> Path:
+    """The corpus that the runs were trained on, from their settings.
+
+    Raises:
+        InputError: if their settings name no corpus, or several.
+    """
+    named = {Path(corpus).resolve(): corpus for run in runs for corpus in _corpora(run)}
+    if len(named) != 1:
+        found = f"the runs have several corpora ({', '.join(named.values())})" if named else "the runs name no corpus"
+        raise InputError(f"{found}: give one with --corpus")
+    return Path(next(iter(named.values())))
+
+
+def _corpora(run: Path) -> list[str]:
+    if run_kind(run) == JOINED:
+        return [corpus for member in _members(run) for corpus in _corpora(member)]
+    corpus = run_corpus(run)
+    return [corpus] if corpus else []
+
+
+def _members(run: Path) -> list[Path]:
+    return [run / MEMBERS / str(name) for name in read_settings(run).get("members", [])]
+
+
+def trainings(run: Path) -> Iterator[tuple[TrainConfig, Parsed]]:
+    """The training configurations behind a run's weights: its own, its members', and that of the run it started from.
+
+    Raises:
+        InputError: if one of these runs no longer exists.
+    """
+    kind = run_kind(run)
+    if kind == JOINED:
+        for member in _members(run):
+            yield from trainings(member)
+    elif kind == "trained":
+        config, parsed = load_run(run)
+        yield config, parsed
+        if config.data.init_from:
+            yield from trainings(Path(config.data.init_from))
+
+
+def unseen(runs: Sequence[Path], corpus: ParsedCorpus, documents: np.ndarray) -> np.ndarray:
+    """Mask ``(m,)`` of the sentences of a corpus that no run was trained on: those held out by all runs trained on it.
+
+    Args:
+        runs: the runs' folders.
+        corpus: the corpus.
+        documents: ``(m,)`` document of each sentence.
+    """
+    free = np.ones(len(documents), dtype=bool)
+    for run in runs:
+        for config, parsed in trainings(run):
+            if parsed.fingerprint == corpus.fingerprint:
+                free &= held_out(documents, config.optimisation.seed, config.data.held_out)
+    return free
+
+
+def read_passages(runs: Sequence[Path], corpus: ParsedCorpus, most: int) -> Passages:
+    """Read at most ``most`` sentences from documents of a corpus that no run was trained on.
+
+    If there are more, whole documents are drawn at random.
+
+    Raises:
+        InputError: if there is no such document.
+    """
+    shards = [corpus.shard(number) for number in range(corpus.n_shards)]
+    documents, positions = (
+        np.concatenate([shard[name].to_numpy() for shard in shards]) for name in ("document", "position")
+    )
+    free = unseen(runs, corpus, documents)
+    rows = np.flatnonzero(free)
+    if not len(rows):
+        raise InputError(f"{corpus.path}: the runs were trained on all its documents: give another --corpus")
+    rows = rows[drawn(documents[rows], most)]
+    sentences = [corpus.sentence(row) for row in rows.tolist()]
+    return Passages(sentences, documents[rows], positions[rows], "all" if free.all() else "held out")
+
+
+def drawn(documents: np.ndarray, most: int) -> np.ndarray:
+    """Mask ``(m,)`` of sentences in randomly drawn documents, up to ``most`` sentences but at least one document."""
+    _, index, sizes = np.unique(documents, return_inverse=True, return_counts=True)
+    order = np.random.default_rng(SEED).permutation(len(sizes))
+    fits = np.cumsum(sizes[order]) <= most
+    fits[0] = True
+    chosen = np.zeros(len(sizes), dtype=bool)
+    chosen[order[fits]] = True
+    return chosen[index]
+
+
+def measure(
+    embedder: Embedder, passages: Passages, trials: Trials, progress: OnProgress | None = None
+) -> tuple[ContextScores, int]:
+    """Rank the candidates of each sentence by cosine; returns the scores and the dimensions of the vectors.
+
+    Raises:
+        InputError: if vectors are not finite, or there are fewer than two documents.
+    """
+    vectors = embedder.encode(passages.sentences, progress=progress)
+    ranks = ranks_of_first(cosine_scores(vectors, trials))
+    scores = ContextScores(
+        {k: proportion(ranks.recalled(k), trials.documents, seed=SEED) for k in AMONG},
+        proportion(ranks.reciprocal(), trials.documents, seed=SEED),
+        ranks.median(),
+    )
+    return scores, vectors.shape[1]
+
+
+def entry(
+    representation: str, corpus: ParsedCorpus, passages: Passages, trials: Trials, scores: ContextScores
+) -> dict[str, Any]:
+    """The entry of ``retrieval.json``."""
+    return {
+        "task": "context",
+        "data": corpus.fingerprint,
+        "corpus": str(corpus.path),
+        "representation": representation,
+        "settings": {
+            "documents": passages.chosen,
+            "sentences": len(passages.sentences),
+            "anchors": len(trials.anchors),
+            "candidates": trials.candidates.shape[1],
+            "seed": SEED,
+        },
+        "scores": scores.as_json(),
+    }
+
+
+def context_table(rows: Sequence[tuple[str, int, ContextScores]], trials: Trials, passages: Passages) -> Table:
+    """Table with one row per run: its name, the dimensions of its vectors and its scores."""
+    candidates = trials.candidates.shape[1]
+    table = Table(
+        title=f"Next sentence among {candidates:,}: per cent, with 95 % intervals",
+        caption=f"{len(trials.anchors):,} sentences of {len(np.unique(trials.documents)):,} documents "
+        f"({passages.chosen}); chance: {100 / candidates:.1f} at 1, median rank {(candidates + 1) / 2:g}",
+    )
+    table.add_column("run")
+    for heading in ("dim", *(f"R@{k}" for k in AMONG), "MRR", "median\nrank"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, dim, scores in rows:
+        shares = (*scores.recall.values(), scores.reciprocal_rank)
+        cells = (str(share).replace(" ", "\n", 1) for share in shares)  # interval on a second line, to fit 80 columns
+        table.add_row(name, str(dim), *cells, f"{scores.median_rank:g}")
+    return table

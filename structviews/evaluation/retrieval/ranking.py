@@ -1,0 +1,172 @@
+"""Recall of the next sentence among 100 or 1,000 candidates.
+
+For every sentence that has a next sentence in its document, the candidates are that next sentence and others drawn at
+random from any document. Chance level for rank 1 is one over their number.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structviews.errors import InputError
+from structviews.evaluation.scores.intervals import Proportion, proportion
+
+CANDIDATES = 100
+CHUNK_BYTES = 2**27
+"""Bytes of candidate vectors gathered at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Anchors and the candidates to rank, as rows of the sentences.
+
+    Attributes:
+        anchors: (n,) row of each anchor.
+        candidates: (n, size) rows; column 0 is the true next sentence.
+        documents: (n,) document of each anchor.
+    """
+
+    anchors: NDArray[np.int64]
+    candidates: NDArray[np.int64]
+    documents: NDArray[np.int64]
+
+
+def neighbour_trials(
+    documents: NDArray[np.integer],
+    positions: NDArray[np.integer],
+    texts: Sequence[Sequence[str]],
+    *,
+    size: int = CANDIDATES,
+    seed: int = 0,
+) -> Trials:
+    """Draw the candidates for every sentence whose next sentence is among the given ones.
+
+    The other candidates are drawn without replacement from all sentences except the anchor, its neighbours and any
+    with the same words as the anchor or its next sentence. Anchors with the same words as their next sentence are
+    skipped.
+
+    Args:
+        documents: (m,) document of each sentence, in corpus order.
+        positions: (m,) position of each sentence in its document.
+        texts: tokens of the ``m`` sentences.
+        size: number of candidates, including the true one.
+        seed: random seed.
+
+    Raises:
+        InputError: if no sentence is followed by its next one, or there are too few sentences to draw from.
+    """
+    m = len(texts)
+    next_to = (documents[1:] == documents[:-1]) & (positions[1:] == positions[:-1] + 1)
+    ids: dict[tuple[str, ...], int] = {}
+    text = np.array([ids.setdefault(tuple(words), len(ids)) for words in texts])
+    anchors = np.flatnonzero(next_to & (text[1:] != text[:-1]))
+    if not len(anchors):
+        raise InputError(f"none of the {m} held-out sentences is followed by its next one: hold out more documents")
+    previous = np.where(np.r_[False, next_to][anchors], anchors - 1, -1)
+    same = np.bincount(text)[text]
+    eligible = m - (same[anchors] + same[anchors + 1] + (previous >= 0)).max()
+    if eligible < size - 1:
+        raise InputError(f"{m} held-out sentences are too few to draw {size - 1} candidates: hold out more documents")
+
+    candidates = np.column_stack([anchors + 1, np.full((len(anchors), size - 1), -1)])
+    rng = np.random.default_rng(seed)
+    while (missing := candidates < 0).any():
+        candidates[missing] = rng.integers(m, size=missing.sum())
+        drawn = candidates[:, 1:]
+        drawn[repeated(drawn) | (drawn == previous[:, None])] = -1
+        drawn[(text[drawn] == text[anchors, None]) | (text[drawn] == text[anchors + 1, None])] = -1
+    return Trials(anchors, candidates, np.asarray(documents)[anchors])
+
+
+def repeated(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Mark, in each row of an (n, k) array, the entries equal to an earlier one."""
+    order = np.argsort(rows, axis=1, kind="stable")
+    ordered = np.take_along_axis(rows, order, axis=1)
+    marks = np.zeros(rows.shape, dtype=bool)
+    np.put_along_axis(marks, order[:, 1:], ordered[:, 1:] == ordered[:, :-1], axis=1)
+    return marks
+
+
+def cosine_scores(vectors: NDArray[np.floating], trials: Trials) -> NDArray[np.float64]:
+    """Cosines of the candidates with their anchors, from (m, d) vectors; (n, size), 0 for zero vectors."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.where(norms > 0, norms, 1)
+    return inner_products(unit, unit, trials)
+
+
+def inner_products(
+    anchors: NDArray[np.floating], candidates: NDArray[np.floating], trials: Trials
+) -> NDArray[np.float64]:
+    """Inner products of anchors and candidates, from (m, d) vectors of each; (n, size)."""
+    n, size = trials.candidates.shape
+    scores = np.empty((n, size))
+    for rows in chunks(n, size * candidates[:1].nbytes):
+        query = anchors[trials.anchors[rows]]
+        # Batched matrix products: einsum would not use BLAS.
+        scores[rows] = (candidates[trials.candidates[rows]] @ query[:, :, None])[:, :, 0]
+    return scores
+
+
+def chunks(n: int, row_bytes: int) -> Iterator[slice]:
+    """Cut ``n`` rows of ``row_bytes`` each into slices of at most ``CHUNK_BYTES``, but at least one row."""
+    size = max(CHUNK_BYTES // row_bytes, 1)
+    return (slice(start, start + size) for start in range(0, n, size))
+
+
+class Ranks(NamedTuple):
+    """Ranks of n true candidates among their rivals.
+
+    Ties count as the expectation over a random order, so identical vectors score at chance level, not 1.
+
+    Attributes:
+        higher: (n,) number of rivals that score higher.
+        tied: (n,) number of candidates with the same score, including itself.
+    """
+
+    higher: NDArray[np.integer]
+    tied: NDArray[np.integer]
+
+    def recalled(self, k: int) -> NDArray[np.float64]:
+        """(n,) probability of a rank of at most ``k``."""
+        return np.clip((k - self.higher) / self.tied, 0, 1)
+
+    def reciprocal(self) -> NDArray[np.float64]:
+        """(n,) expected reciprocal rank."""
+        harmonic = np.concatenate([[0], np.cumsum(1 / np.arange(1, (self.higher + self.tied).max(initial=0) + 1))])
+        means: NDArray[np.float64] = (harmonic[self.higher + self.tied] - harmonic[self.higher]) / self.tied
+        return means
+
+    def median(self) -> float:
+        """Median rank, counted from 1."""
+        return float(np.median(self.higher + (self.tied + 1) / 2))
+
+
+def ranks_of_first(scores: NDArray[np.floating]) -> Ranks:
+    """Ranks of column 0 in each row of (n, size) scores.
+
+    Raises:
+        InputError: if a score is NaN or infinite.
+    """
+    if not np.isfinite(scores).all():
+        raise InputError("a retrieval score is NaN or infinite: train with a lower --lr")
+    higher = (scores[:, 1:] > scores[:, :1]).sum(axis=1)
+    return Ranks(higher, (scores[:, 1:] == scores[:, :1]).sum(axis=1) + 1)
+
+
+def recall(scores: NDArray[np.floating], documents: NDArray[np.integer], *, k: int = 1, seed: int = 0) -> Proportion:
+    """Recall at ``k``: how often column 0 is among the ``k`` highest scores of its row, see :class:`Ranks`.
+
+    Args:
+        scores: (n, size) scores, the true candidate in column 0.
+        documents: (n,) document of each anchor, for the interval (see
+            :func:`structviews.evaluation.scores.intervals.proportion`).
+        k: rank cutoff.
+        seed: seed of the bootstrap.
+
+    Raises:
+        InputError: if a score is NaN or infinite, or all anchors are from one document.
+    """
+    return proportion(ranks_of_first(scores).recalled(k), documents, seed=seed)

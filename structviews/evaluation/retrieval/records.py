@@ -1,0 +1,46 @@
+"""A run's ``retrieval.json``: retrieval results with the checksum of the evaluated model."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from structviews.errors import InputError
+from structviews.runs.folder import RETRIEVAL, model_checksum
+from structviews.runtime.files import write_json
+
+FORMAT = 1
+# A new entry replaces an earlier one that is equal in these fields.
+IDENTITY = ("task", "data", "representation", "settings")
+
+
+def save_entry(run: Path, entry: dict[str, Any]) -> None:
+    """Add an entry to ``run/retrieval.json``; entries of other weights than the run's current ones are dropped.
+
+    Args:
+        run: the run's folder.
+        entry: has ``task``, ``data`` (a hash), ``representation``, ``settings`` and ``scores``.
+
+    Raises:
+        InputError: if ``run`` has no model, or the file cannot be read.
+    """
+    model = model_checksum(run)
+    entries = [each for each in load_entries(run, model) if any(each[name] != entry[name] for name in IDENTITY)]
+    write_json(run / RETRIEVAL, {"format": FORMAT, "model": model, "entries": [*entries, entry]})
+
+
+def load_entries(run: Path, model: str) -> list[dict[str, Any]]:
+    """The entries for the model with this checksum (see ``model_checksum``).
+
+    Raises:
+        InputError: if the file was not written by :func:`save_entry`.
+    """
+    path = run / RETRIEVAL
+    if not path.exists():
+        return []
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except ValueError:
+        raise InputError(f"{path}: not valid JSON: remove the file and evaluate again") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise InputError(f"{path}: not retrieval results of format {FORMAT}: remove the file and evaluate again")
+    return content["entries"] if content["model"] == model else []

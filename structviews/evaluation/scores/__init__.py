@@ -1,0 +1,1 @@
+"""Scores: saved, compared and shown in tables."""

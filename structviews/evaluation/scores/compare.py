@@ -1,0 +1,137 @@
+"""Compare two runs on the same test examples, with significance tests."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table as RichTable
+
+from structviews.errors import InputError
+from structviews.evaluation.scores.intervals import (
+    Difference,
+    Tested,
+    holm,
+    paired_differences,
+)
+from structviews.evaluation.scores.results import (
+    all_results,
+    load_predictions,
+    load_results,
+)
+from structviews.evaluation.scores.tables import factor, in_order, shown_scores
+from structviews.runs.settings_file import read_settings
+
+NOTES = (
+    "A - B with the 95 % interval of a paired bootstrap over the test examples, and its two-sided p, at least 0.001; "
+    "Holm: p corrected for all rows, bold below 0.05",
+    "the intervals are for these two trained models; they do not include the variance between training seeds",
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Comparison of two runs, score by score.
+
+    Attributes:
+        rows: task, name of the score, difference, and p adjusted by Holm's method.
+        notes: explanation of the numbers, and what could not be compared.
+    """
+
+    rows: list[tuple[str, str, Difference, float]]
+    notes: list[str]
+
+
+def compare_runs(first: Path, second: Path) -> Comparison:
+    """Paired test of two runs' own results on every task that both have.
+
+    Raises:
+        InputError: if a run has no results or predictions, or their protocols or data differ.
+    """
+    results = [_results(run) for run in (first, second)]
+    names = [str(run) for run in (first, second)]
+    _check_protocol(names, results)
+    both = in_order([task for task in results[0]["tasks"] if task in results[1]["tasks"]])
+    if not both:
+        raise InputError(f"{first} and {second}: no task in common; evaluate both on the same tasks")
+    for task in both:
+        _check_data(task, names, results)
+    predictions = [load_predictions(run, result) for run, result in zip((first, second), results, strict=True)]
+    tasks = [task for task in both if all(task in each for each in predictions)]
+    if not tasks:
+        raise InputError(
+            f"{first} and {second}: no task with predictions of both; "
+            f"run: structviews eval {first} {second} --senteval DIR --tasks {','.join(both)}"
+        )
+    found = []
+    for task in tasks:
+        tested = [each[task] for each in predictions]
+        _check_gold(task, names, tested)
+        scores = shown_scores(results[0]["tasks"][task]["scores"])
+        found += [(task, *each) for each in paired_differences(scores, *tested).items()]
+    adjusted = holm([difference.p for *_, difference in found])
+    rows = [(task, score, each, p) for (task, score, each), p in zip(found, adjusted, strict=True)]
+    return Comparison(rows, [f"A: {first}; B: {second}", *NOTES, *_left_out(names, results, tasks)])
+
+
+def as_rich(comparison: Comparison) -> RichTable:
+    """The comparison as a terminal table."""
+    table = RichTable()
+    for i, name in enumerate(("task", "score", "A", "B", "A - B", "95 % interval", "p", "Holm")):
+        table.add_column(name, justify="left" if i < 2 else "right", no_wrap=i != 1)
+    for task, score, each, p in comparison.rows:
+        by = factor(score)
+        first, second, low, high = (by * value for value in (each.first, each.second, each.low, each.high))
+        cells = (f"{first:.1f}", f"{second:.1f}", f"{first - second:+.1f}", f"[{low:+.1f}, {high:+.1f}]")
+        table.add_row(task, score, *cells, f"{each.p:.3f}", f"[bold]{p:.3f}[/bold]" if p < 0.05 else f"{p:.3f}")
+    return table
+
+
+def _results(run: Path) -> dict[str, Any]:
+    read_settings(run)
+    results = load_results(run)
+    if not results or not results["tasks"] or results not in all_results(run):
+        raise InputError(f"{run}: no scores for its current weights; run: structviews eval {run} --senteval DIR")
+    return results
+
+
+def _check_protocol(names: list[str], results: list[dict[str, Any]]) -> None:
+    first, second = (result["protocol"] for result in results)
+    differing = [key for key in {**first, **second} if first.get(key) != second.get(key)]
+    if differing:
+        found = [protocol.get(differing[0]) for protocol in (first, second)]
+        values = "" if any(isinstance(value, dict) for value in found) else f" {found[0]!r} and {found[1]!r}"
+        raise InputError(
+            f"{names[0]} and {names[1]}: scored by different protocols ({differing[0]}{values}); "
+            "evaluate both by the same protocol"
+        )
+
+
+def _check_data(task: str, names: list[str], results: list[dict[str, Any]]) -> None:
+    first, second = (result["tasks"][task]["data"] for result in results)
+    differing = [file for file in {**first, **second} if first.get(file) != second.get(file)]
+    if differing:
+        raise InputError(
+            f"{names[0]} and {names[1]}: {task} was scored on different data ({differing[0]} differs); "
+            "evaluate both with the same folder"
+        )
+
+
+def _check_gold(task: str, names: list[str], tested: list[dict[str, Tested]]) -> None:
+    first, second = ({part: gold for part, (_, gold) in parts.items()} for parts in tested)
+    if first.keys() != second.keys() or not all(np.array_equal(first[part], second[part]) for part in first):
+        raise InputError(
+            f"{names[0]} and {names[1]}: {task} was scored on different examples, or in another order; rerun both"
+        )
+
+
+def _left_out(names: list[str], results: list[dict[str, Any]], tasks: list[str]) -> list[str]:
+    notes = []
+    for name, result in zip(names, results, strict=True):
+        others = [task for task in result["tasks"] if task not in tasks]
+        if others:
+            notes.append(f"{name}: not compared: {', '.join(others)}; one of the runs has no score or no predictions")
+    for task in tasks:
+        for file, counts in results[0]["tasks"][task]["partial"].items():
+            notes.append(f"{task}: scored on part of the task, {file} has {counts}")
+    return notes

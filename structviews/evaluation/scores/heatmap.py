@@ -1,0 +1,137 @@
+"""Scores on one task as a matrix of view pairs, on the terminal and as a heat map."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.table import Table as RichTable
+
+from structviews.errors import InputError
+from structviews.evaluation.scores.figures import MISSING
+from structviews.evaluation.scores.tables import score_table
+from structviews.runtime.pictures import write_picture
+from structviews.views import VIEWS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Scores of view pairs, as a symmetric matrix.
+
+    Attributes:
+        task: name of the task.
+        views: (V,) names of the views.
+        values: (V, V) scores in the units of the table, NaN where no run has the pair.
+        texts: (V, V) scores as printed.
+        notes: explanation of the numbers, and what is not in the matrix.
+    """
+
+    task: str
+    views: list[str]
+    values: np.ndarray
+    texts: list[list[str]]
+    notes: list[str]
+
+
+def view_matrix(runs: Sequence[Path], task: str, *, intervals: bool = False) -> Matrix:
+    """The matrix of scores of the runs with two views.
+
+    Args:
+        runs: the runs' folders.
+        task: name of the task.
+        intervals: append the 95 % interval to each score.
+
+    Raises:
+        InputError: if no such run has a score for the task, or several rows of the table have the same pair.
+    """
+    table = score_table(runs, intervals=intervals)
+    tasks = table.header[table.n_fixed :]
+    if task not in tasks:
+        raise InputError(f"--matrix {task}: no run has a score for it; scored tasks: {', '.join(tasks) or 'none'}")
+    pairs: dict[frozenset[str], tuple[str, str, float]] = {}
+    left_out = []
+    for row in table.runs:
+        pair, cell = row.labels[1].split(","), row.cells[tasks.index(task)]
+        if len(pair) != 2 or not cell.figures:
+            left_out.append(row.labels[0])
+            continue
+        name, *_ = pairs.setdefault(frozenset(pair), (row.labels[0], str(cell), cell.figures[0].value))
+        if name != row.labels[0]:
+            raise InputError(
+                f"--matrix {task}: {name} and {row.labels[0]} have the same views {', '.join(pair)}; give one of them"
+            )
+    if not pairs:
+        raise InputError(f"--matrix {task}: no run with two views has a score for this task; evaluate one first")
+    known = {name: place for place, name in enumerate(VIEWS)}
+    names = sorted(set().union(*pairs), key=lambda name: (known.get(name, len(known)), name))
+    values = np.full((len(names), len(names)), np.nan)
+    texts = [[MISSING] * len(names) for _ in names]
+    for both, (_, text, value) in pairs.items():
+        ends = [names.index(name) for name in both]
+        for i, j in ((ends[0], ends[-1]), (ends[-1], ends[0])):
+            values[i, j], texts[i][j] = value, text
+    notes = [
+        note for note in table.legend if not note.startswith(tuple(f"{other}*" for other in tasks if other != task))
+    ]
+    if left_out:
+        notes.append(f"not in the matrix (not two views, or no score): {', '.join(left_out)}")
+    return Matrix(task, names, values, texts, notes)
+
+
+def as_rich(matrix: Matrix) -> RichTable:
+    """The matrix as a terminal table."""
+    table = RichTable(title=matrix.task)
+    table.add_column("")
+    for name in matrix.views:
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, texts in zip(matrix.views, matrix.texts, strict=True):
+        table.add_row(name, *texts)
+    return table
+
+
+def draw(matrix: Matrix, path: Path) -> None:
+    """Write the heat map to a file, in the format of its extension.
+
+    Raises:
+        InputError: if the extension is unknown, the folder does not exist, or matplotlib is not installed.
+    """
+    write_picture(path, lambda: picture(matrix))
+
+
+def picture(matrix: Matrix) -> "Picture":
+    """The heat map, in matplotlib's configured colours."""
+    from matplotlib import colormaps, rcParams  # noqa: PLC0415  only here
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    n = len(matrix.views)
+    width = 1.1 if any(" [" in text for texts in matrix.texts for text in texts) else 0.9
+    figure = Figure(figsize=(1.9 + width * n, 1.1 + 0.72 * n), layout="constrained")
+    axes = figure.add_subplot()
+    colours = colormaps["viridis"].with_extremes(bad=(0.5, 0.5, 0.5, 0.12))
+    image = axes.imshow(np.ma.masked_invalid(matrix.values), cmap=colours, aspect="auto")
+    axes.set_xticks(range(n), matrix.views)
+    axes.set_yticks(range(n), matrix.views)
+    axes.set_xticks(np.arange(0.5, n - 1), minor=True)
+    axes.set_yticks(np.arange(0.5, n - 1), minor=True)
+    axes.grid(which="minor", color=rcParams["figure.facecolor"], linewidth=2)
+    axes.tick_params(which="both", length=0)
+    axes.spines[:].set_visible(False)
+    for (i, j), value in np.ndenumerate(matrix.values):
+        text = matrix.texts[i][j].replace(" ± ", "\n± ").replace(" [", "\n[")
+        colour = rcParams["text.color"]
+        if not np.isnan(value):  # text on a coloured cell: dark on bright, bright on dark
+            colour = "black" if luminance(*colours(image.norm(value))[:3]) > 0.18 else "white"
+        axes.text(j, i, text, ha="center", va="center", color=colour)
+    axes.set_title(matrix.task)
+    figure.colorbar(image).outline.set_visible(False)
+    return figure
+
+
+def luminance(red: float, green: float, blue: float) -> float:
+    """Relative luminance of a colour; above 0.18, black text has more contrast than white."""
+    brightness: float = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
+    return brightness

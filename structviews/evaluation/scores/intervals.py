@@ -1,0 +1,241 @@
+"""Bootstrap intervals of scores, and paired bootstrap tests of two systems.
+
+Test examples are drawn with replacement, 2,000 times. Each draw is a row of weights: how often each example was drawn.
+Every score is a function of weights, so many draws are scored at once. B draws, n examples.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from structviews.errors import InputError
+
+RESAMPLES = 2_000
+LEVELS = (2.5, 97.5)
+# Draws scored at once; limits memory.
+RESAMPLES_AT_ONCE = 250
+
+# One data set's predictions (n,) and its gold classes or scores (n,).
+Tested = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Proportion:
+    """A mean over ``count`` trials with a 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    count: int
+
+    def __str__(self) -> str:
+        """In per cent, as ``41.2 [38.0, 44.5]``."""
+        return f"{100 * self.value:.1f} [{100 * self.low:.1f}, {100 * self.high:.1f}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The difference between the scores of two systems.
+
+    Attributes:
+        first, second: the scores on all test examples.
+        low, high: 95 % interval of ``first - second``.
+        p: two-sided p-value for the null hypothesis of no difference.
+    """
+
+    first: float
+    second: float
+    low: float
+    high: float
+    p: float
+
+
+def proportion(hits: ArrayLike, documents: ArrayLike, *, seed: int = 0) -> Proportion:
+    """Mean of ``hits`` with a bootstrap interval over documents.
+
+    Sentences of a document share topic and vocabulary, so they are not independent, and an interval that assumes
+    independence (Wilson's) is too narrow. Here whole documents are drawn with replacement, 2,000 times, and the
+    interval is from the 2.5th to the 97.5th percentile of the means (Efron and Tibshirani, 1993, ch. 13). Its width
+    is 0 if all trials agree.
+
+    Args:
+        hits: (n,) outcomes between 0 and 1.
+        documents: (n,) document of each trial.
+        seed: seed of the bootstrap.
+
+    Raises:
+        InputError: if the trials are from fewer than two documents.
+    """
+    hits = np.asarray(hits, dtype=np.float64)
+    names, index = np.unique(np.asarray(documents), return_inverse=True)
+    if len(names) < 2:
+        raise InputError(f"an interval needs at least 2 documents, not {len(names)}: hold out more documents")
+    hits_of = np.bincount(index, weights=hits)
+    count_of = np.bincount(index)
+    blocks = _draws([np.ones(len(names), dtype=np.int64)], seed)
+    low, high = np.percentile(np.concatenate([(w @ hits_of) / (w @ count_of) for (w,) in blocks]), LEVELS)
+    return Proportion(float(hits.mean()), float(low), float(high), len(hits))
+
+
+def score_intervals(scores: Sequence[str], tested: Mapping[str, Tested], *, seed: int = 0) -> dict[str, list[float]]:
+    """95 % intervals ``[low, high]`` of a task's scores over its test examples.
+
+    Percentiles of the bootstrap (Efron and Tibshirani, 1993, ch. 13). Examples of each data set are drawn separately.
+    The trained classifier is fixed: the intervals do not include variance from the choice of training examples or the
+    training seed. Draws with an undefined correlation are skipped.
+
+    Args:
+        scores: names as in ``results.json``: ``accuracy``, ``f1``, ``pearson``, ``spearman`` or ``mse``; correlations
+            over several data sets include the aggregate, as in ``pearson weighted mean``.
+        tested: predictions and gold targets of each data set, or of the single test part.
+        seed: seed of the bootstrap.
+    """
+    found = _bootstrap(scores, [_Outcomes.of([predicted], gold) for predicted, gold in tested.values()], seed)
+    return {name: [float(end) for end in np.nanpercentile(values[0, 1:], LEVELS)] for name, values in found.items()}
+
+
+def paired_differences(
+    scores: Sequence[str], first: Mapping[str, Tested], second: Mapping[str, Tested], *, seed: int = 0
+) -> dict[str, Difference]:
+    """Paired bootstrap test of two systems on the same test examples, for each score.
+
+    Both systems are scored on the same draws. The interval is that of the difference of their scores; p is twice the
+    share of draws in which the difference is 0 or has the opposite sign, so p < 0.05 if the interval excludes 0 (Efron
+    and Tibshirani, 1993, ch. 13 and 15; Koehn, 2004, for systems' scores). With 2,000 draws, p is at least 0.001.
+
+    Args:
+        scores: as for :func:`score_intervals`.
+        first, second: predictions and gold targets of the same data sets in the same order.
+        seed: seed of the bootstrap.
+    """
+    outcomes = [_Outcomes.of([first[name][0], second[name][0]], gold) for name, (_, gold) in first.items()]
+    return {name: _difference(*values) for name, values in _bootstrap(scores, outcomes, seed).items()}
+
+
+def _difference(first: np.ndarray, second: np.ndarray) -> Difference:
+    drawn = (first - second)[1:]
+    drawn = drawn[np.isfinite(drawn)]
+    low, high = np.percentile(drawn, LEVELS)
+    # The observed data count as one more draw, so that p is never 0 (Davison and Hinkley, 1997, ch. 4).
+    tail = (1 + min(np.sum(drawn <= 0), np.sum(drawn >= 0))) / (1 + len(drawn))
+    return Difference(float(first[0]), float(second[0]), float(low), float(high), float(min(1, 2 * tail)))
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """P-values adjusted for multiple tests by Holm's (1979) method, which controls the family-wise error rate."""
+    order = np.argsort(ps, kind="stable")
+    adjusted = np.empty(len(ps))
+    adjusted[order] = np.minimum(1, np.maximum.accumulate(np.asarray(ps)[order] * np.arange(len(ps), 0, -1)))
+    return adjusted.tolist()
+
+
+@dataclass(frozen=True)
+class _Outcomes:
+    """The distinct combinations of predictions and gold target in a data set; classification tasks have few.
+
+    Attributes:
+        systems: (k, u) predictions of each system.
+        gold: (u,) gold targets.
+        counts: (u,) number of examples with each combination.
+    """
+
+    systems: np.ndarray
+    gold: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, systems: Sequence[np.ndarray], gold: np.ndarray) -> "_Outcomes":
+        rows, counts = np.unique(np.array([*systems, gold], dtype=np.float64), axis=1, return_counts=True)
+        return cls(rows[:-1], rows[-1], counts)
+
+
+def _draws(counts: Sequence[np.ndarray], seed: int) -> Iterator[list[np.ndarray]]:
+    """Blocks of draws: weights (block, u) for each data set; each draw has ``counts.sum()`` examples."""
+    generator = np.random.default_rng(seed)
+    for start in range(0, RESAMPLES, RESAMPLES_AT_ONCE):
+        size = min(RESAMPLES_AT_ONCE, RESAMPLES - start)
+        yield [generator.multinomial(c.sum(), c / c.sum(), size=size).astype(np.float64) for c in counts]
+
+
+def _bootstrap(scores: Sequence[str], outcomes: Sequence[_Outcomes], seed: int) -> dict[str, np.ndarray]:
+    """Values (k, 1 + B) of each score for each system: on all examples, then on each draw."""
+    counts = [each.counts for each in outcomes]
+    values: dict[str, list[list[np.ndarray]]] = {name: [] for name in scores}
+    for weights in chain([[each[None].astype(np.float64) for each in counts]], _draws(counts, seed)):
+        for name, blocks in values.items():
+            blocks.append([_scored(name, outcomes, weights, k) for k in range(len(outcomes[0].systems))])
+    return {name: np.concatenate(blocks, axis=1) for name, blocks in values.items()}
+
+
+def _scored(name: str, outcomes: Sequence[_Outcomes], weights: Sequence[np.ndarray], system: int) -> np.ndarray:
+    """A score (B,) of one system on weighted examples, aggregated over data sets as its name says."""
+    kind, _, aggregate = name.partition(" ")
+    metric = _METRICS[kind]
+    if aggregate == "all":
+        predicted, gold = (
+            np.concatenate(p) for p in zip(*((o.systems[system], o.gold) for o in outcomes), strict=True)
+        )
+        return metric(np.hstack(weights), predicted, gold)
+    each = [metric(w, o.systems[system], o.gold) for w, o in zip(weights, outcomes, strict=True)]
+    sizes = [o.counts.sum() for o in outcomes] if aggregate == "weighted mean" else None
+    return np.average(each, axis=0, weights=sizes)
+
+
+def _accuracy(weights: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    accuracies: np.ndarray = 100 * (weights @ (predicted == gold)) / weights.sum(1)
+    return accuracies
+
+
+def _f1(weights: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    named = weights @ predicted + weights @ gold
+    scores: np.ndarray = 200 * np.divide(weights @ (predicted * gold), named, out=np.zeros_like(named), where=named > 0)
+    return scores
+
+
+def _mse(weights: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    errors: np.ndarray = (weights @ (predicted - gold) ** 2) / weights.sum(1)
+    return errors
+
+
+def _pearson(weights: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    # Centred on the means of all examples, to avoid cancellation in the sums below.
+    x, y = predicted - predicted.mean(), gold - gold.mean()
+    sums = weights @ np.stack([x, y, x * x, y * y, x * y], axis=1) / weights.sum(1, keepdims=True)
+    mx, my, xx, yy, xy = sums.T
+    return _ratio(xy - mx * my, xx - mx**2, yy - my**2)
+
+
+def _spearman(weights: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    middle = (weights.sum(1, keepdims=True) + 1) / 2
+    x, y = (_ranks(weights, values) - middle for values in (predicted, gold))
+    return _ratio(*(np.einsum("bn,bn,bn->b", weights, left, right) for left, right in ((x, y), (x, x), (y, y))))
+
+
+def _ranks(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Ranks (B, n) in each draw; ties get their mean rank."""
+    order = np.argsort(values, kind="stable")
+    starts = np.flatnonzero(np.diff(values[order], prepend=np.nan) != 0)
+    sizes = np.add.reduceat(weights[:, order], starts, axis=1)
+    ranks = np.cumsum(sizes, axis=1) - (sizes - 1) / 2
+    return ranks[:, np.searchsorted(values[order][starts], values)]
+
+
+def _ratio(covariance: np.ndarray, *variances: np.ndarray) -> np.ndarray:
+    """The correlation; NaN if one side is constant up to rounding."""
+    scale = np.sqrt(np.prod(np.maximum(variances, 0), axis=0))
+    ratio: np.ndarray = np.divide(
+        covariance, scale, out=np.full_like(covariance, np.nan), where=scale > 1e-12 * scale.max()
+    )
+    return ratio
+
+
+_METRICS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]] = {
+    "accuracy": _accuracy,
+    "f1": _f1,
+    "pearson": _pearson,
+    "spearman": _spearman,
+    "mse": _mse,
+}

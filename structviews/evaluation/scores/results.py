@@ -1,0 +1,140 @@
+"""A run's ``results.json``: scores, with the protocol and the checksum of the model that produced them.
+
+``predictions.safetensors`` next to it has the predictions and gold targets of the test examples.
+"""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load, save
+
+from structviews.errors import InputError
+from structviews.evaluation.scores.intervals import Tested
+from structviews.runs.folder import RESULTS, model_checksum
+from structviews.runtime.files import write_json, write_whole
+
+FORMAT = 1
+PREDICTED, GOLD, SEPARATOR = "predicted", "gold", "/"
+# For each task and test part: predictions and gold targets.
+Predictions = dict[str, dict[str, Tested]]
+
+
+def save_results(run: Path, results: dict[str, Any], name: str = RESULTS) -> dict[str, Any]:
+    """Merge results into ``run/results.json`` and return the merged content.
+
+    Earlier scores are kept if model, representation and protocol are the same, and dropped otherwise. A task keeps its
+    score if it is unavailable later.
+
+    Args:
+        run: the run's folder.
+        results: from ``evaluate``, with ``representation``, which vectors were scored. Their ``predictions`` are saved
+            to a separate file.
+        name: file name, see ``results_name``.
+
+    Raises:
+        InputError: if ``run`` has no model, or its results cannot be read.
+    """
+    results = {**results, "model": model_checksum(run)}
+    predictions: Predictions = results.pop("predictions", {})
+    earlier = load_results(run, name)
+    same = ("format", "model", "protocol", "representation")
+    if earlier and all(earlier.get(key) == results.get(key) for key in same):
+        results = {**earlier, **results, "tasks": {**earlier["tasks"], **results["tasks"]}}
+        results["unavailable"] = {**earlier["unavailable"], **results["unavailable"]}
+        predictions = load_predictions(run, earlier, name) | predictions
+    if predictions:
+        results["predictions"] = _save_predictions(_predictions_path(run, name), predictions)
+    results["unavailable"] = {k: why for k, why in results["unavailable"].items() if k not in results["tasks"]}
+    write_json(Path(run) / name, results)
+    return results
+
+
+def results_name(*differences: str) -> str:
+    """File name for scores that differ from a run's default, such as ``results.mean-pc-kiros.json``.
+
+    Args:
+        differences: the representation, ``ensemble`` or the protocol; empty ones are ignored.
+    """
+    name = re.sub("[^a-z0-9]+", "-", " ".join(differences)).strip("-")
+    return f"results.{name}.json" if name else RESULTS
+
+
+def all_results(run: Path) -> list[dict[str, Any]]:
+    """Results for the run's current weights, one per scored representation and protocol; the default first.
+
+    Raises:
+        InputError: if a file was not written by :func:`save_results`.
+    """
+    others = sorted(path.name for path in Path(run).glob("results.*.json"))
+    found = [results for name in (RESULTS, *others) if (results := load_results(run, name))]
+    try:
+        model = model_checksum(run) if found else ""
+    except InputError:  # scores without the weights
+        return found
+    return [results for results in found if results["model"] == model]
+
+
+def load_results(run: Path, name: str = RESULTS) -> dict[str, Any] | None:
+    """The content of ``run/results.json``, or None if it does not exist.
+
+    Raises:
+        InputError: if the file was not written by :func:`save_results`.
+    """
+    path = Path(run) / name
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        line = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise InputError(f"{path}{line}: not valid JSON; remove the file and evaluate again") from None
+    if not isinstance(results, dict) or results.get("format") != FORMAT:
+        raise InputError(f"{path}: not results of format {FORMAT}; remove the file and evaluate again")
+    return results
+
+
+def load_predictions(run: Path, results: dict[str, Any], name: str = RESULTS) -> Predictions:
+    """The predictions for the test examples that belong to the results; empty if they were not saved.
+
+    Args:
+        run: the run's folder.
+        results: from :func:`load_results`.
+        name: file name of the results.
+    """
+    path = _predictions_path(run, name)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    # Written before the results: if killed in between, they match no results.
+    if hashlib.sha256(data).hexdigest() != results.get("predictions"):
+        return {}
+    arrays = load(data)
+    predictions: Predictions = {}
+    for key in arrays:
+        task, part, what = key.split(SEPARATOR)
+        if what == PREDICTED:
+            tested = arrays[key], arrays[SEPARATOR.join((task, part, GOLD))]
+            predictions.setdefault(task, {})[part] = tested
+    return predictions
+
+
+def _predictions_path(run: Path, name: str) -> Path:
+    return Path(run) / name.replace("results", "predictions", 1).replace(".json", ".safetensors")
+
+
+def _save_predictions(path: Path, predictions: Predictions) -> str:
+    """Write the predictions atomically; returns their SHA-256."""
+    arrays = {
+        SEPARATOR.join((task, part, what)): np.ascontiguousarray(values)
+        for task, parts in predictions.items()
+        for part, tested in parts.items()
+        for what, values in zip((PREDICTED, GOLD), tested, strict=True)
+    }
+    data = save(arrays)
+    write_whole(path, lambda file: file.write(data))
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,1 @@
+"""SentEval's tasks, the protocols that score them, and their solvers."""

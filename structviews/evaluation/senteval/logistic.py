@@ -1,0 +1,481 @@
+"""Solver for the evaluation's classifiers: fits a grid of logistic regressions at once.
+
+Shapes: n examples, d features, r = d + 1 weights per column (the last is the intercept), F training parts,
+S strengths, P problems solved together, K score columns per problem (1 for two classes, else the number of classes).
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.linalg.blas import dsyrk, ssyrk
+
+from structviews.errors import InputError
+
+TOLERANCE = 1e-7
+MAX_ITERATIONS = 1000
+IDLE_STEPS = 10  # this many steps without a significant gain mean that only rounding error is left
+MEMORY = 40  # L-BFGS correction pairs
+BLOCK_ELEMENTS = 1 << 26  # most numbers held for problems solved together (256 MiB)
+CHUNK_ELEMENTS = 1 << 22  # most feature values copied at a time
+FACTOR_ELEMENTS = 42 * 10**7  # most numbers held in cached Cholesky factors (1.7 GB), unless a single one is larger
+FEW_FACTORS = 4
+HESSIAN_EXAMPLES = 4  # examples per weight used to estimate the rough Hessian
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Logistic regressions fitted on ``F`` training parts with ``S`` strengths, applied to all ``n`` examples.
+
+    Attributes:
+        logits: (F, S, n, K) float32, for all examples, whether trained on or not; ``K`` is 1 for two classes.
+        objectives: (F, S) float64, the minimised sums of log losses plus ``|w|^2 / (2 C)``.
+        iterations: (F, S) int64, steps taken.
+        converged: (F, S) bool, whether the fit ended within ``MAX_ITERATIONS``.
+    """
+
+    logits: np.ndarray
+    objectives: np.ndarray
+    iterations: np.ndarray
+    converged: np.ndarray
+
+    @property
+    def predictions(self) -> np.ndarray:
+        """Predicted classes (F, S, n), int64."""
+        return self.logits.argmax(-1) if self.logits.shape[-1] > 1 else (self.logits[..., 0] > 0).astype(np.int64)
+
+
+class Design:
+    """The feature matrix with intercept that all problems share; on the GPU if there is one.
+
+    Args:
+        features: blocks (n_i, d) that together form the (n, d) matrix; on the CPU, float32 blocks are not copied.
+        training: (n,) bool, the examples used for training by any problem. The weights are linear combinations
+            of these m examples, so if m < d / 2 the features are replaced by m coordinates that preserve all
+            inner products with them (Cholesky factor of the Gram matrix, float64).
+        centred: subtract the mean for better conditioning; an unpenalised intercept absorbs it. Do not use with a
+            penalised intercept.
+    """
+
+    def __init__(self, features: Sequence[np.ndarray], training: np.ndarray, centred: bool = True) -> None:
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.parts = [torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(device) for x in features]
+        n, d = sum(map(len, self.parts)), self.parts[0].shape[1]
+        # In chunks: summing in float64 first makes a float64 copy.
+        rows = (some for part in self.parts for some in part.split(max(1, CHUNK_ELEMENTS // d)))
+        total = torch.stack([some.sum(0, dtype=torch.float64) for some in rows]).sum(0)
+        self.mean = (total / n).float() if centred else torch.zeros(d, device=device)
+        chosen = torch.from_numpy(training).to(device)
+        m = int(chosen.sum())
+        if d > 2 * m:  # otherwise it costs more than it saves
+            self.parts = [self._reduced(chosen)]
+            self.mean = torch.zeros(m, device=device)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of examples and of weights per column, ``(n, r)``."""
+        return sum(map(len, self.parts)), len(self.mean) + 1
+
+    def logits(self, weights: torch.Tensor) -> torch.Tensor:
+        """Weights (r, ...) to logits (n, ...)."""
+        flat = weights.flatten(1)
+        # With few columns, both products are several times faster when transposed.
+        product = torch.cat([flat[:-1].T @ part.T for part in self.parts], dim=1).T
+        return (product + (flat[-1] - self.mean @ flat[:-1])).reshape(-1, *weights.shape[1:])
+
+    def gradient(self, errors: torch.Tensor) -> torch.Tensor:
+        """Derivatives (n, ...) by the logits to the gradient (r, ...)."""
+        flat = errors.flatten(1)
+        total = flat.sum(0, keepdim=True)
+        rows = flat.split([len(part) for part in self.parts])
+        product = torch.stack([some.T @ part for some, part in zip(rows, self.parts, strict=True)]).sum(0).T
+        return torch.cat([product - self.mean[:, None] * total, total]).reshape(-1, *errors.shape[1:])
+
+    def hessian(self, importance: torch.Tensor) -> torch.Tensor:
+        """Sum over the examples of ``x x^T``, weighted by ``importance`` (n,): (r, r), lower triangle."""
+        _, r = self.shape
+        total = torch.zeros(r, r, device=self.mean.device)
+        # One buffer for all chunks: separate arrays would fragment the heap by gigabytes.
+        buffer = self.mean.new_empty(max(1, CHUNK_ELEMENTS // r), r)
+        for part, weights in zip(self.parts, importance.split([len(part) for part in self.parts]), strict=True):
+            for some in weights.nonzero()[:, 0].split(len(buffer)):
+                rows = buffer[: len(some)]
+                torch.index_select(part, 0, some, out=rows[:, :-1])
+                rows[:, :-1] -= self.mean
+                rows[:, -1] = 1
+                total = _add_gram(total, rows.mul_(weights[some, None].sqrt()))
+        return total
+
+    def _reduced(self, chosen: torch.Tensor) -> torch.Tensor:
+        """Coordinates (n, m) of all examples in the span of the ``m`` chosen ones."""
+        n, d = len(chosen), len(self.mean)
+        gram = torch.zeros(n, int(chosen.sum()), dtype=torch.float64, device=chosen.device)
+        for some in torch.arange(d, device=chosen.device).split(max(1, CHUNK_ELEMENTS // n)):
+            columns = torch.cat([part[:, some] for part in self.parts]).double() - self.mean[some]
+            gram.addmm_(columns, columns[chosen].T)
+        own = gram[chosen]
+        own.diagonal().add_(1e-10 * own.diagonal().mean())  # for linearly dependent examples
+        factor = torch.linalg.cholesky(own)
+        coordinates: torch.Tensor = torch.linalg.solve_triangular(factor.T, gram, upper=True, left=False)
+        return coordinates.float()
+
+
+def _add_gram(total: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+    """``total + part^T part``; only the lower triangle is valid."""
+    if part.is_cuda:
+        return total.addmm_(part.T, part)
+    update = ssyrk if part.dtype == torch.float32 else dsyrk
+    # BLAS is column-major: our lower triangle is its upper one, and ``part`` its transpose.
+    return torch.from_numpy(update(1, part.numpy().T, beta=1, c=total.numpy().T, overwrite_c=1, lower=0).T)
+
+
+def _factor(matrix: torch.Tensor, ridge: float) -> torch.Tensor:
+    """Cholesky factor ``L`` (r, r) of ``matrix + ridge I``, lower triangle; raises the ridge where float32 needs it."""
+    ridge += 1e-6 * float(matrix.diagonal().mean())
+    while True:
+        # LAPACK is column-major: to it this is the upper triangle, which it factors in place.
+        factor = matrix.clone().T
+        factor.diagonal().add_(ridge)
+        info = torch.empty(0, dtype=torch.int32, device=matrix.device)
+        if not torch.linalg.cholesky_ex(factor, upper=True, out=(factor, info)).info:
+            return factor.T
+        ridge *= 10
+
+
+def _solve(factor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """``(L L^T)^-1 values`` for values (r, k); unlike ``torch.cholesky_solve``, does not copy the factor ``L``."""
+    half = torch.linalg.solve_triangular(factor, values, upper=False)
+    solved: torch.Tensor = torch.linalg.solve_triangular(factor.T, half, upper=True)
+    return solved
+
+
+def fit_logistic(
+    design: Design, labels: np.ndarray, training: np.ndarray, strengths: Sequence[float], one_vs_rest: bool = False
+) -> Fits:
+    """Fit a logistic regression for each training part and each strength.
+
+    Each minimises ``sum of log losses over its examples + |w|^2 / (2 C)``. By default the intercept is not penalised
+    and more than two classes use a softmax, as in scikit-learn's ``LogisticRegression``. With ``one_vs_rest``, each
+    class is a separate problem and the intercept is penalised, as in liblinear (the design must not be centred).
+
+    Strengths are solved in ascending order. For each strength, a *pilot* is fitted on all parts together, starting
+    from the previous pilot. The Hessian at its minimum is close to that of every part, so its Cholesky factor
+    preconditions L-BFGS for all parts at once (two matrix products per step). Each part starts from its previous
+    solution, shifted by the pilot's change. With a single part, all strengths are solved at once instead. Products
+    are float32, sums of losses float64.
+
+    A problem is converged when the predicted gain of its next step (minus half its slope) is below ``TOLERANCE``
+    times its objective. It is also converged after ten steps that each gained less than a tenth of that: in thousands
+    of dimensions, float32 rounding can cancel the predicted gain.
+
+    Args:
+        design: the features of ``n`` examples.
+        labels: (n,) classes 0..K-1.
+        training: (F, n) bool, the training examples of each part.
+        strengths: (S,) inverse penalties ``C``, ascending.
+        one_vs_rest: see above.
+
+    Raises:
+        InputError: if a part has no example of some class.
+    """
+    classes = int(labels.max()) + 1
+    for part, chosen in enumerate(training):
+        if len(np.unique(labels[chosen])) < classes:
+            raise InputError(f"training part {part} has no example of some class; use fewer folds or more examples")
+    columns = 1 if classes == 2 else classes
+    device = design.mean.device
+    goals = torch.from_numpy(np.ascontiguousarray(labels, dtype=np.int64)).to(device)
+    goals = goals[:, None].float() if columns == 1 else torch.nn.functional.one_hot(goals, columns).float()
+    parts = torch.from_numpy(np.ascontiguousarray(training.T)).to(device).float()
+    setting = _Setting(design, goals, columns > 1 and not one_vs_rest, not one_vs_rest)
+    if len(training) == 1:
+        inverse = _Rough(design, parts[:, 0])
+        blocks = [strengths[i : i + inverse.at_once] for i in range(0, len(strengths), inverse.at_once)]
+        found = (setting.solve(parts.expand(-1, len(some)), some, inverse, setting.zero) for some in blocks)
+        arrays = zip(*(each.as_arrays() for each in found), strict=True)
+        return Fits(*(np.concatenate(values)[None] for values in arrays))
+    path = _path(setting, parts, strengths)
+    return Fits(*(np.stack(values, axis=1) for values in zip(*(each.as_arrays() for each in path), strict=True)))
+
+
+def _path(setting: "_Setting", parts: torch.Tensor, strengths: Sequence[float]) -> Iterator["_Solved"]:
+    """All parts (n, F) solved for each strength in turn."""
+    everything = parts.amax(1)
+    share = float(parts.mean() / everything.mean())
+    inverse: _Rough | _Weighted = _Rough(setting.design, everything)
+    pilot, points = setting.zero, setting.zero
+    for strength in strengths:
+        before, pilot = pilot, setting.solve(everything[:, None], [strength], inverse, pilot).point
+        inverse = _Weighted(setting, pilot.logits[..., 0], everything * share, 1 / strength)
+        solved = setting.solve(parts, [strength] * parts.shape[1], inverse, points.moved(before, pilot))
+        points = solved.point
+        yield solved
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What all problems share: the design (n, r), the target probabilities (n, K) and the kind of problem."""
+
+    design: Design
+    goals: torch.Tensor
+    softmax: bool
+    free_intercept: bool
+
+    @property
+    def zero(self) -> "_Point":
+        """The zero starting point, for any number of problems."""
+        _, r = self.design.shape
+        return _Point(self.goals.new_zeros(r, self.goals.shape[1], 1), torch.zeros_like(self.goals)[..., None])
+
+    def solve(
+        self, training: torch.Tensor, strengths: Sequence[float], inverse: "_Rough | _Weighted", start: "_Point"
+    ) -> "_Solved":
+        """Solve problems with examples ``training`` (n, P) and strengths (P,), as many at a time as memory allows."""
+        (n, r), problems = self.design.shape, len(strengths)
+        ridge = (
+            (1 / torch.tensor(strengths, dtype=torch.float32, device=training.device)).expand(r, 1, problems).clone()
+        )
+        if self.free_intercept:
+            ridge[-1] = 0
+        start = start.repeated(problems)
+        size = max(1, BLOCK_ELEMENTS // ((n * 4 + r * (2 * MEMORY + 4)) * self.goals.shape[1]))
+        blocks = []
+        for some in torch.arange(problems, device=training.device).split(size):
+            blocks.append(_Problems(self, training[:, some], ridge[..., some], inverse, start[some]))
+            blocks[-1].solve()
+        point = _Point(*(torch.cat([getattr(b.point, x) for b in blocks], -1) for x in ("weights", "logits")))
+        rest = (torch.cat([getattr(b, x) for b in blocks]) for x in ("objectives", "iterations", "converged"))
+        return _Solved(point, *rest)
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """Minima of P problems, with the other fields of ``Fits``, each (P,)."""
+
+    point: "_Point"
+    objectives: torch.Tensor
+    iterations: torch.Tensor
+    converged: torch.Tensor
+
+    def as_arrays(self) -> list[np.ndarray]:
+        """Logits (P, n, K) and the rest."""
+        values = (self.point.logits.permute(2, 0, 1), self.objectives, self.iterations, self.converged)
+        return [value.cpu().numpy() for value in values]
+
+
+class _Point:
+    """Weights (r, K, P) and their logits (n, K, P)."""
+
+    def __init__(self, weights: torch.Tensor, logits: torch.Tensor) -> None:
+        self.weights, self.logits = weights, logits
+
+    def __getitem__(self, which: slice | torch.Tensor) -> "_Point":
+        return _Point(self.weights[..., which], self.logits[..., which])
+
+    def repeated(self, problems: int) -> "_Point":
+        """Copies of a single point for several problems."""
+        return _Point(*(x.expand(-1, -1, problems).clone() for x in (self.weights, self.logits)))
+
+    def moved(self, start: "_Point", end: "_Point") -> "_Point":
+        """This point, shifted by ``end - start``."""
+        return _Point(self.weights + (end.weights - start.weights), self.logits + (end.logits - start.logits))
+
+
+class _Rough:
+    """Inverse of ``s (X^T X + ridge / s)``, where ``s`` is a column's mean certainty; ``ridge / s`` is rounded.
+
+    Because of the rounding, a handful of Cholesky factors serve all columns and strengths. If factors are large, only
+    a few are cached and the rounding is coarser, so that they are not recomputed repeatedly.
+
+    Attributes:
+        at_once: most strengths to solve together.
+    """
+
+    def __init__(self, design: Design, training: torch.Tensor) -> None:
+        rows = training.nonzero()[:, 0]
+        chosen = rows[:: max(1, len(rows) // (HESSIAN_EXAMPLES * design.shape[1]))]
+        importance = torch.zeros_like(training)
+        importance[chosen] = len(rows) / len(chosen)
+        self.count = len(rows)
+        self.gram = design.hessian(importance)
+        self.factors: dict[float, torch.Tensor] = {}
+        self.most = max(1, FACTOR_ELEMENTS // len(self.gram) ** 2)
+        self.at_once = max(1, self.most // 2)
+        self.base = 4.0 if self.most > FEW_FACTORS else 16.0
+
+    def __call__(self, q: torch.Tensor, certainty: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
+        result = torch.empty_like(q)
+        scales = (certainty / self.count).clamp_min(1e-6)
+        levels = (ridge / scales).log2().div(math.log2(self.base)).round()
+        for level in levels.unique().tolist():
+            here = levels == level
+            result[:, here] = _solve(self.factor(level), q[:, here]) / scales[here]
+        return result
+
+    def factor(self, level: float) -> torch.Tensor:
+        """Cholesky factor with a ridge of ``base ** level``, from a least-recently-used cache."""
+        found = self.factors.pop(level, None)
+        if found is None:
+            while len(self.factors) >= self.most:
+                del self.factors[next(iter(self.factors))]
+            found = _factor(self.gram, self.base**level)
+        self.factors[level] = found
+        return found
+
+
+class _Weighted:
+    """Inverse of the block-diagonal Hessian at a pilot's logits (n, K), a block per column, with example weights."""
+
+    def __init__(self, setting: _Setting, logits: torch.Tensor, training: torch.Tensor, ridge: float) -> None:
+        shares = logits.softmax(1) if setting.softmax else logits.sigmoid()
+        importance = shares * (1 - shares) * training[:, None]
+        self.factors = [_factor(setting.design.hessian(column), ridge) for column in importance.T.contiguous()]
+
+    def __call__(self, q: torch.Tensor, certainty: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
+        return torch.stack([_solve(factor, q[:, k]) for k, factor in enumerate(self.factors)], dim=1)
+
+
+class _Problems:
+    """Problems solved together by preconditioned L-BFGS; converged ones are removed, so the products shrink.
+
+    Takes training examples (n, P), the ridge (r, 1, P) and a starting point. Problems are the last dimension,
+    so elementwise operations run along it.
+    """
+
+    def __init__(
+        self,
+        setting: _Setting,
+        training: torch.Tensor,
+        ridge: torch.Tensor,
+        inverse: "_Rough | _Weighted",
+        start: _Point,
+    ) -> None:
+        self.design, self.softmax = setting.design, setting.softmax
+        self.goals, self.signs = setting.goals[..., None], 1 - 2 * setting.goals[..., None]
+        self.training, self.ridge, self.inverse = training[:, None], ridge, inverse
+        problems = training.shape[1]
+        self.active = _Point(start.weights.clone(), start.logits.clone())
+        self.point = _Point(start.weights.clone(), start.logits.clone())
+        self.history: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+        self.number = torch.arange(problems, device=training.device)
+        self.objectives = torch.zeros(problems, dtype=torch.float64, device=training.device)
+        self.iterations = torch.full((problems,), MAX_ITERATIONS)
+        self.converged = torch.zeros(problems, dtype=torch.bool)
+
+    def solve(self) -> None:
+        """Fill in ``point``, ``objectives``, ``iterations`` and ``converged`` for every problem."""
+        losses, errors = self.losses(self.active.logits)
+        gradient, certainty = self.derivatives(errors)
+        least, idle = torch.full_like(losses, torch.inf), torch.zeros_like(losses)
+        for iteration in range(MAX_ITERATIONS):
+            objectives = losses + _sum(self.ridge * self.active.weights**2) / 2
+            direction = self.direction(gradient, certainty)
+            slope = _sum(gradient * direction)
+            idle = torch.where(least - objectives > TOLERANCE / 10 * objectives, 0, idle + 1)
+            least = torch.minimum(least, objectives)
+            done = (-slope / 2 <= TOLERANCE * objectives) | (idle >= IDLE_STEPS)
+            if done.any():
+                self.record(done, objectives, iteration, True)
+                keep = ~done
+                if not keep.any():
+                    return
+                losses, least, idle, slope = losses[keep], least[keep], idle[keep], slope[keep]
+                gradient, direction = gradient[..., keep], direction[..., keep]
+                self.keep(keep)
+            step, losses, errors = self.search(direction, slope, losses)
+            self.active.weights += step
+            before = gradient
+            gradient, certainty = self.derivatives(errors)
+            self.remember(step, gradient - before)
+        objectives = losses + _sum(self.ridge * self.active.weights**2) / 2
+        self.record(torch.ones_like(losses, dtype=torch.bool), objectives, MAX_ITERATIONS, False)
+
+    def losses(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Sums of the log losses over the training examples, (P,), and their derivatives by the logits, (n, K, P).
+
+        A loss is ``softplus(against)``, where ``against`` is the log-odds against the gold class; this keeps small
+        losses and derivatives precise.
+        """
+        if self.softmax:
+            margins = logits - (logits * self.goals).sum(1, keepdim=True)
+            against = margins.masked_fill(self.goals > 0, -torch.inf).logsumexp(1, keepdim=True)
+            losses = torch.nn.functional.softplus(against)
+            errors = torch.where(self.goals > 0, -against.sigmoid(), (margins - losses).exp_())
+        else:
+            against = self.signs * logits
+            losses, errors = torch.nn.functional.softplus(against), against.sigmoid().mul_(self.signs)
+        return _sum(losses * self.training), errors.mul_(self.training)
+
+    def derivatives(self, errors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Gradient (r, K, P) of the objectives, and the sum of ``p (1 - p)`` of each column, (K, P)."""
+        certainty = (errors.abs() - errors.square()).sum(0)
+        return self.design.gradient(errors) + self.ridge * self.active.weights, certainty
+
+    def direction(self, gradient: torch.Tensor, certainty: torch.Tensor) -> torch.Tensor:
+        """The L-BFGS direction (r, K, P): Nocedal and Wright (2006), algorithm 7.4."""
+        q = -gradient
+        parts = []
+        for s, y, inverse in reversed(self.history):
+            part = (_sum(s * q) * inverse).float()
+            q -= part * y
+            parts.append(part)
+        q = self.inverse(q, certainty, self.ridge[0, 0])
+        if self.softmax:
+            # A softmax is invariant to a shift of all its columns; remove it from the step.
+            q -= q.mean(1, keepdim=True)
+        for (s, y, inverse), part in zip(self.history, reversed(parts), strict=True):
+            q += s * (part - _sum(y * q) * inverse).float()
+        return q
+
+    def remember(self, step: torch.Tensor, change: torch.Tensor) -> None:
+        curvature = _sum(step * change)
+        # Ignore pairs from steps lost to rounding.
+        inverse = torch.where(curvature > 1e-12, 1 / curvature, 0.0)
+        self.history = [*self.history, (step, change, inverse)][-MEMORY:]
+
+    def search(
+        self, direction: torch.Tensor, slope: torch.Tensor, losses: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Backtracking line search: returns steps (r, K, P), new losses (P,) and their derivatives.
+
+        Halves each problem's step until the objective decreases enough. The logits are linear in the step, so trial
+        steps need no matrix product.
+        """
+        moved = self.design.logits(direction)
+        penalty = _sum(self.ridge * self.active.weights * direction)
+        bend = _sum(self.ridge * direction**2) / 2
+        size = torch.ones_like(slope)
+        for _ in range(30):
+            new, errors = self.losses(self.active.logits + size.float() * moved)
+            gain = losses - new - size * penalty - size**2 * bend
+            short = gain < -1e-4 * size * slope - TOLERANCE * losses
+            if not short.any():
+                break
+            size = torch.where(short, size / 2, size)
+        self.active.logits += size.float() * moved
+        return size.float() * direction, new, errors
+
+    def record(self, which: torch.Tensor, objectives: torch.Tensor, iteration: int, converged: bool) -> None:
+        numbers = self.number[which]
+        self.point.weights[..., numbers] = self.active.weights[..., which]
+        self.point.logits[..., numbers] = self.active.logits[..., which]
+        self.objectives[numbers] = objectives[which]
+        self.iterations[numbers.cpu()] = iteration
+        self.converged[numbers.cpu()] = converged
+
+    def keep(self, which: torch.Tensor) -> None:
+        self.number, self.active = self.number[which], self.active[which]
+        self.training, self.ridge = self.training[..., which], self.ridge[..., which]
+        self.history = [(s[..., which], y[..., which], inverse[which]) for s, y, inverse in self.history]
+
+
+def _sum(values: torch.Tensor) -> torch.Tensor:
+    """Sum over all but the problems, in float64: (r, K, P) to (P,)."""
+    return values.sum((0, 1), dtype=torch.float64)
+
+
+def soft_cross_entropy(shares: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Mean cross-entropy of (n, K) probabilities against soft targets; probabilities are clipped as in Keras."""
+    return -(targets * shares.clamp(1e-7, 1 - 1e-7).log()).sum(1).mean()

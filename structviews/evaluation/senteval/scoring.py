@@ -1,0 +1,149 @@
+"""Score a run on tasks: choose the vectors and the source of the trees, and save the scores."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.kinds.external import GivenVectors
+from structviews.encoding.kinds.joined import JoinedEmbedder
+from structviews.encoding.preparation import Sentence
+from structviews.encoding.sentence_vectors import saved
+from structviews.errors import InputError
+from structviews.evaluation.scores.results import results_name, save_results
+from structviews.evaluation.senteval.protocols.protocol import Protocol
+from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
+from structviews.evaluation.senteval.suite import Encode, evaluate_each, results_of
+from structviews.evaluation.senteval.task_trees import TaskTrees
+from structviews.evaluation.senteval.tasks.reading import Task
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Which of a run's vectors to score.
+
+    Attributes:
+        view: a single view of the run; empty for all views.
+        changes: changes to the run's representation, see ``Embedder.with_representation``.
+        flags: the equivalent command-line flags.
+    """
+
+    view: str = ""
+    changes: dict[str, Any] = field(default_factory=dict)
+    flags: str = ""
+
+    def of(self, own: Embedder) -> tuple[Embedder, str]:
+        """The embedder to score, and a short description of its vectors."""
+        embedder = own.with_representation(**self.changes)
+        if not self.view:
+            return embedder, embedder.description
+        return embedder.with_view(self.view), f"{self.view} alone: {embedder.description}"
+
+
+def score_run(
+    run: Path,
+    tasks: Sequence[Task],
+    unavailable: dict[str, str],
+    *,
+    scored: Scored = Scored(),
+    protocol: Protocol = SENTEVAL,
+    ensemble: bool = False,
+    trees: TaskTrees | None = None,
+    save_vectors: Path | None = None,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> Iterator[bool]:
+    """Score a run and save the scores in its folder, task by task.
+
+    Args:
+        run: the run's folder.
+        tasks: tasks from ``read_tasks``.
+        unavailable: tasks that could not be read, each with the reason.
+        scored: which vectors to score.
+        protocol: the evaluation protocol.
+        ensemble: for a joined run, average the members' predictions instead of joining their vectors.
+        trees: trees of the task sentences; by default the run's own parser parses them.
+        save_vectors: folder for the vectors and their sentences, ``RUN.npy`` and ``RUN.txt``.
+        progress: called with a description of each stage.
+
+    Yields:
+        For each task, whether it now has a score.
+
+    Raises:
+        InputError: if the run cannot encode the sentences, or its vectors are invalid.
+    """
+    own = Embedder.load(run)
+    embedder, description = scored.of(own)
+    similarity = embedder.for_similarity()
+    another = similarity.representation != embedder.representation
+    if ensemble:
+        description += ", ensemble"
+    other = description != own.description
+    by_another = protocol != SENTEVAL
+    flags = (scored.flags if other else "") + " --ensemble" * ensemble + f" --protocol {protocol.name}" * by_another
+    vectors = {"representation": description, "flags": flags}
+    file = results_name(description if other else "", protocol.name if by_another else "")
+    transductive = embedder.representation.transductive
+    if save_vectors and transductive:
+        raise InputError("--save-vectors: --transductive vectors of a sentence differ by task: drop --transductive")
+    _check(embedder, tasks, trees)
+    with ExitStack() as files:
+        encoders = [
+            _encoder(run, each, trees, ensemble) for each in ([embedder, similarity] if another else [embedder])
+        ]
+        if save_vectors:
+            save_vectors.mkdir(parents=True, exist_ok=True)
+            stem = run.resolve().name + file.removeprefix("results").removesuffix(".json")
+            places = [save_vectors / f"{stem}{which}.npy" for which in ("", ".similarity")]
+            encoders = [files.enter_context(saved(each, place)) for each, place in zip(encoders, places, strict=False)]
+        each_task = evaluate_each(
+            encoders[0],
+            tasks,
+            similarity=encoders[1] if another else None,
+            protocol=protocol,
+            transductive=transductive,
+            widths=_members(run, embedder).widths if ensemble else (),
+            similarity_widths=_members(run, similarity).widths if ensemble and another else (),
+            progress=progress,
+        )
+        for results in each_task:
+            # Save after each task, so that an interruption loses at most one.
+            save_results(run, results | vectors, file)
+            yield bool(results["tasks"])
+    save_results(run, results_of(unavailable=unavailable, protocol=protocol) | vectors, file)
+
+
+def _check(embedder: Embedder, tasks: Sequence[Task], trees: TaskTrees | None) -> None:
+    """Raise InputError, before scoring, if a sentence has no tree or no vector."""
+    lookup: GivenVectors | TaskTrees | None = None
+    if isinstance(embedder, GivenVectors):
+        lookup = embedder
+    elif trees and embedder.needs != {"tokens"}:
+        trees.suit(embedder)
+        lookup = trees
+    if lookup:
+        for task in tasks:
+            lookup.check(task.sentences(), task.name)
+
+
+def _members(run: Path, embedder: Embedder) -> JoinedEmbedder:
+    if not isinstance(embedder, JoinedEmbedder):
+        raise InputError(f"{run}: not a joined run, so no ensemble members: run structviews join RUN RUN -o DIR first")
+    return embedder
+
+
+def _encoder(run: Path, embedder: Embedder, trees: TaskTrees | None, ensemble: bool) -> Encode:
+    """An encoder that uses the given trees, if any; for an ensemble it concatenates the members' vectors."""
+    encode: Callable[[Sequence[Sentence]], np.ndarray] = embedder.encode
+    if ensemble:
+        joined = _members(run, embedder)
+
+        def encode(sentences: Sequence[Sentence]) -> np.ndarray:
+            return np.concatenate(joined.encode_views(sentences), axis=1)
+
+    if trees is None or embedder.needs == {"tokens"}:
+        return encode
+    return lambda sentences: encode(trees.find(sentences))

@@ -1,0 +1,275 @@
+"""Score a task by a protocol: folds, regularisation strengths, classifiers and correlations."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import log_expit, log_softmax
+from sklearn.metrics import f1_score
+
+from structviews.errors import InputError
+from structviews.evaluation.senteval.logistic import Design, fit_logistic
+from structviews.evaluation.senteval.protocols.protocol import FOLDS, Fold, Protocol, Vectors, grid_name
+from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
+from structviews.evaluation.senteval.relatedness import (
+    correlation,
+    expected_class,
+    fit_relatedness,
+)
+from structviews.evaluation.senteval.tasks.reading import Task
+
+
+def score_task(
+    task: Task, vectors: dict[str, Vectors] | Sequence[dict[str, Vectors]], protocol: Protocol = SENTEVAL
+) -> dict[str, Any]:
+    """Score one task by a protocol.
+
+    Args:
+        task: the task.
+        vectors: for each split, the vectors (n, d) of the first sentences and of the second ones; the latter
+            are empty for single-sentence tasks. A sequence of these is scored as an ensemble.
+        protocol: the evaluation protocol.
+
+    Returns:
+        ``scores`` (accuracy and F1 in percent; correlations from -1 to 1); ``predictions``, an array (n,) for each
+        test split in the order of the task's examples: classes (int64) or scores (float64; cosines for similarity
+        tasks); and the selected hyperparameters and dev scores.
+
+    Raises:
+        InputError: if the protocol does not cover the task, a class has too few examples for the folds, or a
+            correlation is undefined.
+    """
+    members = [vectors] if isinstance(vectors, dict) else list(vectors)
+    if not protocol.covers(task):
+        raise InputError(f"the {protocol.name} protocol does not cover this task; use --protocol senteval")
+    return {"classification": classification, "relatedness": relatedness, "similarity": similarity}[task.kind](
+        task, members, protocol
+    )
+
+
+def task_features(task: Task, vectors: dict[str, Vectors]) -> dict[str, np.ndarray]:
+    """Classifier features for each split: vectors (n, d), or pair features."""
+    return {split: pair_features(*pair, task.inference) if len(pair[1]) else pair[0] for split, pair in vectors.items()}
+
+
+def pair_features(u: np.ndarray, v: np.ndarray, inference: bool = False) -> np.ndarray:
+    """Pair features ``[|u - v|, u * v]`` (n, 2d); for inference ``[u, v, |u - v|, u * v]`` (n, 4d)."""
+    parts = [u, v] if inference else []
+    features = np.empty((len(u), (len(parts) + 2) * u.shape[1]), dtype=u.dtype)
+    *places, difference, product = np.split(features, len(parts) + 2, axis=1)
+    for place, part in zip(places, parts, strict=True):
+        place[:] = part
+    np.abs(np.subtract(u, v, out=difference), out=difference)
+    np.multiply(u, v, out=product)
+    return features
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One train/test split, with the inner splits that select the regularisation strength.
+
+    Attributes:
+        train: rows that the final classifier is trained on.
+        test: rows that it is tested on.
+        inner: (training rows, held-out rows) pairs that select the strength.
+    """
+
+    train: np.ndarray
+    test: np.ndarray
+    inner: list[Fold]
+
+
+def choices(task: Task, protocol: Protocol, labels: np.ndarray) -> list[Choice]:
+    """The train/test splits of a task; rows number the examples of all its splits, concatenated.
+
+    A single split ``all`` gives nested cross-validation, ``train`` and ``test`` give cross-validation on ``train``;
+    with ``dev``, the strength is selected on ``dev``.
+    """
+    parts = dict(zip(task.splits, np.split(np.arange(len(labels)), _ends(task)), strict=True))
+    if "all" in parts:
+        outer = _folds(parts["all"][protocol.order(task.splits["all"])], labels, protocol)
+        return [Choice(train, test, list(_folds(train, labels, protocol))) for train, test in outer]
+    if "dev" in parts:
+        return [Choice(parts["train"], parts["test"], [(parts["train"], parts["dev"])])]
+    ordered = parts["train"][protocol.order(task.splits["train"])]
+    return [Choice(parts["train"], parts["test"], list(_folds(ordered, labels, protocol)))]
+
+
+def classification(task: Task, members: Sequence[dict[str, Vectors]], protocol: Protocol) -> dict[str, Any]:
+    """Test accuracy, and F1 if the task uses it; the mean over outer folds, if any.
+
+    Each ensemble member selects its own strengths. The members' log-probabilities are averaged, weighted by their
+    scores on held-out training examples (the ensembles of Logeswaran and Lee, 2018, section 4.4).
+    """
+    labels = np.concatenate([examples.targets for examples in task.splits.values()])
+    planned = choices(task, protocol, labels)
+    metric = "f1" if protocol.f1_chooses and "f1" in task.metrics else "accuracy"
+    grid = protocol.grids[grid_name(task)]
+    learnt = [_learn(task_features(task, vectors), labels, planned, grid, metric, protocol) for vectors in members]
+    dev = np.array([member["dev"] for member in learnt])  # (members, choices)
+    weights = dev / dev.sum(0)
+    predicted = labels.copy()
+    tests = []
+    for i, choice in enumerate(planned):
+        logs = sum(weights[m, i] * member["logs"][i] for m, member in enumerate(learnt))
+        predicted[choice.test] = logs.argmax(1)
+        tests.append(_scores(labels[choice.test], predicted[choice.test], task.metrics))
+    tested = "all" if "all" in task.splits else "test"
+    result = {
+        "scores": {name: 100 * float(np.mean([scores[name] for scores in tests])) for name in task.metrics},
+        "predictions": {tested: predicted[len(labels) - len(task.splits[tested]) :]},
+        "unconverged": sum(member["unconverged"] for member in learnt),
+    }
+    if len(learnt) > 1:
+        return result | {"weights": weights.T.tolist(), "members": [_member(member, metric) for member in learnt]}
+    return result | _member(learnt[0], metric)
+
+
+def relatedness(task: Task, members: Sequence[dict[str, Vectors]], protocol: Protocol) -> dict[str, Any]:
+    """Pearson and Spearman correlation and mean squared error of the supervised relatedness model on ``test``.
+
+    For an ensemble, the members' log-probabilities of the five classes are averaged, weighted by dev correlation.
+    """
+    scores = {split: examples.targets for split, examples in task.splits.items()}
+    order = protocol.order(task.splits["train"])
+    fitted = [
+        fit_relatedness(task_features(task, vectors), scores, order, protocol.seed, protocol.relatedness)
+        for vectors in members
+    ]
+    dev = np.array([best for best, _ in fitted])
+    weights = np.maximum(dev, 0) / np.maximum(dev, 0).sum() if len(fitted) > 1 else np.ones(1)
+    logs = sum(weight * shares for weight, (_, shares) in zip(weights, fitted, strict=True))
+    predicted = expected_class(log_softmax(logs, axis=1))
+    result = {
+        "scores": {
+            "pearson": correlation("pearson", predicted, scores["test"]),
+            "spearman": correlation("spearman", predicted, scores["test"]),
+            "mse": float(np.mean((predicted - scores["test"]) ** 2)),
+        },
+        "predictions": {"test": predicted},
+    }
+    if len(fitted) > 1:
+        return result | {
+            "weights": [weights.tolist()],
+            "members": [{"dev": {"pearson": value}} for value in dev.tolist()],
+        }
+    return result | {"dev": {"pearson": float(dev[0])}}
+
+
+def similarity(task: Task, members: Sequence[dict[str, Vectors]], protocol: Protocol) -> dict[str, Any]:
+    """Correlation of cosines with gold scores, per data set and as three aggregates.
+
+    ``mean`` is the unweighted mean over data sets, ``weighted mean`` is weighted by their numbers of pairs, and
+    ``all`` is the correlation over all pairs pooled. For an ensemble, the cosines are averaged without weights, as
+    there is no dev set.
+    """
+    scores = {name: examples.targets for name, examples in task.splits.items()}
+    cosines = {name: np.mean([cosine(*vectors[name]) for vectors in members], axis=0) for name in scores}
+    sizes = [len(values) for values in scores.values()]
+    result: dict[str, Any] = {
+        "scores": {},
+        "predictions": cosines,
+        "sets": {name: {"pairs": len(values)} for name, values in scores.items()},
+    }
+    for kind in ("pearson", "spearman"):
+        each = [correlation(kind, cosines[name], scores[name]) for name in scores]
+        for name, value in zip(scores, each, strict=True):
+            result["sets"][name][kind] = value
+        together = [np.concatenate([values[name] for name in scores]) for values in (cosines, scores)]
+        result["scores"] |= {
+            f"{kind} mean": float(np.mean(each)),
+            f"{kind} weighted mean": float(np.average(each, weights=sizes)),
+            f"{kind} all": correlation(kind, *together),
+        }
+    return result
+
+
+def cosine(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Cosines (n,) of the rows of two (n, d) arrays; 0 if a vector is zero, as in SentEval."""
+    u, v = u.astype(np.float64), v.astype(np.float64)
+    norms = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
+    cosines: np.ndarray = np.divide(np.sum(u * v, axis=1), norms, out=np.zeros_like(norms), where=norms > 0)
+    return cosines
+
+
+def _folds(rows: np.ndarray, labels: np.ndarray, protocol: Protocol) -> Iterator[Fold]:
+    """Folds of ``rows``: (training rows, held-out rows)."""
+    rarest = int(np.bincount(labels[rows]).min())
+    if rarest < FOLDS:
+        raise InputError(f"the rarest class has {rarest} examples, too few for {FOLDS} folds; use the complete task")
+    for train, test in protocol.splitter.split(np.zeros(len(rows)), labels[rows]):
+        yield rows[train], rows[test]
+
+
+def _ends(task: Task) -> np.ndarray:
+    """End of each split but the last, when the splits are concatenated."""
+    return np.cumsum([len(examples) for examples in task.splits.values()])[:-1]
+
+
+def _masks(parts: Sequence[np.ndarray], n: int) -> np.ndarray:
+    masks = np.zeros((len(parts), n), dtype=bool)
+    for mask, part in zip(masks, parts, strict=True):
+        mask[part] = True
+    return masks
+
+
+def _learn(
+    features: dict[str, np.ndarray],
+    labels: np.ndarray,
+    planned: list[Choice],
+    grid: tuple[float, ...],
+    metric: str,
+    protocol: Protocol,
+) -> dict[str, Any]:
+    """For each choice: the strength, the score that selected it, and the log-probabilities (t, K) of the test rows."""
+    parts = [choice.train for choice in planned]
+    inner = [fold for choice in planned for fold in choice.inner]
+    if len(inner) > 1:  # a single inner part is the training part itself
+        parts += [train for train, _ in inner]
+    masks = _masks(parts, len(labels))
+    design = Design(list(features.values()), np.any(masks, axis=0), centred=not protocol.one_vs_rest)
+    fits = fit_logistic(design, labels, masks, grid, protocol.one_vs_rest)
+    predictions = fits.predictions[-len(inner) :]
+    held_out = [
+        [_scores(labels[test], predicted[test], (metric,))[metric] for predicted in predictions[i]]
+        for i, (_, test) in enumerate(inner)
+    ]
+    by_choice = np.reshape(held_out, (len(planned), -1, len(grid)))
+    # Along the last axis, so that numpy sums in the same order as over a list.
+    means = 100 * np.ascontiguousarray(by_choice.swapaxes(1, 2)).mean(-1)
+    if protocol.decimals is not None:
+        means = np.round(means, protocol.decimals)
+    chosen = means.argmax(1)  # ties: the smallest
+    return {
+        "strengths": [grid[i] for i in chosen],
+        "dev": means.max(1),
+        "logs": [
+            log_probabilities(fits.logits[i, best, choice.test], protocol.one_vs_rest)
+            for i, (best, choice) in enumerate(zip(chosen, planned, strict=True))
+        ],
+        "unconverged": int((~fits.converged).sum()),
+    }
+
+
+def _member(learnt: dict[str, Any], metric: str) -> dict[str, Any]:
+    return {"dev": {metric: float(np.mean(learnt["dev"]))}, "strengths": learnt["strengths"]}
+
+
+def log_probabilities(logits: np.ndarray, one_vs_rest: bool) -> np.ndarray:
+    """Logits, (n, 1) for two classes else (n, K), to log-probabilities (n, K); one-vs-rest ones are normalised."""
+    logits = logits.astype(np.float64)
+    if logits.shape[1] == 1:
+        return np.concatenate([log_expit(-logits), log_expit(logits)], axis=1)
+    logs: np.ndarray = log_expit(logits) if one_vs_rest else log_softmax(logits, axis=1)
+    if one_vs_rest:
+        logs = logs - np.log(np.exp(logs).sum(1, keepdims=True))
+    return logs
+
+
+def _scores(gold: np.ndarray, predicted: np.ndarray, metrics: Sequence[str]) -> dict[str, float]:
+    """Scores from 0 to 1, the scale on which the protocols' own code averages them: the last bit can decide ties."""
+    scores = {"accuracy": float(np.mean(predicted == gold))}
+    if "f1" in metrics:
+        scores["f1"] = float(f1_score(gold, predicted))
+    return {name: scores[name] for name in metrics}

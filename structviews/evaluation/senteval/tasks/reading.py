@@ -1,0 +1,172 @@
+"""Reading SentEval's folders (Conneau and Kiela, 2018).
+
+SentEval's download script tokenises every file (PTB or Moses tokens, separated by spaces) and its readers
+split them on white space. The readers here do the same: a sentence is a tuple of the task's own tokens.
+"""
+
+import hashlib
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from structviews.errors import InputError
+
+Tokens = tuple[str, ...]
+
+
+Kind = Literal["classification", "relatedness", "similarity"]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """``n`` sentences or sentence pairs, with their gold labels or scores.
+
+    Attributes:
+        first: ``n`` sentences.
+        second: ``n`` sentences, or empty for single-sentence tasks.
+        targets: (n,) int64 classes from 0, or float64 gold scores.
+    """
+
+    first: tuple[Tokens, ...]
+    second: tuple[Tokens, ...]
+    targets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task as read from its files.
+
+    Attributes:
+        name: such as ``SICK-R``.
+        kind: ``classification``, ``relatedness`` (supervised scores) or ``similarity`` (unsupervised).
+        splits: ``all``; ``train`` and ``test``; or ``train``, ``dev`` and ``test``. For similarity, the data
+            sets of the year.
+        checksums: SHA-256 of each file, keyed by its path in the folder.
+        partial: files with fewer examples than published, each with its counts; empty unless partial tasks
+            are allowed.
+        metrics: metrics of a classification task.
+        inference: use the pair features of SentEval's ``snli.py``: both vectors, their difference and product.
+    """
+
+    name: str
+    kind: Kind
+    splits: dict[str, Examples]
+    checksums: dict[str, str]
+    partial: dict[str, str]
+    metrics: tuple[str, ...] = ("accuracy",)
+    inference: bool = False
+
+    def sentences(self) -> list[Tokens]:
+        """The distinct sentences in order of appearance: by split, first sentences before second ones."""
+        parts = (part for examples in self.splits.values() for part in (examples.first, examples.second))
+        return list(dict.fromkeys(sentence for part in parts for sentence in part))
+
+
+# Number of examples in each published file (for STS, of pairs with a score); each task module adds its own.
+PUBLISHED: dict[str, int] = {}
+
+
+@dataclass
+class TaskFolder:
+    """A SentEval folder that records the checksums of what was read, and which files were partial."""
+
+    path: Path
+    allow_partial: bool
+    checksums: dict[str, str] = field(default_factory=dict)
+    partial: dict[str, str] = field(default_factory=dict)
+
+    def lines(self, name: str, encoding: str = "utf-8-sig") -> list[str]:
+        """The lines of a file, split at newlines only, not at other Unicode line breaks. Carriage returns stay."""
+        path = self.path / name
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path}: {(error.strerror or 'cannot be read').lower()}; add the file") from None
+        self.checksums[name] = hashlib.sha256(data).hexdigest()
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise InputError(f"{path}:{line}: byte {error.start} is not UTF-8; convert the file") from None
+        if "\0" in text:
+            line = text.count("\n", 0, text.index("\0")) + 1
+            raise InputError(f"{path}:{line}: a zero byte, so this is not {encoding} text; convert the file")
+        lines = text.split("\n")
+        return lines if lines[-1] else lines[:-1]
+
+    def rows(self, name: str, columns: int, header: bool = False) -> Iterator[tuple[str, list[str]]]:
+        """The tab-separated rows of a file, each with its location, ``file:line``."""
+        for number, line in enumerate(self.lines(name), 1):
+            place = f"{self.path / name}:{number}"
+            row = line.split("\t")
+            if len(row) < columns:
+                raise InputError(f"{place}: {len(row)} tab-separated columns, not {columns}; fix or remove the line")
+            if number > 1 or not header:
+                yield place, row
+
+    def check_complete(self, name: str, examples: int) -> None:
+        """Reject a truncated file. Copies in circulation differ by a few lines, so up to 1 % may be missing."""
+        published = PUBLISHED[name]
+        if not examples:
+            raise InputError(f"{self.path / name}:1: no examples; download the whole file")
+        if examples >= 0.99 * published:
+            return
+        counts = f"{examples:,} of {published:,} examples"
+        if not self.allow_partial:
+            raise InputError(
+                f"{self.path / name}:{len(self.lines(name))}: the file ends after {counts}; download the whole file, "
+                "or score the partial task with --partial"
+            )
+        self.partial[name] = counts
+
+
+def tokens_of(text: str) -> Tokens:
+    """Tokens of a tokenised sentence; a full stop if it is empty, as in SentEval's own encoders."""
+    # Interned, so that each word type is stored once: the probing tasks have millions of tokens.
+    return tuple(map(sys.intern, text.split())) or (".",)
+
+
+def class_of(label: str, classes: tuple[str, ...], place: str) -> int:
+    """Index of a label among the classes.
+
+    Raises:
+        InputError: for an unknown label; ``place`` is its ``file:line``.
+    """
+    if label not in classes:
+        raise InputError(f"{place}: label {label!r} is not one of {', '.join(classes)}; correct it")
+    return classes.index(label)
+
+
+def score_of(text: str, low: float, high: float, place: str) -> float:
+    """A gold score from ``low`` to ``high``.
+
+    Raises:
+        InputError: if it is not a number in this range; ``place`` is its ``file:line``.
+    """
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if not low <= score <= high:
+        raise InputError(f"{place}: score {text!r} is not a number from {low:g} to {high:g}; correct it")
+    return score
+
+
+def pairs_of(rows: list[tuple[Tokens, Tokens, float]] | list[tuple[Tokens, Tokens, int]]) -> Examples:
+    """Examples from rows of first sentence, second sentence and class or score."""
+    first, second, targets = zip(*rows, strict=True)
+    return Examples(first, second, np.array(targets))
+
+
+def singles_of(rows: list[tuple[Tokens, int]]) -> Examples:
+    """Examples from rows of sentence and class."""
+    sentences, labels = zip(*rows, strict=True)
+    return Examples(sentences, (), np.array(labels, dtype=np.int64))

@@ -1,0 +1,6 @@
+"""The tree cells."""
+
+from structviews.kernels.child_sum import ChildSumCell
+from structviews.kernels.nary import BinaryCell
+
+Cell = ChildSumCell | BinaryCell

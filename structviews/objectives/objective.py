@@ -1,0 +1,194 @@
+"""The base class of objectives, and the context of a batch.
+
+Shapes: B sentences in the batch, n words in total, U distinct ids, V words in the vocabulary,
+K maximum number of contexts of a sentence, D dimension of a view's vector.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from structviews.settings import Settings
+
+if TYPE_CHECKING:
+    from structviews.views.view import View
+
+
+@dataclass(frozen=True)
+class ContextWords:
+    """The words of a batch and their vectors, for objectives that predict words.
+
+    Attributes:
+        distinct: ``(U,)`` ids that occur; a joined context may contain an id several times.
+        inverse: ``(n,)`` index of each word's id in ``distinct``.
+        sentence: ``(n,)`` row of each word's sentence, ascending.
+        table: ``(V, word_dim)`` vectors of the vocabulary, without gradient.
+    """
+
+    distinct: Tensor
+    inverse: Tensor
+    sentence: Tensor
+    table: Tensor
+
+    @classmethod
+    def joined(cls, parts: Sequence["ContextWords"], rows: Sequence[int]) -> Self:
+        """The words of several batches; ``rows`` are the row numbers of their first sentences."""
+        places = _starts([len(part.distinct) for part in parts])
+        return cls(
+            distinct=torch.cat([part.distinct for part in parts]),
+            inverse=torch.cat([part.inverse + place for part, place in zip(parts, places, strict=True)]),
+            sentence=torch.cat([part.sentence + row for part, row in zip(parts, rows, strict=True)]),
+            table=parts[0].table,
+        )
+
+
+@dataclass(frozen=True)
+class Context:
+    """Relations between the sentences of a batch, as row numbers; optional parts only if the objective needs them.
+
+    Attributes:
+        neighbours: ``(B, K)`` contexts of each sentence, padded with -1.
+        same: ``(B,)`` integers, equal for sentences with equal tokens.
+        next: ``(B,)`` next sentence in the document, -1 if there is none.
+        words: the words of the sentences.
+    """
+
+    neighbours: Tensor
+    same: Tensor | None = None
+    next: Tensor | None = None
+    words: ContextWords | None = None
+
+    def __len__(self) -> int:
+        """The number B of sentences."""
+        return len(self.neighbours)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Context"]) -> Self:
+        """The concatenated context of several batches; sentences of different batches are never contexts."""
+        rows = _starts([len(part) for part in parts])
+        words = [part.words for part in parts if part.words is not None]
+        following = [_moved(part.next, row) for part, row in zip(parts, rows, strict=True) if part.next is not None]
+        same = [part.same for part in parts if part.same is not None]
+        return cls(
+            neighbours=torch.cat([_moved(part.neighbours, row) for part, row in zip(parts, rows, strict=True)]),
+            same=torch.cat(same) if same else None,
+            next=torch.cat(following) if following else None,
+            words=ContextWords.joined(words, rows) if words else None,
+        )
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    return [0, *accumulate(sizes[:-1])]
+
+
+def _moved(rows: Tensor, start: int) -> Tensor:
+    return torch.where(rows < 0, rows, rows + start)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of an objective.
+
+    Attributes:
+        views: names of the views.
+        dims: dimension of each view's vector.
+        word_dim: dimension of a word vector.
+        counts: ``(V,)`` corpus frequency of each word of the vocabulary; None if nothing will be trained.
+    """
+
+    views: tuple[str, ...]
+    dims: tuple[int, ...]
+    word_dim: int = 0
+    counts: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class NoSettings(Settings):
+    """The settings of an objective that has none."""
+
+
+class Objective(nn.Module, ABC):
+    """Base class of the objectives; constructors take ``Inputs`` and an instance of ``Config``.
+
+    Attributes:
+        min_views, max_views: number of views it takes; ``max_views`` is None for no limit.
+        example: an example of its views, for messages.
+        Config: class of its own settings.
+        report: format string with which validation prints the metrics.
+        extra_names: names of its ``extra_views``.
+        needs: fields of ``Context`` that it reads besides the neighbours: ``same``, ``next``, ``words``.
+    """
+
+    min_views: ClassVar[int] = 2
+    max_views: ClassVar[int | None] = None
+    example: ClassVar[str] = "dep,const"
+    Config: ClassVar[type[Settings]] = NoSettings
+    extra_names: ClassVar[tuple[str, ...]] = ()
+    report: ClassVar[str] = (
+        "loss {loss:.3f} (chance {chance_loss:.3f}), context accuracy {accuracy:.3f} (chance {chance_accuracy:.4f})"
+    )
+    needs: frozenset[str] = frozenset()
+    __call__: Callable[..., tuple[Tensor, dict[str, Tensor]]]
+
+    @abstractmethod
+    def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of a batch, in single precision or better.
+
+        Args:
+            views: vectors ``(B, D)`` of each view.
+            context: relations between the sentences.
+
+        Returns:
+            The loss, a scalar, and the metrics to log, also scalars. They include ``loss`` and
+            ``anchors``, the number of items over which the loss is averaged.
+        """
+
+    def after_step(self) -> None:
+        """Called after each optimiser step, to enforce constraints on parameters."""
+
+    def warning(self, metrics: Mapping[str, float]) -> str:
+        """A warning about the logged metrics; empty if there is none."""
+        return ""
+
+    def extra_views(self) -> "dict[str, View]":
+        """Additional encoders that result from training with this objective, by name."""
+        return {}
+
+
+def promoted(vectors: Sequence[Tensor]) -> list[Tensor]:
+    """Convert half-precision vectors to single, since half precision is too coarse for scores of large vectors."""
+    return [v.float() if v.dtype in (torch.bfloat16, torch.float16) else v for v in vectors]
+
+
+def context_indices(document: Tensor, position: Tensor, distance: int) -> Tensor:
+    """The contexts of each sentence of a batch: ``(B, K)`` int64, padded with -1.
+
+    ``j`` is a context of ``i`` if both are from the same document and their positions in the source
+    differ by 1 to ``distance``.
+
+    Args:
+        document: ``(B,)`` document of each sentence, in reading order.
+        position: ``(B,)`` its index in the document.
+        distance: maximum distance, c in the papers.
+    """
+    # Sentences of a document are contiguous, so contexts are at most `distance` rows away.
+    n = len(document)
+    offsets = torch.arange(-distance, distance + 1, device=document.device)
+    others = torch.arange(n, device=document.device)[:, None] + offsets
+    inside = others.clamp(0, n - 1)
+    gap = (position[inside] - position[:, None]).abs()
+    is_context = (others == inside) & (document[inside] == document[:, None]) & (gap > 0) & (gap <= distance)
+    return others.masked_fill(~is_context, -1)
+
+
+def next_indices(document: Tensor, position: Tensor) -> Tensor:
+    """The next sentence ``(B,)`` of each in its document, int64, -1 if it is not in the batch."""
+    rows = torch.arange(1, len(document) + 1, device=document.device)
+    follows = torch.zeros_like(rows, dtype=torch.bool)
+    follows[:-1] = (document[1:] == document[:-1]) & (position[1:] == position[:-1] + 1)
+    return rows.masked_fill(~follows, -1)

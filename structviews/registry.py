@@ -1,0 +1,120 @@
+"""Registries of everything that has a name: views, objectives, parsers, kinds of run, tasks, protocols.
+
+A registry belongs to a package. Built-in entries are modules of that package, one per file; plug-ins are installed
+packages that declare an entry point in the registry's group::
+
+    [project.entry-points."structviews.views"]
+    gap = "my_package.gap_view"
+
+Either way, the module registers what it defines with the decorator ``register`` when it is imported.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.metadata import entry_points
+from pkgutil import iter_modules
+from typing import Any, Generic, TypeVar
+
+from structviews.errors import InputError
+
+T = TypeVar("T")
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+class Registry(Generic[T]):
+    """Named objects of one kind. Imports nothing until a name is looked up.
+
+    Args:
+        kind: what is registered, for messages, such as ``view``.
+        package: the package whose modules register the built-in entries.
+        group: the group of entry points that name plug-in modules.
+    """
+
+    def __init__(self, kind: str, package: str, group: str) -> None:
+        self.kind = kind
+        self.package = package
+        self.group = group
+        self._known: dict[str, T] = {}
+        self._loaded = False
+
+    def register(self, name: str) -> Callable[[C], C]:
+        """Decorator: register a class or a function under ``name``.
+
+        Raises:
+            ValueError: if the name is taken.
+        """
+
+        def add(what: C) -> C:
+            self.add(name, what)  # type: ignore[arg-type]  # a decorator cannot express that it is a T
+            return what
+
+        return add
+
+    def add(self, name: str, what: T) -> None:
+        """Register an object under ``name``.
+
+        Raises:
+            ValueError: if the name is taken.
+        """
+        if name in self._known:
+            raise ValueError(f"the {self.kind} {name!r} is already registered")
+        self._known[name] = what
+
+    def __getitem__(self, name: str) -> T:
+        """The object registered under ``name``.
+
+        Raises:
+            InputError: if there is none; lists the names.
+        """
+        if name not in self._known:
+            self._import(name)
+        if name not in self:
+            raise InputError(f"unknown {self.kind} {name!r}: choose one of {', '.join(self)}")
+        return self._known[name]
+
+    def if_loaded(self, name: str) -> T | None:
+        """The object registered under ``name``; None if the module of that name is not imported yet.
+
+        Raises:
+            InputError: if there is none; lists the names.
+        """
+        return None if name not in self._known and name in self._modules() else self[name]
+
+    def __contains__(self, name: object) -> bool:
+        self._load()
+        return name in self._known
+
+    def __iter__(self) -> Iterator[str]:
+        """The names, sorted."""
+        self._load()
+        return iter(sorted(self._known))
+
+    def __len__(self) -> int:
+        self._load()
+        return len(self._known)
+
+    def _modules(self) -> set[str]:
+        return {module.name for module in iter_modules(import_module(self.package).__path__)}
+
+    def _import(self, name: str) -> None:
+        """Import the module of that name, if any. Most entries have one, which saves importing the others."""
+        module = name.replace("-", "_")
+        if not self._loaded and module in self._modules():
+            import_module(f"{self.package}.{module}")
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        self._loaded = True
+        for module in self._modules():
+            import_module(f"{self.package}.{module}")
+        for point in entry_points(group=self.group):
+            try:
+                point.load()
+            except Exception as error:  # a plug-in may fail in any way; the rest works without it
+                source = point.dist.name if point.dist else point.value
+                reason = " ".join(f"{type(error).__name__}: {error}".split())
+                warnings.warn(
+                    f"the plug-in {point.name!r} of {source} ({self.group}) could not be loaded: {reason}", stacklevel=4
+                )

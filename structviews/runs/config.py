@@ -1,0 +1,362 @@
+"""The settings of a training run, in the tables of ``config.toml``.
+
+Views and objectives declare their own settings in their modules; a run has those of the ones that it uses.
+Nothing here imports PyTorch before a name is looked up, which keeps ``--help`` fast.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import partial
+from typing import Any, Self, cast
+
+from structviews.errors import InputError
+from structviews.kernels import BACKENDS
+from structviews.objectives import OBJECTIVES
+from structviews.registry import Registry
+from structviews.runs.which_vectors import Representation
+from structviews.settings import Setting, Settings, setting, settings_of
+from structviews.views import VIEWS
+from structviews.words import CHANNELS, FIXED, TRAINED
+
+# Monitoring and file locations: settings that may differ between two runs that count as the same.
+loose = partial(setting, compare=False)
+
+
+@dataclass(frozen=True)
+class Data(Settings):
+    """What the run is trained on, and where it is saved."""
+
+    corpus: str = setting(MISSING, "Parsed corpus.", path=True, show_default="the only *.parsed here")
+    out: str = loose("", "The run's folder.", path=True, show_default="runs/VIEWS", flags="-o,--out")
+    init_from: str = setting(
+        "", "Start from the weights and vocabulary of this run.", path=True, run=True, metavar="PATH"
+    )
+    held_out: float = setting(0.05, "Share of documents held out for validation.", least=0, below=1)
+
+
+@dataclass(frozen=True)
+class Words(Settings):
+    """Where word vectors come from."""
+
+    channels: tuple[str, ...] = setting(
+        (TRAINED,), "Word vectors: trained, fixed, or fixed,trained for both.", choices=CHANNELS
+    )
+    vectors: str = loose("", "File for the fixed channel: GloVe, word2vec or fastText .vec.", path=True)
+    dim: int = setting(300, "Dimension of trained word vectors.", flat="word_dim", least=1)
+    init: float = setting(
+        0.5,
+        "Initialise word vectors from U(-x, x); 0 uses Xavier. The view bow always uses Xavier.",
+        flat="word_init",
+        least=0,
+        metavar="X",
+    )
+    vocabulary: int = setting(50_000, "Vocabulary size: the most frequent words.", least=1)
+
+
+@dataclass(frozen=True)
+class Views(Settings):
+    """The encoders.
+
+    Attributes:
+        options: by view, its own settings, as a table or an instance of its ``Config``.
+    """
+
+    names: tuple[str, ...] = setting(
+        MISSING, "Comma-separated views, such as dep,const.", flat="views", show_default=""
+    )
+    hidden: int = setting(600, "Dimension of each view's vector.", least=1)
+    initialisation: str = setting("xavier", "Weight initialisation: xavier or he.", choices=("xavier", "he"), rare=True)
+    gate_bias: float = setting(0.0, "Initial bias of a GRU's reset and update gates.", rare=True)
+    tree_backend: str = loose(
+        "level",
+        "Implementation of the tree encoders: level, dgl (needs structviews[dgl]) or naive (slow).",
+        choices=BACKENDS,
+        rare=True,
+    )
+    options: Mapping[str, Settings] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        classes = {name: VIEWS[name].Config for name in self.names}
+        for name in self.options:
+            if name not in classes:
+                raise InputError(f"[views.{name}]: not a view of this run: remove the table")
+        made = {name: _options(cls, self.options.get(name), f"[views.{name}]") for name, cls in classes.items()}
+        object.__setattr__(self, "options", {name: each for name, each in made.items() if each.table()})
+
+
+@dataclass(frozen=True)
+class ObjectiveChoice(Settings):
+    """The training objective and its context.
+
+    Attributes:
+        options: the objective's own settings, as a table or an instance of its ``Config``.
+    """
+
+    name: str = setting("pairwise", "Training objective.", flat="objective")
+    context: int = setting(1, "Largest distance between a sentence and its context sentences.", least=1)
+    options: Settings | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        made = _options(OBJECTIVES[self.name].Config, self.options, f"[objective.{self.name}]")
+        object.__setattr__(self, "options", made)
+
+
+def _options(cls: type[Settings], given: Settings | Mapping[str, Any] | None, place: str) -> Settings:
+    if isinstance(given, cls):
+        return given
+    return cls.from_table(given or {}, place)  # type: ignore[arg-type]  # settings of another class are not a table
+
+
+@dataclass(frozen=True)
+class Optimisation(Settings):
+    """Batches, optimiser, duration and precision."""
+
+    batch_size: int = setting(400, "Sentences per batch.", least=2)
+    accumulate: int = setting(
+        1, "Batches per step, each with its own negatives; their gradients are averaged.", least=1, rare=True
+    )
+    gather_negatives: bool = setting(
+        False, "With torchrun, use all ranks' sentences as negatives.", flags="--gather-negatives", rare=True
+    )
+    epochs: int = setting(5, "Passes over the corpus.", least=1)
+    steps: int = setting(0, "Stop after this many steps; 0 for no limit.", least=0)
+    lr: float = setting(5e-4, "Learning rate of Adam.", above=0)
+    clip: float = setting(5.0, "Maximum gradient norm per channel.", above=0, rare=True)
+    seed: int = setting(1, "Random seed.", least=0)
+    precision: str = setting(
+        "auto", "auto, fp32 or bf16; auto picks bf16 where it is faster.", choices=("auto", "fp32", "bf16")
+    )
+
+
+@dataclass(frozen=True)
+class Monitoring(Settings):
+    """Validation, logging and checkpoints."""
+
+    validate_every: int = setting(500, "Steps between validations; each epoch also ends with one.", least=1, rare=True)
+    log_every: int = setting(10, "Steps between log lines.", least=1, rare=True)
+    checkpoint_minutes: float = setting(
+        10.0, "Minutes between checkpoints; an interruption always saves one.", above=0, rare=True
+    )
+    tensorboard: bool = loose(
+        False, "Also log for TensorBoard (needs structviews[tensorboard]).", flags="--tensorboard", rare=True
+    )
+    eval_every: int = loose(0, "Score a similarity task every N steps; 0 for never.", least=0)
+    eval_task: str = loose("STS14", "Task that --eval-every scores.")
+    eval_data: str = loose("", "Folder with SentEval's MR/, SICK/, STS/ and so on.", path=True)
+    eval_parsed: str = loose(
+        "", "Parsed corpus with that task's sentences.", path=True, show_default="parse them first", rare=True
+    )
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """All settings of a training run, in the tables of ``config.toml``.
+
+    Settings also have flat names, unique among all tables, like the flags: ``of``, ``from_flat``,
+    ``flat`` and ``replaced`` use them.
+
+    Raises:
+        InputError: for incompatible settings.
+    """
+
+    data: Data
+    words: Words
+    views: Views
+    objective: ObjectiveChoice
+    optimisation: Optimisation
+    monitoring: Monitoring
+    representation: Representation
+
+    def __post_init__(self) -> None:
+        if not self.data.out:
+            object.__setattr__(self.data, "out", f"runs/{'-'.join(self.views.names)}")
+        self._check_channels()
+        if self.monitoring.eval_every and not self.monitoring.eval_data:
+            raise InputError(
+                f"eval_every = {self.monitoring.eval_every}: give the folder of SentEval's tasks with --eval-data"
+            )
+
+    def _check_channels(self) -> None:
+        channels, vectors = self.words.channels, self.words.vectors
+        listed = ",".join(channels)
+        if not channels or len(set(channels)) < len(channels):
+            raise InputError(f"channels = {listed!r}: name each channel once")
+        if FIXED in channels and not vectors:
+            raise InputError(
+                f"channels = {listed}: the channel {FIXED!r} needs word vectors: give a file with --vectors; "
+                "`structviews vectors` can make one"
+            )
+        if vectors and FIXED not in channels:
+            raise InputError(
+                f"vectors = {vectors}: only the channel {FIXED!r} reads them: add --channels {FIXED} or "
+                f"--channels {FIXED},{TRAINED}"
+            )
+
+    @classmethod
+    def of(cls, **settings: Any) -> Self:
+        """From settings by flat name, such as ``corpus="x.parsed", views=("dep", "const"), hidden=300``."""
+        return cls.from_flat(settings, "settings")
+
+    @classmethod
+    def from_flat(cls, settings: Mapping[str, Any], place: str) -> Self:
+        """From settings by flat name, as flags give them.
+
+        Args:
+            settings: ``corpus`` and ``views`` at least.
+            place: where they come from, for messages.
+
+        Raises:
+            InputError: for an unknown or missing name, or an invalid value.
+        """
+        tables: dict[str, dict[str, Any]] = {each.name: {} for each in fields(cls)}
+        own = dict(settings)
+        for section, each in cls.settings():
+            if each.flat in own:
+                tables[section][each.name] = own.pop(each.flat)
+            elif each.default is MISSING:
+                raise InputError(f"{place}: the setting {each.flat!r} is missing")
+        objective = tables["objective"].get("name", ObjectiveChoice.name)
+        views = tables["views"]["names"] if isinstance(tables["views"]["names"], list | tuple) else ()
+        chosen = [("objective", objective, OBJECTIVES[objective].Config)] if objective in OBJECTIVES else []
+        chosen += [("views", name, VIEWS[name].Config) for name in dict.fromkeys(views) if name in VIEWS]
+        for section, name, config in chosen:
+            for each in settings_of(config):
+                if each.flat in own:
+                    tables[section].setdefault(name, {})[each.name] = own[each.flat]
+        for flat in own.keys() - {each.flat for _, _, config in chosen for each in settings_of(config)}:
+            raise InputError(_not_chosen(flat, own[flat], objective, place))
+        return cls._made(tables, "")
+
+    @classmethod
+    def from_table(cls, tables: Mapping[str, Any], place: str) -> Self:
+        """From the tables of a TOML file.
+
+        Args:
+            tables: tables by name; defaults for missing ones.
+            place: the file, for messages.
+
+        Raises:
+            InputError: for an unknown or missing name, or an invalid value.
+        """
+        classes = {each.name: each.type for each in fields(cls)}
+        for name in tables:
+            if name not in classes:
+                raise InputError(f"{place}: unknown table [{name}]: the tables are {', '.join(classes)}")
+            if not isinstance(tables[name], Mapping):
+                raise InputError(
+                    f"{place}: {name} = {tables[name]!r}: not a table: write [{name}] with its settings below it"
+                )
+        return cls._made(tables, place)
+
+    @classmethod
+    def _made(cls, tables: Mapping[str, Mapping[str, Any]], place: str) -> Self:
+        made: dict[str, Any] = {}
+        for each in fields(cls):
+            name, section, table = each.name, cast("type[Settings]", each.type), dict(tables.get(each.name, {}))
+            where = f"{place}: [{name}]" if place else ""
+            options = {key: table.pop(key) for key, value in tuple(table.items()) if isinstance(value, Mapping)}
+            if name == "views":
+                made[name] = _with_options(section, table, options, where)
+            elif name == "objective":
+                chosen = table.get("name", ObjectiveChoice.name)
+                if others := options.keys() - {chosen}:
+                    raise InputError(
+                        f"{place}: [objective.{min(others)}]: the objective is {chosen!r}: remove the table"
+                    )
+                made[name] = _with_options(section, table, options.get(chosen), where)
+            else:
+                made[name] = section.from_table(table | options, where)
+        return cls(**made)
+
+    @classmethod
+    def settings(cls) -> Iterator[tuple[str, Setting]]:
+        """The settings common to all runs, each with its table's name."""
+        for section in fields(cls):
+            for each in settings_of(cast("type[Settings]", section.type)):
+                yield section.name, each
+
+    def own_settings(self) -> Iterator[tuple[str, Setting, Settings]]:
+        """All settings of this run, each with its table's name and the object that holds its value."""
+        for section in fields(self):
+            holders = [getattr(self, section.name)]
+            options = getattr(holders[0], "options", None)
+            holders += [options] if isinstance(options, Settings) else (options or {}).values()
+            for holder in holders:
+                for each in settings_of(type(holder)):
+                    yield section.name, each, holder
+
+    def flat(self) -> dict[str, Any]:
+        """The values by flat name."""
+        return {each.flat: getattr(holder, each.name) for _, each, holder in self.own_settings()}
+
+    def table(self) -> dict[str, Any]:
+        """The tables of ``config.toml``."""
+        tables = {each.name: getattr(self, each.name).table() for each in fields(self)}
+        own = self.objective.options.table() if self.objective.options else {}
+        tables["objective"] |= {self.objective.name: own} if own else {}
+        tables["views"] |= {name: each.table() for name, each in self.views.options.items()}
+        return tables
+
+    def replaced(self, **changes: Any) -> Self:
+        """A copy with other values, by flat name; a new objective or view starts with its default settings.
+
+        Raises:
+            InputError: as ``from_flat``; also if a replaced objective or view had a setting that is not at its default.
+        """
+        flat = self.flat()
+        views = changes.get("views", self.views.names)
+        objective = OBJECTIVES[changes.get("objective", self.objective.name)]
+        configs = [objective.Config, *(VIEWS[name].Config for name in views)]
+        known = {each.flat for config in configs for each in settings_of(config)}
+        known |= {each.flat for _, each in self.settings()}
+        for _, each, _ in self.own_settings():
+            if each.flat not in known and flat[each.flat] == each.default:
+                del flat[each.flat]
+        return type(self).from_flat(flat | changes, "settings")
+
+    def difference(self, other: "TrainConfig") -> str | None:
+        """The flat name of the first setting that makes the other a different run; None if they are the same."""
+        theirs = other.flat()
+        for _, each, holder in self.own_settings():
+            if each.compare and theirs.get(each.flat) != getattr(holder, each.name):
+                return each.flat
+        return None
+
+
+def _with_options(section: type[Any], table: dict[str, Any], options: Any, place: str) -> Any:
+    """A table's settings, with the options from the tables below it."""
+    plain = section.from_table(table, place)
+    try:
+        return replace(plain, options=options) if options else plain
+    except InputError as error:
+        raise InputError(f"{place}: {error}" if place else str(error)) from None
+
+
+def _not_chosen(flat: str, value: Any, objective: str, place: str) -> str:
+    """The message for a setting that the run does not have."""
+    if objectives := having(OBJECTIVES, flat):
+        return (
+            f"{flat} = {value!r}: the objective {objective!r} has no such setting: leave it out, or use the "
+            f"objective {' or '.join(objectives)}"
+        )
+    if views := having(VIEWS, flat):
+        return f"{flat} = {value!r}: only for the view {' or '.join(views)}: leave it out, or add the view"
+    known = ", ".join(each.flat for _, each in TrainConfig.settings())
+    return f"{place}: unknown setting {flat!r}: the settings are {known}"
+
+
+def having(registry: Registry[Any], flat: str) -> list[str]:
+    """The registered views or objectives that have their own setting of this flat name."""
+    return [name for name in registry if any(each.flat == flat for each in settings_of(registry[name].Config))]
+
+
+def loose_settings() -> frozenset[tuple[str, str]]:
+    """The tables and names of settings that do not distinguish runs."""
+    return frozenset((section, each.name) for section, each in TrainConfig.settings() if not each.compare)
+
+
+def path_settings() -> Iterator[tuple[str, str]]:
+    """The tables and names of settings that are local paths."""
+    return ((section, each.name) for section, each in TrainConfig.settings() if each.about.path)

@@ -1,0 +1,165 @@
+"""``config.toml``, the settings file in a run's folder."""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from structviews.corpus.format import MODELS
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.errors import InputError
+from structviews.objectives import OBJECTIVES
+from structviews.runs import bundled
+from structviews.runs.config import TrainConfig
+from structviews.runs.folder import CONFIG
+from structviews.runtime.files import write_whole
+from structviews.words.vector_files import WordVectors
+
+# Key with the kind of run, unless it is a trained one.
+KIND = "kind"
+# Table that describes the corpus; not a setting.
+PARSED = "parsed"
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What a run was trained on, to check whether other data match it.
+
+    Attributes:
+        fingerprint: hash of the corpus' manifest.
+        parser: the parser's description.
+        tokeniser: the tokeniser's description.
+        vectors: fingerprint and dimension of the fixed channel's word vectors; empty without that channel.
+        models: folder of the parser's models if one was named, else empty.
+    """
+
+    fingerprint: str = ""
+    parser: dict[str, Any] = field(default_factory=dict)
+    tokeniser: dict[str, Any] = field(default_factory=dict)
+    vectors: dict[str, Any] = field(default_factory=dict)
+    models: str = ""
+
+    def __post_init__(self) -> None:
+        described = (
+            each[name] for each in (self.parser, self.tokeniser) for name in ("name", "language") if name in each
+        )
+        for text in (self.fingerprint, self.models, *described):
+            if not isinstance(text, str):
+                raise TypeError(f"{text!r}: not a text")
+
+    @classmethod
+    def of(cls, corpus: ParsedCorpus, vectors: WordVectors | None = None) -> Self:
+        """Describe a corpus, and the vectors of the fixed channel if there is one."""
+        about = {"fingerprint": vectors.fingerprint, "dim": vectors.dim} if vectors else {}
+        manifest = corpus.manifest
+        return cls(corpus.fingerprint, corpus.parser, manifest["tokeniser"], about, manifest.get(MODELS, ""))
+
+
+def save_config(run: Path, config: TrainConfig, parsed: Parsed, kind: str = "") -> None:
+    """Write ``config.toml`` of a run with encoders; ``kind`` is its kind unless it is a trained one."""
+    write_settings(run, ({KIND: kind} if kind else {}) | config.table() | {PARSED: asdict(parsed)})
+
+
+def load_config(path: Path) -> tuple[TrainConfig, Parsed]:
+    """Read a ``config.toml``: a run's, which says what it was trained on, or one written by hand.
+
+    Raises:
+        InputError: if it cannot be read, is not TOML, or has unknown or invalid settings.
+    """
+    settings = _read_toml(path)
+    try:
+        parsed = Parsed(**settings.pop(PARSED, {}))
+    except (AttributeError, TypeError):
+        raise InputError(f"{path}: [{PARSED}] is not what train writes: remove it") from None
+    settings.pop(KIND, None)
+    return TrainConfig.from_table(settings, str(path)), parsed
+
+
+def run_kind(run: Path) -> str:
+    """The kind of run in a folder: ``trained`` unless its ``config.toml`` names another.
+
+    Raises:
+        InputError: if it is not a run's folder.
+    """
+    return str(read_settings(run).get(KIND, "trained"))
+
+
+def run_views(run: Path) -> list[str]:
+    """The views of a run, with those that its objective added; for a joined run those of all its members.
+
+    Raises:
+        InputError: if it is not a run's folder, or its settings name no views.
+    """
+    settings = read_settings(run)
+    views = _table(settings, "views").get("names")
+    if not isinstance(views, list) or not all(isinstance(view, str) for view in views):
+        raise InputError(f"{run / CONFIG}: [views] has no list of names: restore the file or train again")
+    objective = _table(settings, "objective").get("name", "")
+    return [*views, *(OBJECTIVES[objective].extra_names if objective in OBJECTIVES else ())]
+
+
+def run_corpus(run: Path) -> str:
+    """The corpus that a run was made with; empty if none."""
+    return str(_table(read_settings(run), "data").get("corpus", ""))
+
+
+def _table(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    table = settings.get(name, {})
+    return table if isinstance(table, Mapping) else {}
+
+
+def read_settings(run: Path) -> dict[str, Any]:
+    """Read a run's ``config.toml``.
+
+    Raises:
+        InputError: if it is not a run's folder.
+    """
+    if not (run / CONFIG).is_file():
+        if run == bundled.FOLDER:
+            raise InputError(bundled.MISSING)
+        raise InputError(f"{run}: not a run: it has no {CONFIG}; give a folder that structviews train made")
+    return _read_toml(run / CONFIG)
+
+
+def write_settings(run: Path, settings: Mapping[str, Any]) -> None:
+    """Write a run's ``config.toml``; nested mappings become TOML tables, tuples arrays."""
+    # Our own writer avoids a dependency: TOML's strings, numbers, booleans and arrays are JSON's.
+    text = _toml(settings)
+    write_whole(run / CONFIG, lambda file: file.write(text.encode("utf-8")))
+
+
+def load_run(run: Path) -> tuple[TrainConfig, Parsed]:
+    """Read the configuration from a run's folder.
+
+    Raises:
+        InputError: if it is not a run's folder.
+    """
+    read_settings(run)
+    return load_config(run / CONFIG)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}: give a config.toml, such as train writes") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not TOML: {error}") from None
+
+
+def _toml(table: Mapping[str, Any], name: str = "") -> str:
+    lines = [f"{_key(key)} = {_text(value)}\n" for key, value in table.items() if not isinstance(value, dict)]
+    text = (f"\n[{name}]\n" if name else "") + "".join(lines)
+    return text + "".join(_toml(v, f"{name}.{_key(k)}".lstrip(".")) for k, v in table.items() if isinstance(v, dict))
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
+
+
+def _text(value: Any) -> str:
+    # JSON would escape characters beyond U+FFFF as surrogate pairs, which TOML does not allow.
+    return json.dumps(value, ensure_ascii=False)

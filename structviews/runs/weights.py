@@ -1,0 +1,113 @@
+"""A run's weights. Reading them cannot execute code."""
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from structviews.errors import InputError
+from structviews.runs.folder import WEIGHTS
+from structviews.runtime.files import write_whole
+
+T = TypeVar("T")
+
+
+def save_weights(run: Path, model: nn.Module) -> None:
+    """Write ``model.safetensors`` atomically."""
+    write_weights(run, model.state_dict())
+
+
+def write_weights(run: Path, weights: Mapping[str, Tensor]) -> None:
+    """Write ``model.safetensors`` from weights by name, atomically."""
+    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()})
+    write_whole(run / WEIGHTS, lambda file: file.write(content))
+
+
+def check_weights(run: Path, model: nn.Module) -> None:
+    """Check a run's weights against a model by names and shapes; the model may be on the device ``meta``.
+
+    Raises:
+        InputError: if the weights are missing, damaged, or of another model.
+    """
+    shapes = _read(run, _shapes)
+    for name, tensor in model.state_dict().items():
+        _check_shape(run, name, shapes.get(name), tuple(tensor.shape))
+
+
+def load_weights(run: Path, model: nn.Module) -> None:
+    """Read ``model.safetensors`` into a model.
+
+    Raises:
+        InputError: if it is missing, damaged, or of another model.
+    """
+    try:
+        model.load_state_dict(read_weights(run))
+    except RuntimeError as error:
+        raise _other_weights(run, error) from None
+
+
+@torch.no_grad()
+def start_from(run: Path, model: nn.Module, n_words: int, fresh: Collection[str] = ()) -> None:
+    """Copy a run's weights into another model, whose word tables may have further rows after the run's.
+
+    Args:
+        run: the run's folder.
+        model: a model with the same encoders.
+        n_words: number of rows of the run's word tables.
+        fresh: parts of names, such as ``.objective.``, of weights not to copy.
+
+    Raises:
+        InputError: if the weights are missing, damaged, or of another model.
+    """
+    weights = read_weights(run)
+    for name, tensor in model.state_dict().items():
+        if any(part in name for part in fresh):
+            continue
+        target = tensor[:n_words] if ".words." in name else tensor
+        _check_shape(run, name, tuple(weights[name].shape) if name in weights else None, tuple(target.shape))
+        target.copy_(weights[name])
+
+
+def read_weights(run: Path) -> dict[str, Tensor]:
+    """The weights of a run by name.
+
+    Raises:
+        InputError: if they are missing or damaged.
+    """
+    return _read(run, tensors_of)
+
+
+def _read(run: Path, read: Callable[[safe_open], T]) -> T:
+    """Open ``model.safetensors`` and apply ``read``."""
+    path = run / WEIGHTS
+    if not path.is_file():
+        raise InputError(f"{path}: no such file: the run has no checkpoint yet; train it first")
+    try:
+        with safe_open(path, "pt") as file:
+            return read(file)
+    except SafetensorError as error:
+        raise _other_weights(run, error) from None
+
+
+def _shapes(file: safe_open) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 - not a dict
+
+
+def _check_shape(run: Path, name: str, found: tuple[int, ...] | None, wanted: tuple[int, ...]) -> None:
+    if found != wanted:
+        there = "is missing" if found is None else f"has shape {found}"
+        raise _other_weights(run, f"{name} {there}, expected {wanted}")
+
+
+def _other_weights(run: Path, what: object) -> InputError:
+    reason = " ".join(str(what).split())[:200]
+    return InputError(f"{run / WEIGHTS}: not the weights of this run's model: {reason}: train it again with --out")
+
+
+def tensors_of(file: safe_open) -> dict[str, Tensor]:
+    """All tensors of a safetensors file, by name."""
+    return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict

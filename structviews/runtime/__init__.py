@@ -1,0 +1,1 @@
+"""The machine: devices, memory, signals, worker processes, atomic file writes, arrays."""

@@ -1,0 +1,79 @@
+"""Devices and their numeric precision."""
+
+from dataclasses import is_dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from structviews.errors import InputError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
+PRECISIONS = ("auto", "fp32", "bf16")
+
+
+def best_device() -> torch.device:
+    """The GPU if there is one (this process's current one of several), else the CPU."""
+    return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+
+
+def move(module: nn.Module, device: str | torch.device) -> None:
+    """Move a module's weights to ``device``.
+
+    Raises:
+        InputError: if the device does not exist.
+    """
+    try:
+        module.to(device)
+    except (RuntimeError, AssertionError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"device = {device}: {reason}: use cpu, or cuda:0 if there is a GPU") from None
+
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copy a CPU tensor to ``device``; to a GPU asynchronously, from pinned memory."""
+    if device.type == "cuda":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
+def send_fields(fields: T, device: torch.device | str) -> T:
+    """A copy of a dataclass with its tensors on ``device``, nested dataclasses included."""
+    device = torch.device(device)
+    moved: dict[str, Any] = {}
+    for name, value in vars(fields).items():
+        if isinstance(value, Tensor):
+            moved[name] = send(value, device)
+        elif is_dataclass(value) and not isinstance(value, type):
+            moved[name] = send_fields(value, device)
+    return replace(fields, **moved)
+
+
+def multiplies_half(device: torch.device) -> bool:
+    """Whether the device multiplies bf16 matrices in hardware rather than by emulation."""
+    if device.type == "cuda":
+        native: bool = torch.cuda.is_bf16_supported(including_emulation=False)
+        return native
+    return any(getattr(torch.cpu, name, bool)() for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
+
+
+def multiplies_bytes() -> bool:
+    """Whether the CPU multiplies 8-bit integers in hardware, about twice as fast as bf16."""
+    return getattr(torch.cpu, "_is_vnni_supported", bool)()
+
+
+def half_precision(precision: str, device: torch.device) -> bool:
+    """Whether to train in bf16.
+
+    ``auto`` does so if the device supports bf16 in hardware, which makes encoders of a few hundred
+    dimensions about twice as fast (docs/performance.md).
+
+    Raises:
+        InputError: for a precision that is not one of ``PRECISIONS``.
+    """
+    if precision not in PRECISIONS:
+        raise InputError(f"unknown precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
+    return precision == "bf16" or (precision == "auto" and multiplies_half(device))

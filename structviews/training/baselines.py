@@ -1,0 +1,102 @@
+"""Baselines: untrained runs, which eval and table treat like any other."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.encoding.kinds import transformer
+from structviews.encoding.kinds.baseline import BASELINE
+from structviews.encoding.kinds.transformer import TransformerBaseline
+from structviews.encoding.kinds.word_average import RECIPES, WordBaseline
+from structviews.encoding.representation import reference_sentences, save_components
+from structviews.encoding.word_weights import WordStatistics
+from structviews.errors import InputError
+from structviews.runs.config import TrainConfig
+from structviews.runs.settings_file import KIND, PARSED, Parsed, save_config, write_settings
+from structviews.runs.vocabularies import save_vocabularies
+from structviews.runs.weights import save_weights
+from structviews.runtime.files import new_folder
+from structviews.runtime.progress import rate_bar
+from structviews.training.loop import store_components
+from structviews.training.trainer import Training
+from structviews.words.vector_files import WordVectors
+
+RANDOM = "random"
+KINDS = (*RECIPES, RANDOM, f"{transformer.KIND}:PATH")
+
+
+def make_baseline(
+    kind: str,
+    corpus: Path,
+    out: Path,
+    vectors: Path | None = None,
+    encoders: dict[str, Any] | None = None,
+    console: Console | None = None,
+) -> Path:
+    """Make a baseline's run.
+
+    Args:
+        kind: one of ``KINDS``.
+        corpus: parsed corpus for the statistics and the components.
+        out: folder to create.
+        vectors: file of word vectors; optional for ``random``, which otherwise has random words too.
+        encoders: for ``random``, settings of ``TrainConfig`` such as views and sizes.
+        console: where progress is shown.
+
+    Raises:
+        InputError: for an unknown kind, a missing or unsupported argument, or an ``out`` that already exists.
+    """
+    name, _, path = kind.partition(":")
+    if name not in (*RECIPES, RANDOM, transformer.KIND) or bool(path) != (name == transformer.KIND):
+        raise InputError(f"unknown baseline {kind!r}: choose one of {', '.join(KINDS)}")
+    if vectors is None and name in RECIPES:
+        raise InputError(f"{name} needs word vectors: give --vectors")
+    if vectors and name == transformer.KIND:
+        raise InputError(f"{name} takes no word vectors: leave out --vectors")
+    if bool(encoders) != (name == RANDOM):
+        raise InputError(f"{name} {'needs encoders: give' if name == RANDOM else 'has no encoders: leave out'} --views")
+    console = console or Console(stderr=True)
+    opened = ParsedCorpus.open(corpus)
+    with new_folder(out) as run:
+        file = None
+        if vectors:
+            with rate_bar(console, f"reading {vectors}", "MB", 10**6) as reading:
+                file = WordVectors.open(vectors, reading)
+        if name == RANDOM:
+            settings = {"corpus": str(corpus), "out": str(out)} | (encoders or {})
+            settings |= {"channels": ["fixed"], "vectors": str(vectors)} if vectors else {}
+            _make_random(TrainConfig.from_flat(settings, "command line"), run)
+        else:
+            _make_fixed(name, opened, Path(path), file, run, console)
+    return out
+
+
+def _make_fixed(
+    kind: str, corpus: ParsedCorpus, model: Path, vectors: WordVectors | None, run: Path, console: Console
+) -> None:
+    """Save a baseline made from word vectors or from a pretrained model."""
+    parsed = Parsed.of(corpus, vectors)
+    embedder: WordBaseline | TransformerBaseline
+    if vectors:
+        embedder = WordBaseline.fit(kind, vectors, WordStatistics.of_corpus(corpus), parsed)
+    else:
+        embedder = TransformerBaseline(model, parsed)
+    settings: dict[str, Any] = {KIND: BASELINE, BASELINE: kind, **embedder.save(run)}
+    settings |= {"data": {"corpus": str(corpus.path)}, "views": {"names": embedder.views}}
+    sample = reference_sentences(corpus, np.arange(len(corpus)))
+    with rate_bar(console, "encoding", "sentences") as progress:
+        save_components(run, embedder.fit_components(sample, progress))
+    write_settings(run, settings | {"representation": embedder.representation.table(), PARSED: asdict(parsed)})
+
+
+def _make_random(config: TrainConfig, run: Path) -> None:
+    """Save untrained encoders, as initialised for training."""
+    training = Training(config.replaced(out=str(run)))
+    save_vocabularies(run, training.vocabularies)
+    save_weights(run, training.model)
+    save_config(run, config, training.parsed, RANDOM)
+    store_components(training)

@@ -1,0 +1,72 @@
+"""Scores a similarity task during training, for learning curves like the papers'."""
+
+from pathlib import Path
+
+import numpy as np
+
+from structviews.encoding.kinds.trained import TrainedEmbedder
+from structviews.errors import InputError
+from structviews.evaluation.senteval.suite import TaskVectors
+from structviews.evaluation.senteval.task_scores import score_task
+from structviews.evaluation.senteval.task_trees import TaskTrees
+from structviews.evaluation.senteval.tasks.finding import read_task
+from structviews.evaluation.senteval.tasks.reading import Task, Tokens
+from structviews.model import Model
+from structviews.runs.config import TrainConfig
+from structviews.runs.settings_file import Parsed
+from structviews.words.vocabulary import Vocabulary
+
+
+class Monitor:
+    """Scores a model during training on one task, whose sentences are parsed once, at the start.
+
+    If the run's representation removes a component, that is fitted on the task's sentences, since a run
+    stores its own only at the end of training.
+
+    Args:
+        config: names the task and the representation.
+        parsed: what the model is trained on.
+        model: the model in training.
+        vocabularies: by channel.
+
+    Raises:
+        InputError: if the task cannot be read, is not a similarity task, or a sentence has no trees.
+    """
+
+    def __init__(self, config: TrainConfig, parsed: Parsed, model: Model, vocabularies: dict[str, Vocabulary]) -> None:
+        self.task = read_similarity(config.monitoring.eval_task, config.monitoring.eval_data)
+        self.model = model
+        embedder = TrainedEmbedder(config, parsed, model, vocabularies).for_similarity()
+        removes = embedder.representation.remove_component
+        self.embedder = embedder.with_representation(transductive=True) if removes else embedder
+        tokens = self.task.sentences()
+        trees = (
+            TaskTrees(config.monitoring.eval_parsed).find(tokens, config.monitoring.eval_task)
+            if config.monitoring.eval_parsed
+            else tokens
+        )
+        self.parsed = dict(zip(tokens, embedder.preparer.prepare(trees, embedder.needs), strict=True))
+        self.model.train()
+
+    def score(self) -> dict[str, float]:
+        """Correlations of cosines with gold scores, averaged over the task's data sets, as ``TASK.KIND``."""
+        self.model.eval()
+        vectors = TaskVectors(self._encode, whole=self.embedder.representation.transductive).of(self.task)
+        self.model.train()
+        scores = score_task(self.task, vectors)["scores"]
+        return {f"{self.task.name}.{kind}": scores[f"{kind} mean"] for kind in ("pearson", "spearman")}
+
+    def _encode(self, sentences: list[Tokens]) -> np.ndarray:
+        return self.embedder.encode([self.parsed[sentence] for sentence in sentences])
+
+
+def read_similarity(name: str, folder: str) -> Task:
+    """Read a similarity task.
+
+    Raises:
+        InputError: if the task is of another kind, or cannot be read.
+    """
+    task = read_task(name, Path(folder))
+    if task.kind != "similarity":
+        raise InputError(f"eval_task = {name}: needs a classifier: give a similarity task, such as STS14")
+    return task

@@ -1,0 +1,132 @@
+"""Adam that updates only the rows of a word table used in a step, and matching gradient clipping."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.optim.adam import adam
+
+State = tuple[Tensor, Tensor, Tensor]
+
+
+class _Part(NamedTuple):
+    """What a step updates: a parameter and its moments, or a copy of some of their rows.
+
+    Attributes:
+        whole: the parameter and its two moments.
+        rows: ``(U,)`` the rows to update; None for all.
+        moving: ``whole``, or a copy of its rows.
+        gradient: of the same shape as each of ``moving``.
+        step: number of steps the parameter has taken.
+    """
+
+    whole: State
+    rows: Tensor | None
+    moving: State
+    gradient: Tensor
+    step: Tensor
+
+
+class LazyAdam(torch.optim.Optimizer):
+    """Adam (Kingma and Ba 2015), lazy where a gradient is sparse.
+
+    A parameter with a dense gradient is updated as in ``torch.optim.Adam``. For a sparse gradient, only
+    the rows in it are read and written; the others keep their values and moments, which do not decay,
+    as in ``torch.optim.SparseAdam``. The bias correction counts the steps of the whole parameter, not
+    the updates of a row. So a row that occurs in every step learns as with Adam; a rarer row moves only
+    when it occurs, while Adam's old moments would keep moving it.
+
+    The state has the names and shapes of ``torch.optim.Adam``. No step synchronises with the device.
+
+    Args:
+        parameters: the parameters to train.
+        lr: learning rate.
+        betas: decay rates of the first and second moments.
+        eps: added to the root of the second moment.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Tensor],
+        lr: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ):
+        # "fused" makes load_state_dict put the step counts on the device that the fused kernel expects.
+        super().__init__(parameters, {"lr": lr, "betas": betas, "eps": eps, "fused": True})
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]  # takes no closure
+        """Update the parameters that have a gradient."""
+        for group in self.param_groups:
+            parts = [self._part(p, gradient) for p in group["params"] if (gradient := p.grad) is not None]
+            parameters, averages, squares = ([part.moving[i] for part in parts] for i in range(3))
+            adam(
+                parameters,
+                [part.gradient for part in parts],
+                averages,
+                squares,
+                [],
+                [part.step for part in parts],
+                fused=True,
+                amsgrad=False,
+                beta1=group["betas"][0],
+                beta2=group["betas"][1],
+                lr=group["lr"],
+                weight_decay=0.0,
+                eps=group["eps"],
+                maximize=False,
+            )
+            for part in parts:
+                if part.rows is not None:
+                    for tensor, moved in zip(part.whole, part.moving, strict=True):
+                        tensor.index_copy_(0, part.rows, moved)
+
+    def _part(self, parameter: Tensor, gradient: Tensor) -> _Part:
+        state = self.state[parameter]
+        if not state:
+            state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
+            state["exp_avg"] = torch.zeros_like(parameter)
+            state["exp_avg_sq"] = torch.zeros_like(parameter)
+        whole = (parameter, state["exp_avg"], state["exp_avg_sq"])
+        if not gradient.is_sparse:
+            return _Part(whole, None, whole, gradient, state["step"])
+        gradient = gradient.coalesce()
+        rows = gradient.indices()[0]
+        moving = (parameter.index_select(0, rows), whole[1].index_select(0, rows), whole[2].index_select(0, rows))
+        return _Part(whole, rows, moving, gradient.values(), state["step"])
+
+
+def merge_rows(gradient: Tensor, rows: Tensor) -> Tensor:
+    """Coalesce a sparse gradient, with possibly repeated rows, to known rows.
+
+    Unlike ``coalesce``, which has to find the rows, this does not synchronise with the device.
+
+    Args:
+        gradient: ``(n, dim)``, sparse.
+        rows: ``(U,)`` ascending; contain all rows of the gradient.
+    """
+    values = gradient._values()
+    places = torch.searchsorted(rows, gradient._indices()[0])
+    merged = values.new_zeros(len(rows), values.shape[1]).index_add_(0, places, values)
+    return torch.sparse_coo_tensor(rows[None], merged, gradient.shape, check_invariants=False, is_coalesced=True)
+
+
+def clip_gradients(parameters: Iterable[Tensor], largest: float) -> None:
+    """Scale gradients so that their total norm is at most ``largest``.
+
+    Like ``torch.nn.utils.clip_grad_norm_``, but works on the rows of sparse gradients, without a dense
+    copy, and does not synchronise with the device.
+    """
+    values = []
+    for parameter in parameters:
+        if parameter.grad is None:
+            continue
+        if parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.coalesce()
+            values.append(parameter.grad.values())
+        else:
+            values.append(parameter.grad)
+    norm = torch.nn.utils.get_total_norm(values, foreach=True)
+    torch._foreach_mul_(values, (largest / (norm + 1e-6)).clamp(max=1.0))

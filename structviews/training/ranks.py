@@ -1,0 +1,311 @@
+"""Data-parallel training with several processes (ranks): ``torchrun --nproc-per-node K -m structviews train``.
+
+Every rank has the whole model and its own batches; gradients are averaged, so the weights stay equal.
+This does not use DistributedDataParallel: a word table's gradient has only the rows of the words in a rank's
+batches, which differ between ranks, and DDP would send the whole table. Joint decisions (stop, save, which
+words occur) go through a CPU group, so they do not synchronise with the device.
+
+Shapes: K ranks.
+"""
+
+import importlib
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, NoReturn
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from structviews.errors import InputError
+from structviews.objectives.objective import Context
+from structviews.runtime.signals import Interrupted
+
+Array = np.ndarray
+
+
+class RankLost(Exception):  # noqa: N818 - the name says what happened
+    """A collective operation failed because another rank has ended."""
+
+
+class Agreement(NamedTuple):
+    """What all ranks know before a step.
+
+    Attributes:
+        signal: number of a signal that asked any rank to stop, or 0.
+        due: whether any rank wants a checkpoint.
+        sentences: total number of sentences in all ranks' batches.
+        words: by channel, the ids ``(U,)`` that occur in any rank's batches, ascending.
+    """
+
+    signal: int
+    due: bool
+    sentences: int
+    words: dict[str, Array]
+
+
+class Ranks:
+    """The processes that train together; this base class is a single process.
+
+    Attributes:
+        rank: this process' number, from 0; only rank 0, the leader, writes files and prints.
+        count: K.
+    """
+
+    rank = 0
+    count = 1
+
+    @property
+    def leads(self) -> bool:
+        return self.rank == 0
+
+    def exchange(self, message: Array) -> Array:
+        """Gather each rank's message of ``(n,)`` bytes, uint8, into ``(K, n)``."""
+        return message[None]
+
+    def average(self, tensors: Sequence[Tensor]) -> None:
+        """Replace each tensor by its mean over the ranks, in place."""
+
+    def gather(self, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
+        """For each tensor, gather those of all ranks; their first dimensions may differ.
+
+        If every rank computes a loss on the gathered tensors, its gradient after ``average`` is that of a
+        single process with all tensors: the gradient of this rank's own tensor flows back multiplied by K,
+        and that of the others' tensors is dropped, as their own ranks compute it.
+        """
+        return [[tensor] for tensor in tensors]
+
+    def wait(self) -> None:
+        """Wait until all ranks get here."""
+
+    def agree(
+        self, signal: int, due: bool, sentences: int, words: dict[str, Array], sizes: dict[str, int]
+    ) -> Agreement:
+        """Exchange what each rank will do in the next step.
+
+        Args:
+            signal, due, sentences, words: this rank's; see ``Agreement``.
+            sizes: size of each channel's vocabulary.
+        """
+        return Agreement(signal, due, sentences, words)
+
+    def mean(self, values: dict[str, float]) -> dict[str, float]:
+        """The mean of each value over the ranks."""
+        return values
+
+    def join(self, views: Sequence[Tensor], context: Context) -> tuple[list[Tensor], Context]:
+        """Concatenate the vectors and contexts of all ranks' batches, in rank order."""
+        if self.count == 1:
+            return list(views), context
+        names, told = _tensors(context)
+        gathered = self.gather([*views, *told])
+        contexts = [
+            _rebuilt(context, names, [parts[rank] for parts in gathered[len(views) :]]) for rank in range(self.count)
+        ]
+        return [torch.cat(parts) for parts in gathered[: len(views)]], Context.joined(contexts)
+
+
+class _Group(Ranks):
+    """Ranks of a process group started by torchrun."""
+
+    def __init__(self, store: dist.Store, rank: int, count: int):
+        self.rank = rank
+        self.count = count
+        self._store = store
+
+    def exchange(self, message: Array) -> Array:
+        own = torch.from_numpy(np.ascontiguousarray(message))
+        told = torch.empty(self.count, len(own), dtype=torch.uint8)
+        with _watched():
+            dist.all_gather(list(told), own)
+        return told.numpy()
+
+    def average(self, tensors: Sequence[Tensor]) -> None:
+        for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
+            same = [tensor for tensor in tensors if tensor.dtype == dtype]
+            flat = torch.cat([tensor.reshape(-1) for tensor in same])
+            with _watched():
+                dist.all_reduce(flat)
+            flat /= self.count
+            for tensor, mean in zip(same, flat.split([tensor.numel() for tensor in same]), strict=True):
+                tensor.copy_(mean.view_as(tensor))
+
+    def gather(self, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
+        own = np.array([len(tensor) for tensor in tensors], dtype=np.int64)
+        sizes = self.exchange(own.view(np.uint8)).view(np.int64)
+        gathered: list[list[Tensor]] = [[] for _ in tensors]
+        for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
+            same = [i for i, tensor in enumerate(tensors) if tensor.dtype == dtype]
+            numbers = sizes[:, same] * [math.prod(tensors[i].shape[1:]) for i in same]
+            for rank, flat in enumerate(self._padded([tensors[i] for i in same], int(numbers.sum(axis=1).max()))):
+                parts = flat[: numbers[rank].sum()].split(numbers[rank].tolist())
+                for i, part in zip(same, parts, strict=True):
+                    mine = rank == self.rank
+                    gathered[i].append(
+                        _Own.apply(tensors[i], self.count) if mine else part.view(-1, *tensors[i].shape[1:])
+                    )
+        return gathered
+
+    def _padded(self, tensors: Sequence[Tensor], length: int) -> list[Tensor]:
+        """Each rank's tensors, flattened into one and zero-padded to ``length``."""
+        flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
+        flat = torch.nn.functional.pad(flat, (0, length - len(flat)))
+        told = [torch.empty_like(flat) for _ in range(self.count)]
+        with _watched():
+            dist.all_gather(told, flat)
+        return told
+
+    def agree(
+        self, signal: int, due: bool, sentences: int, words: dict[str, Array], sizes: dict[str, int]
+    ) -> Agreement:
+        head = np.array([signal, due, sentences], dtype=np.int64).view(np.uint8)
+        masks = []
+        for name, ids in words.items():
+            mask = np.zeros(sizes[name], dtype=bool)
+            mask[ids] = True
+            masks.append(np.packbits(mask))
+        told = self.exchange(np.concatenate([head, *masks]))
+        heads = np.ascontiguousarray(told[:, : len(head)]).view(np.int64)
+        joined = np.bitwise_or.reduce(told[:, len(head) :])
+        parts = np.split(joined, np.cumsum([len(mask) for mask in masks])[:-1]) if masks else []
+        return Agreement(
+            int(heads[:, 0].max()),
+            bool(heads[:, 1].any()),
+            int(heads[:, 2].sum()),
+            {name: np.flatnonzero(np.unpackbits(part)) for name, part in zip(words, parts, strict=True)},
+        )
+
+    def mean(self, values: dict[str, float]) -> dict[str, float]:
+        told = self.exchange(np.array(list(values.values()), dtype=np.float64).view(np.uint8)).view(np.float64)
+        return dict(zip(values, told.mean(axis=0).tolist(), strict=True))
+
+    def wait(self) -> None:
+        self.exchange(np.zeros(1, dtype=np.uint8))
+
+    def speaks(self) -> bool:
+        """Whether this rank is the first to ask. Only that one reports an error."""
+        try:
+            first: bool = self._store.add("structviews.spoken", 1) == 1
+            return first
+        except RuntimeError:  # the rank that hosts the store has gone
+            return self.leads
+
+
+def _tensors(context: Context) -> tuple[list[str], list[Tensor]]:
+    """Names and tensors of the parts of a context that differ between ranks."""
+    parts = {name: getattr(context, name) for name in ("neighbours", "same", "next")}
+    if context.words is not None:
+        parts |= {f"words.{name}": getattr(context.words, name) for name in ("distinct", "inverse", "sentence")}
+    there = {name: part for name, part in parts.items() if part is not None}
+    return list(there), list(there.values())
+
+
+def _rebuilt(context: Context, names: Sequence[str], tensors: Sequence[Tensor]) -> Context:
+    """A copy of ``context`` with other parts."""
+    parts: dict[str, Any] = dict(zip(names, tensors, strict=True))
+    words = {name.removeprefix("words."): parts.pop(name) for name in names if name.startswith("words.")}
+    if context.words is not None:
+        parts["words"] = replace(context.words, **words)
+    return replace(context, **parts)
+
+
+class _Own(torch.autograd.Function):
+    """Identity; multiplies the gradient by the number of ranks, which ``average`` divides by again."""
+
+    apply: ClassVar[Callable[..., Tensor]]
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, count: int) -> Tensor:
+        ctx.count = count
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient * ctx.count, None
+
+
+@contextmanager
+def _watched() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise RankLost(str(error)) from error
+
+
+@contextmanager
+def joined_ranks() -> Iterator[Ranks]:
+    """The ranks that torchrun started; without torchrun, only this process.
+
+    If one rank ends, all end. One of them raises the error and reports it to the user; the others end
+    silently.
+
+    Raises:
+        InputError: if a rank was lost that could not report why.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield Ranks()
+        return
+    ranks = _start()
+    try:
+        yield ranks
+        ranks.wait()
+    except Interrupted as stop:
+        if ranks.leads:
+            raise
+        _end(128 + stop.signal)
+    except RankLost as lost:
+        if ranks.speaks():
+            raise InputError(
+                "another rank was killed (see torchrun's output): the last checkpoint is kept, "
+                "run the same command again to resume"
+            ) from lost
+        _end(2)
+    except Exception:
+        if ranks.speaks():
+            raise
+        _end(2)
+    dist.destroy_process_group()
+
+
+def _end(code: int) -> NoReturn:
+    """Exit silently and at once: closing connections to ranks that have gone may abort the process."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _start() -> _Group:
+    # This module's functions take the process group that exists at import as a default argument, and optimisers
+    # import it sooner or later. If that group were ours, it could never be destroyed, and gloo's threads, which
+    # sometimes need the interpreter, would abort at exit. So import it before the group exists.
+    importlib.import_module("torch.distributed.nn.functional")
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    store, rank, count = next(dist.rendezvous("env://"))
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, store=store, rank=rank, world_size=count)
+    return _Group(store, rank, count)
+
+
+def deal(starts: Array, count: int) -> Array:
+    """Split sentences into contiguous shares of whole documents, as equal as possible.
+
+    Args:
+        starts: ``(documents + 1,)`` the first sentence of each document, and the end.
+        count: number of shares.
+
+    Returns:
+        ``(count + 1,)`` the first sentence of each share, and the end. With too few documents, some shares are empty.
+    """
+    wanted = starts[-1] * np.arange(count + 1) / count
+    after = np.searchsorted(starts, wanted).clip(1)
+    nearer = np.where(wanted - starts[after - 1] < starts[after] - wanted, after - 1, after)
+    cuts: Array = starts[nearer]
+    return cuts

@@ -1,0 +1,117 @@
+"""Check whether a folder holds the run to be trained, and resume or extend it."""
+
+from pathlib import Path
+from typing import Any
+
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.errors import InputError
+from structviews.runs.config import TrainConfig
+from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION
+from structviews.runs.settings_file import Parsed, load_run, save_config
+from structviews.runs.vocabularies import open_vectors
+from structviews.training.checkpoint import mark, read_progress
+
+
+def is_finished(config: TrainConfig) -> bool:
+    """Whether the run's folder holds this same run on the same corpus, fully trained."""
+    run = Path(config.data.out)
+    progress = read_progress(run) if (run / CONFIG).is_file() else None
+    if progress is None or not progress.finished:
+        return False
+    there, parsed = load_run(run)
+    if config.difference(there):
+        return False
+    now = Parsed.of(ParsedCorpus.open(config.data.corpus), open_vectors(config))
+    return (parsed.fingerprint, parsed.vectors) == (now.fingerprint, now.vectors)
+
+
+def open_run(config: TrainConfig, parsed: Parsed) -> Path:
+    """Create a run's folder, or check that it holds this same run.
+
+    Args:
+        config: the settings.
+        parsed: identifies the corpus and the word vectors.
+
+    Raises:
+        InputError: if the folder is not a run, or the run has other settings, another corpus or other word vectors.
+    """
+    run = Path(config.data.out)
+    if (run / CONFIG).is_file():
+        there, there_parsed = load_run(run)
+        if name := config.difference(there):
+            old, new = (each.flat().get(name, "none") for each in (there, config))
+            raise InputError(f"{run}: holds a run with {name} = {old!r}, not {new!r}: give another folder with --out")
+        if there_parsed.fingerprint != parsed.fingerprint:
+            raise InputError(
+                f"{run}: was trained on another version of {config.data.corpus}: give another folder with --out"
+            )
+        if there_parsed.vectors != parsed.vectors:
+            raise InputError(
+                f"{run}: was trained with other vectors than {config.words.vectors}: "
+                "give those, or another folder with --out"
+            )
+    elif run.exists() and (not run.is_dir() or any(run.iterdir())):
+        raise InputError(f"{run}: already exists and is not a run: give another folder with --out")
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{run}: {error.strerror}: give another folder with --out") from None
+    save_config(run, config, parsed)  # first, as it makes the folder a run
+    for name in (COMPONENTS, EXPANSION):  # derived from weights that training will change
+        (run / name).unlink(missing_ok=True)
+    return run
+
+
+# Settings that a run must share with the run it starts from.
+IN_COMMON = ("views", "channels", "hidden", "word_dim")
+
+
+def check_source(config: TrainConfig) -> TrainConfig:
+    """The settings of the run that ``config`` starts from.
+
+    Raises:
+        InputError: if it is not a run, or has other encoders.
+    """
+    source = Path(config.data.init_from)
+    there, parsed = load_run(source)
+    theirs, ours = there.flat(), config.flat()
+    for name in IN_COMMON:
+        if theirs[name] != ours[name]:
+            old, new = (_shown(flat[name]) for flat in (theirs, ours))
+            raise InputError(
+                f"{source}: cannot start from its weights: it has {name} = {old}, not {new}: "
+                f"give --{name.replace('_', '-')} {old}, or another run with --init-from"
+            )
+    vectors = open_vectors(config)
+    if vectors and parsed.vectors["fingerprint"] != vectors.fingerprint:
+        raise InputError(
+            f"{source}: cannot start from its weights: it was trained with other vectors than {config.words.vectors}: "
+            "give those, or another run with --init-from"
+        )
+    return there
+
+
+def _shown(value: object) -> str:
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def extended(run: Path, epochs: int | None, steps: int | None) -> TrainConfig:
+    """The configuration of a run, with another number of epochs or steps if given.
+
+    Raises:
+        InputError: if ``run`` is not a run's folder.
+    """
+    config, _ = load_run(run)
+    changes: dict[str, Any] = {"out": str(run)}
+    changes |= {name: value for name, value in (("epochs", epochs), ("steps", steps)) if value is not None}
+    return config.replaced(**changes)
+
+
+def extend(config: TrainConfig) -> None:
+    """Write an ``extended`` configuration to its run, and mark the run as unfinished."""
+    run = Path(config.data.out)
+    there, parsed = load_run(run)
+    if not config.difference(there):
+        return
+    mark(run, finished=False)
+    save_config(run, config, parsed)

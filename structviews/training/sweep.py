@@ -1,0 +1,58 @@
+"""Train several sets of views, each with several seeds, one after another."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from structviews.errors import InputError
+from structviews.runs.config import TrainConfig
+from structviews.runtime.progress import say
+from structviews.training.loop import train
+from structviews.training.ranks import Ranks
+
+
+def sweep_jobs(
+    sets: Sequence[tuple[str, ...]], seeds: int, folder: Path, settings: Mapping[str, Any]
+) -> list[TrainConfig]:
+    """The settings of all runs, ordered by seed, so that the first complete table is ready early.
+
+    Args:
+        sets: the views of each set.
+        seeds: number of seeds, counted from 1.
+        folder: parent of the runs' folders, which are named after views and seed.
+        settings: common to all runs.
+
+    Raises:
+        InputError: for an invalid setting, or a set given twice.
+    """
+    if seeds < 1:
+        raise InputError(f"seeds = {seeds}: give at least 1")
+    for number, names in enumerate(sets):
+        if names in sets[:number]:
+            raise InputError(f"--views {','.join(names)}: given twice: remove one")
+    return [
+        TrainConfig.from_flat(
+            dict(settings) | {"views": names, "seed": seed, "out": str(folder / f"{'-'.join(names)}-seed{seed}")},
+            "command line",
+        )
+        for seed in range(1, seeds + 1)
+        for names in sets
+    ]
+
+
+def train_jobs(jobs: Sequence[TrainConfig], console: Console, ranks: Ranks | None = None) -> list[Path]:
+    """Train all unfinished runs in turn; return the folders of all runs.
+
+    Raises:
+        InputError: as ``train`` does; finished runs are kept.
+        Interrupted: once the state of the current run is saved.
+    """
+    ranks = ranks or Ranks()
+    runs = []
+    for number, config in enumerate(jobs, 1):
+        if ranks.leads:
+            say(console, f"run {number} of {len(jobs)}: {config.data.out}")
+        runs.append(train(config, console, ranks))
+    return runs

@@ -1,0 +1,71 @@
+"""The base class of views."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from structviews.batches.batch import Batch
+from structviews.batches.word_ids import WordIds
+from structviews.settings import Settings
+from structviews.views.word_tables import Words
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A view's output for a batch.
+
+    Attributes:
+        vector: ``(B, dim)`` one vector per sentence.
+        states: ``(m, dim)`` a vector for each word or node, in sentence order; only on request, and
+            None for a view that has none.
+        offsets: ``(B + 1,)`` start of each sentence in ``states``, and the end.
+        attention: ``(E,)`` weight of each child under its parent, in the order of
+            ``TreeBatch.parent_row``; only on request, and None for a view without attention.
+    """
+
+    vector: Tensor
+    states: Tensor | None = None
+    offsets: Tensor | None = None
+    attention: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class NoSettings(Settings):
+    """The settings of a view that has none."""
+
+
+class View(nn.Module, ABC):
+    """Base class of the encoders; constructors take ``word_dim``, ``dim`` and an instance of ``Config``.
+
+    Attributes:
+        needs: structure that it reads: ``tokens``, ``dependency`` or ``constituency``.
+        adds_words: whether its vector is a plain sum of word vectors.
+        linear: whether its vector is a sum or mean of its states, which are linear in the word vectors.
+        Config: class of its own settings.
+        dim: dimension of its vector.
+        word_dim: dimension of the word vectors that it takes.
+        tree_backend: backend that runs its tree cell, see ``kernels.dispatch.run``.
+    """
+
+    needs: ClassVar[str] = "tokens"
+    adds_words: ClassVar[bool] = False
+    linear: ClassVar[bool] = False
+    Config: ClassVar[type[Settings]] = NoSettings
+    dim: int
+    word_dim: int
+    tree_backend: str = "level"
+    __call__: Callable[..., Encoded]
+
+    @abstractmethod
+    def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+        """Encode the sentences of a batch.
+
+        Args:
+            words: the view's word table.
+            batch: the sentences.
+            ids: the batch's word ids in the table's vocabulary.
+            states: also return states and attention.
+        """

@@ -1,0 +1,113 @@
+"""Word embedding tables.
+
+Shapes: n words, U distinct ones, B sentences.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from structviews.batches.word_ids import WordIds
+
+
+class _Rows(torch.autograd.Function):
+    """Selects distinct rows of a table; its gradient is sparse and coalesced."""
+
+    apply: ClassVar[Callable[..., Tensor]]
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, rows: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        ctx.shape = weight.shape
+        return weight.index_select(0, rows)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (rows,) = ctx.saved_tensors
+        # Without another reference, autograd rebuilds the gradient and drops its coalesced flag;
+        # coalescing again would sort and synchronise with the device. So keep a reference.
+        ctx.gradient = torch.sparse_coo_tensor(
+            rows[None], gradient, ctx.shape, check_invariants=False, is_coalesced=True
+        )
+        return ctx.gradient, None
+
+
+class Words(nn.Module, ABC):
+    """Vectors of the words of a vocabulary.
+
+    Attributes:
+        dim: dimension of a vector.
+    """
+
+    dim: int
+
+    @abstractmethod
+    def rows(self, ids: WordIds) -> Tensor:
+        """A vector for each distinct word, ``(U, dim)``."""
+
+    def lookup(self, ids: WordIds) -> Tensor:
+        """A vector for each word, ``(n, dim)``."""
+        return F.embedding(ids.inverse, self.rows(ids))
+
+    def bag(self, ids: WordIds, starts: Tensor, mode: str = "sum") -> Tensor:
+        """Sum or mean ``(B, dim)`` of each sentence's word vectors, computed without ``lookup``'s ``(n, dim)`` tensor.
+
+        Args:
+            ids: words of all sentences.
+            starts: ``(B,)`` start of each sentence in ``ids``.
+            mode: ``sum`` or ``mean``.
+        """
+        return F.embedding_bag(ids.inverse, self.rows(ids), starts, mode=mode)
+
+
+class WordTable(Words):
+    """Vectors learnt from scratch.
+
+    Attributes:
+        sparse: whether the gradient is sparse, with only the rows of the words that were read, as the optimiser
+            of ``train`` expects; PyTorch's own optimisers mostly expect a dense one.
+
+    Args:
+        n_words: number of rows, including the one for unknown words.
+        dim: dimension of a vector.
+        spread: vectors are initialised uniformly in ``[-spread, spread]``; 0 for Xavier initialisation
+            (structured views 4.1), which gives small vectors for a large vocabulary.
+    """
+
+    sparse: bool = True
+
+    def __init__(self, n_words: int, dim: int, spread: float = 0.0):
+        super().__init__()
+        self.dim = dim
+        self.weight = nn.Parameter(torch.empty(n_words, dim))
+        if spread:
+            nn.init.uniform_(self.weight, -spread, spread)
+        else:
+            nn.init.xavier_uniform_(self.weight)
+
+    def rows(self, ids: WordIds) -> Tensor:
+        return _Rows.apply(self.weight, ids.distinct) if self.sparse else self.weight.index_select(0, ids.distinct)
+
+
+class FixedWords(Words):
+    """Fixed vectors, which are never updated.
+
+    Args:
+        table: ``(words, dim)``.
+    """
+
+    weight: Tensor
+
+    def __init__(self, table: Tensor):
+        super().__init__()
+        self.dim = table.shape[1]
+        self.register_buffer("weight", table)
+
+    def rows(self, ids: WordIds) -> Tensor:
+        return self.weight.index_select(0, ids.distinct)

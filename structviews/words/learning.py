@@ -1,0 +1,168 @@
+"""Training word vectors on a parsed corpus, if no pretrained file is available."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.errors import InputError
+from structviews.runtime.files import write_whole
+from structviews.runtime.progress import OnProgress
+from structviews.words.vocabulary import count_words
+
+
+@dataclass(frozen=True)
+class Word2VecConfig:
+    """Settings of word2vec's skip-gram with negative sampling (Mikolov et al. 2013).
+
+    Attributes:
+        dim: dimension of a vector.
+        window: maximum distance of a context word to either side.
+        negative: negative samples per context word.
+        min_count: rarer words get no vector.
+        epochs: passes over the corpus.
+        workers: threads; results are reproducible only with one.
+        seed: random seed.
+    """
+
+    dim: int = 300
+    window: int = 5
+    negative: int = 5
+    min_count: int = 5
+    epochs: int = 5
+    workers: int = 1
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value < (name != "seed"):
+                raise InputError(f"{name} = {value}: give at least {int(name != 'seed')}")
+
+
+class _Sentences:
+    """A re-iterable over the sentences of a corpus as lists of words, shard by shard.
+
+    gensim iterates in its own thread and would hang if that failed, so an error ends the iteration and is kept
+    in ``error``.
+    """
+
+    def __init__(self, corpus: ParsedCorpus, done: int, total: int, progress: OnProgress | None):
+        self.error: Exception | None = None
+        self._corpus = corpus
+        self._done = done
+        self._total = total
+        self._progress = progress
+
+    def __iter__(self) -> Iterator[list[str]]:
+        try:
+            yield from self._read()
+        except Exception as error:
+            self.error = error
+
+    def _read(self) -> Iterator[list[str]]:
+        for number in range(self._corpus.n_shards):
+            table = self._corpus.shard(number)
+            for lists in table["tokens"].chunks:
+                words = np.array(lists.values.dictionary.to_pylist(), dtype=object)[lists.values.indices.to_numpy()]
+                yield from (words[a:b].tolist() for a, b in pairwise(lists.offsets.to_numpy()))
+            self._done += table.num_rows
+            if self._progress:
+                self._progress(self._done, self._total)
+
+
+class _Epochs:
+    """Checkpoint after each epoch, from which an interrupted run resumes.
+
+    Args:
+        path: the file.
+        corpus, config: identify the run; a checkpoint of another run is ignored.
+    """
+
+    def __init__(self, path: Path, corpus: ParsedCorpus, config: Word2VecConfig):
+        self._path = path
+        self._of = json.dumps([corpus.fingerprint, asdict(config)])
+
+    def save(self, model: Any, done: int) -> None:
+        """Save the model after ``done`` epochs."""
+        content = save(
+            {"words": model.wv.vectors, "contexts": model.syn1neg}, metadata={"of": self._of, "done": str(done)}
+        )
+        write_whole(self._path, lambda file: file.write(content))
+
+    def restore(self, model: Any) -> int:
+        """Load the last checkpoint into the model; returns the number of epochs done, 0 without a checkpoint."""
+        try:
+            with safe_open(self._path, "np") as file:
+                notes = file.metadata() or {}
+                if notes.get("of") != self._of:
+                    return 0
+                model.wv.vectors[:] = file.get_tensor("words")
+                model.syn1neg[:] = file.get_tensor("contexts")
+                return int(notes["done"])
+        except (OSError, SafetensorError):  # missing, or not a checkpoint
+            return 0
+
+
+def learn_vectors(
+    corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progress: OnProgress | None = None
+) -> tuple[list[str], np.ndarray]:
+    """Train word vectors on a corpus with gensim; only words and vectors are held in memory.
+
+    After an interruption, the same call resumes after the last finished epoch.
+
+    Args:
+        corpus: the corpus; its words are used as they are, cased.
+        config: the settings.
+        state: checkpoint file, written after each epoch; delete it once the vectors are saved.
+        progress: called with the number of sentences read so far and their total over all epochs.
+
+    Returns:
+        The words ``(V,)``, the most frequent first, and their vectors ``(V, dim)``, float32.
+
+    Raises:
+        InputError: if gensim is missing or no word is frequent enough.
+    """
+    model = _new_model(corpus, config)
+    epochs = _Epochs(state, corpus, config)
+    done, n = epochs.restore(model), len(corpus)
+    rates = np.linspace(model.alpha, model.min_alpha, config.epochs + 1).tolist()
+    for epoch in range(done, config.epochs):
+        # Seed each epoch separately, so that a resumed run draws the same numbers.
+        model.random.seed([config.seed, epoch])
+        sentences = _Sentences(corpus, epoch * n, config.epochs * n, progress)
+        model.train(sentences, total_examples=n, epochs=1, start_alpha=rates[epoch], end_alpha=rates[epoch + 1])
+        if sentences.error:
+            raise sentences.error
+        epochs.save(model, epoch + 1)
+    return list(model.wv.index_to_key), model.wv.vectors
+
+
+def _new_model(corpus: ParsedCorpus, config: Word2VecConfig) -> Any:
+    try:
+        from gensim.models import Word2Vec  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise InputError("learning word vectors needs gensim: pip install 'structviews[vectors]'") from None
+    counts = count_words(corpus)
+    most_frequent = max(counts.values(), default=0)
+    if most_frequent < config.min_count:
+        raise InputError(
+            f"{corpus.path}: no word occurs {config.min_count} times: use --min-count {most_frequent} or less"
+        )
+    model = Word2Vec(
+        vector_size=config.dim,
+        window=config.window,
+        negative=config.negative,
+        min_count=config.min_count,
+        workers=config.workers,
+        seed=config.seed,
+        sg=1,
+    )
+    model.build_vocab_from_freq(counts, corpus_count=len(corpus))
+    return model

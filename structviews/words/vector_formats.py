@@ -1,0 +1,292 @@
+"""Readers for the word-vector formats, block by block.
+
+Shapes: V words in the file, dim dimension of a vector.
+"""
+
+import gzip
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc
+
+from structviews.errors import InputError
+
+FORMATS = "GloVe text, word2vec text or binary, or fastText .vec, plain or gzipped"
+# Bytes read to detect the format; also the longest first line accepted.
+SAMPLE_BYTES = 2**20
+BLOCK_BYTES = 2**22
+LINES_AT_ONCE = 4096
+LONGEST_WORD = 2**16
+SPACE, NEWLINE, RETURN = b" \n\r"
+TEXT_CONTROLS = b"\t\n\v\f\r"
+Block = tuple[pa.Array, np.ndarray]
+
+
+class _Stream(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class VectorSource(NamedTuple):
+    """A vector file of a known format.
+
+    Attributes:
+        path: for messages.
+        stream: its uncompressed content from the first word on.
+        dim: dimension of a vector.
+        n_words: number of words in the header; None without a header.
+        binary: whether the vectors are binary.
+    """
+
+    path: Path
+    stream: _Stream
+    dim: int
+    n_words: int | None
+    binary: bool
+
+    @classmethod
+    def of(cls, path: Path, raw: BinaryIO) -> Self:
+        """Detect the format from the content.
+
+        Raises:
+            InputError: if the format is unknown.
+        """
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        stream: _Stream = _Unpacked(path, raw) if packed else raw
+        sample = _fill(stream, SAMPLE_BYTES)
+        first, newline, rest = sample.partition(b"\n")
+        if not sample:
+            raise InputError(f"{path}: empty: give {FORMATS}")
+        header = first.split()
+        controls = any(byte < SPACE and byte not in TEXT_CONTROLS for byte in set(rest))
+        if len(header) == 2 and all(number.isdigit() for number in header) and newline:
+            n_words, dim = map(int, header)
+            if not n_words or not dim:
+                raise InputError(f"{path}:1: {n_words} words of dimension {dim}: give a file that is not empty")
+            return cls(path, _Rewound(rest, stream), dim, n_words, controls)
+        if controls or not newline:
+            raise InputError(f"{path}: not word vectors: give {FORMATS}")
+        # A single bad line does not matter here; reading it later raises an error with its number.
+        lines = sample[: sample.rindex(b"\n")].split(b"\n")
+        ((spaces, _),) = Counter(line.rstrip().count(b" ") for line in lines).most_common(1)
+        if not spaces:
+            raise InputError(f"{path}:1: no numbers after {_shown(first)}: give {FORMATS}")
+        return cls(path, _Rewound(sample, stream), spaces, None, False)
+
+    def read(self) -> Iterator[Block]:
+        """Words and their vectors ``(words, dim)``, block by block."""
+        return self._read_binary() if self.binary else self._read_text()
+
+    def _read_text(self) -> Iterator[Block]:
+        line = first = 1 if self.n_words is None else 2
+        for block in self._whole_lines():
+            words, vectors = _parse(block, self.dim) or self._parse_slowly(block, line)
+            self._check_words(words, line)
+            line += len(words)
+            if self.n_words is not None and line - first > self.n_words:
+                place = f"{self.path}:{first + self.n_words}"
+                raise InputError(f"{place}: more words than the {self.n_words} in the header: correct line 1")
+            yield words, vectors
+        if self.n_words is not None and line - first < self.n_words:
+            raise self._cut_short(line - first)
+
+    def _whole_lines(self) -> Iterator[bytes]:
+        rest = b""
+        while more := self.stream.read(BLOCK_BYTES):
+            block = rest + more
+            end = block.rfind(b"\n") + 1
+            rest = block[end:]
+            if end:
+                yield block[:end]
+        if rest:
+            if self.n_words is None:
+                warn_of_file(f"{self.path}: no newline at the end: if the file was truncated, the last vector is wrong")
+            yield rest + b"\n"
+
+    def _parse_slowly(self, block: bytes, line: int) -> tuple[pa.Array, np.ndarray]:
+        """Parse line by line, to report the line that is invalid."""
+        words, vectors = [], []
+        for number, text in enumerate(block.split(b"\n")[:-1], line):
+            word, *numbers = text.rstrip(b" \r").rsplit(b" ", self.dim)
+            if len(numbers) != self.dim or not word:
+                raise self._wrong_length(number, max(0, len(numbers) - (not word)))
+            words.append(word.decode(errors="replace"))
+            vectors.append([self._number(value, number) for value in numbers])
+        return pa.array(words, pa.string()), np.array(vectors, dtype=np.float32)
+
+    def _number(self, text: bytes, line: int) -> np.float32:
+        try:
+            with np.errstate(over="ignore"):
+                value = np.float32(text)
+        except ValueError:
+            value = np.float32("nan")
+        if not np.isfinite(value):
+            raise InputError(f"{self.path}:{line}: {_shown(text)} is not a finite number: correct or delete the line")
+        return value
+
+    def _check_words(self, words: pa.Array, line: int) -> None:
+        """Words may contain spaces, but one that ends in a number means that the line has too many numbers."""
+        for i in np.flatnonzero(pc.match_substring(words, " ")):
+            word = words[i].as_py()
+            surplus = 0
+            for piece in reversed(word.split(" ")[1:]):
+                if not _is_number(piece):
+                    break
+                surplus += 1
+            if surplus:
+                raise self._wrong_length(line + int(i), self.dim + surplus)
+
+    def _wrong_length(self, line: int, found: int) -> InputError:
+        wanted = "the header says" if self.n_words is not None else "most lines have"
+        return InputError(
+            f"{self.path}:{line}: {found} numbers after the word, but {wanted} {self.dim}: correct or delete the "
+            "line; if it is the last one, the file was truncated: copy it again"
+        )
+
+    def _cut_short(self, n_words: int) -> InputError:
+        return InputError(f"{self.path}: truncated after {n_words} of {self.n_words} words: copy it again")
+
+    def _read_binary(self) -> Iterator[Block]:
+        size, n_words, buffer, done = 4 * self.dim, self.n_words or 0, b"", 0
+        while done < n_words:
+            more = self.stream.read(max(BLOCK_BYTES, 2 * size))
+            if not more:
+                raise self._cut_short(done)
+            buffer += more
+            words: list[str] = []
+            vectors: list[bytes] = []
+            at = 0
+            # The end of a word is only known once the previous one has been read.
+            while done + len(words) < n_words:
+                space = buffer.find(b" ", at, at + LONGEST_WORD)
+                if space < 0 and len(buffer) - at >= LONGEST_WORD:
+                    place = f"{self.path}: word {done + len(words) + 1}"
+                    raise InputError(f"{place} does not end: not a word2vec file, or damaged: copy it again")
+                end = space + 1 + size
+                if space < 0 or end > len(buffer):
+                    break
+                words.append(buffer[at:space].lstrip(b"\n").decode(errors="replace"))
+                vectors.append(buffer[space + 1 : end])
+                at = end
+            buffer = buffer[at:]
+            if words:
+                matrix = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, self.dim)
+                self._check_finite(matrix, words, done)
+                done += len(words)
+                yield pa.array(words, pa.string()), matrix
+        if (buffer + self.stream.read(1)).strip(b"\n"):
+            raise InputError(f"{self.path}: has data after the {n_words} words of its header: copy it again")
+
+    def _check_finite(self, matrix: np.ndarray, words: Sequence[str], done: int) -> None:
+        bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+        if len(bad):
+            place = f"{self.path}: word {done + bad[0] + 1}, {words[bad[0]]!r}"
+            raise InputError(f"{place}: its vector has a value that is NaN or infinite: copy the file again")
+
+
+def _parse(block: bytes, dim: int) -> tuple[pa.Array, np.ndarray] | None:
+    """Words and vectors ``(lines, dim)`` of complete lines; None if any line is malformed.
+
+    Lines are split from the right, since words may contain spaces, as some of GloVe's do.
+    """
+    text = np.frombuffer(block, dtype=np.uint8)
+    ends = np.flatnonzero(text == NEWLINE)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    # fastText ends its lines with a space.
+    while (loose := (ends > starts) & np.isin(text[ends - 1], (SPACE, RETURN))).any():
+        ends = ends - loose
+    spaces = np.flatnonzero(text == SPACE)
+    firsts = np.searchsorted(spaces, ends) - dim
+    if (firsts < 0).any() or (spaces[firsts] <= starts).any():
+        return None
+    number_starts = spaces[firsts[:, None] + np.arange(dim)] + 1
+    number_ends = np.concatenate([number_starts[:, 1:] - 1, ends[:, None]], axis=1)
+    in_words = _ranges(starts, spaces[firsts])
+    numbers = text.copy()
+    numbers[in_words] = SPACE
+    words = _strings(text[in_words], spaces[firsts] - starts)
+    try:
+        words.validate(full=True)
+        found = _strings(numbers.tobytes().translate(None, b" \n\r"), (number_ends - number_starts).ravel())
+        vectors = found.cast(pa.float32()).to_numpy()
+    except pa.ArrowInvalid:
+        return None
+    return (words, vectors.reshape(-1, dim)) if np.isfinite(vectors).all() else None
+
+
+def _ranges(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """The ranges ``start .. end - 1`` of all pairs, concatenated."""
+    lengths = ends - starts
+    places: np.ndarray = np.arange(lengths.sum()) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    return places
+
+
+def _strings(text: np.ndarray | bytes, lengths: np.ndarray) -> pa.StringArray:
+    """A text cut into pieces of the given lengths.
+
+    Raises:
+        pa.ArrowInvalid: if the lengths do not add up to that of the text.
+    """
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    if offsets[-1] != len(text):
+        raise pa.ArrowInvalid(f"{offsets[-1]} bytes of {len(text)}")
+    return pa.StringArray.from_buffers(len(lengths), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(text))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _shown(text: bytes) -> str:
+    return repr(text[:40].decode(errors="replace"))
+
+
+def _fill(stream: _Stream, size: int) -> bytes:
+    """``size`` bytes, or all that remain; a single read may return fewer."""
+    parts = []
+    while size and (part := stream.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+class _Rewound:
+    """A stream with bytes already read from it put back."""
+
+    def __init__(self, head: bytes, stream: _Stream):
+        self._head = head
+        self._stream = stream
+
+    def read(self, size: int) -> bytes:
+        head, self._head = self._head, b""
+        return head or self._stream.read(size)
+
+
+class _Unpacked:
+    """The uncompressed content of a gzipped file."""
+
+    def __init__(self, path: Path, raw: BinaryIO):
+        self._path = path
+        self._stream = gzip.GzipFile(fileobj=raw)
+
+    def read(self, size: int) -> bytes:
+        try:
+            return self._stream.read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise InputError(f"{self._path}: damaged or truncated ({error}): copy it again") from None
+
+
+def warn_of_file(message: str) -> None:
+    """Issue a warning about a vector file."""
+    warnings.warn(message, stacklevel=5)

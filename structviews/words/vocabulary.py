@@ -1,0 +1,98 @@
+"""Vocabularies: words and their ids."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.errors import InputError
+from structviews.runtime.files import write_whole
+
+UNKNOWN = "<unk>"
+
+
+def count_words(corpus: ParsedCorpus) -> Counter[str]:
+    """The frequency of each word of a parsed corpus, in order of first appearance by shard."""
+    counts: Counter[str] = Counter()
+    for i in range(corpus.n_shards):
+        for chunk in corpus.shard(i)["tokens"].chunks:
+            values = chunk.flatten()
+            found = np.bincount(values.indices.to_numpy(), minlength=len(values.dictionary))
+            counts.update(dict(zip(values.dictionary.to_pylist(), found.tolist(), strict=True)))
+    return counts
+
+
+class Vocabulary:
+    """The most frequent words of a corpus, cased; id 0 is for unknown words.
+
+    Args:
+        words: the words in the order of their ids, ``<unk>`` first.
+        counts: ``(words,)`` frequency of each word, that of ``<unk>`` covering all others; None if
+            unknown, as for a vocabulary loaded from a file.
+    """
+
+    def __init__(self, words: Sequence[str], counts: np.ndarray | None = None):
+        if not words or words[0] != UNKNOWN:
+            raise ValueError(f"a vocabulary must start with {UNKNOWN}, not {words[0] if words else 'nothing'!r}")
+        self.words = list(words)
+        self.counts = counts
+        self._array = pa.array(self.words, pa.string())
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def ids(self, words: pa.Array | Sequence[str]) -> np.ndarray:
+        """Ids ``(n,)``, int64, of words; 0 for unknown ones."""
+        if not isinstance(words, pa.Array):
+            words = pa.array(words, pa.string())
+        encoded = words.dictionary_encode()
+        # Looking up the words in the vocabulary would build a hash table of all of it at each call.
+        found = pc.index_in(self._array, value_set=encoded.dictionary)
+        # The extra entry is for vocabulary words that are not among these.
+        table = np.zeros(len(encoded.dictionary) + 1, dtype=np.int64)
+        table[pc.fill_null(found, len(encoded.dictionary)).to_numpy()] = np.arange(len(self._array))
+        ids: np.ndarray = table[encoded.indices.to_numpy()]
+        return ids
+
+    @classmethod
+    def of_corpus(cls, corpus: ParsedCorpus, size: int | None = None) -> Self:
+        """The ``size`` most frequent words of a parsed corpus, or all; ties are broken alphabetically."""
+        counts = count_words(corpus)
+        total = counts.total()
+        counts.pop(UNKNOWN, None)
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:size]
+        known = np.array([count for _, count in ranked], dtype=np.int64)
+        return cls([UNKNOWN, *(word for word, _ in ranked)], np.concatenate([[total - known.sum()], known]))
+
+    def extended(self, other: "Vocabulary") -> "Vocabulary":
+        """This vocabulary, ids unchanged, followed by the new words of ``other``; counts are those of ``other``."""
+        known = set(self.words)
+        words = [*self.words, *(word for word in other.words if word not in known)]
+        if other.counts is None:
+            return Vocabulary(words)
+        counts = dict(zip(other.words, other.counts.tolist(), strict=True))
+        return Vocabulary(words, np.array([counts.get(word, 0) for word in words], dtype=np.int64))
+
+    def save(self, path: Path) -> None:
+        """Write one word per line."""
+        text = "".join(f"{word}\n" for word in self.words)
+        write_whole(path, lambda file: file.write(text.encode("utf-8")))
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a file written by ``save``.
+
+        Raises:
+            InputError: if the file does not exist or is not a vocabulary.
+        """
+        try:
+            return cls(path.read_text("utf-8").removesuffix("\n").split("\n"))
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}: a run's folder must contain its vocabulary") from None
+        except ValueError as error:
+            raise InputError(f"{path}: {error}") from None

@@ -1,0 +1,258 @@
+import itertools
+import threading
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from corpora import (
+    TINY,
+    opened,
+    random_trees,
+    small_config,
+    tiny_corpus,
+    tiny_rows,
+    topic_corpus,
+    topic_rows,
+    write_corpus,
+)
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from structviews.batches.batch import collate
+from structviews.batches.order import epoch_batches, held_out, n_batches
+from structviews.batches.reader import CorpusReader, prefetch
+from structviews.corpus.format import Row
+from structviews.corpus.parsed_corpus import OPEN_SHARDS
+from structviews.corpus.sentence import ParsedSentence
+from structviews.errors import InputError
+from structviews.model import build_model
+from structviews.objectives.objective import context_indices
+from structviews.views import VIEWS
+from structviews.words.vocabulary import Vocabulary
+
+ALL = ("tokens", "dependency", "constituency")
+SIZES = [(1, 4), (4, 4), (5, 4), (8, 4), (23, 4), (24, 5), (7, 6), (6, 5), (100, 2), (101, 10)]
+
+
+@pytest.fixture(scope="module", params=[(tiny_corpus, tiny_rows), (topic_corpus, topic_rows)])
+def reader_and_sentences(request, tmp_path_factory):
+    write, rows = request.param
+    corpus = opened(write(tmp_path_factory.mktemp("corpus") / "x.parsed"))
+    vocabularies = {"a": Vocabulary.of_corpus(corpus, 10**6), "b": Vocabulary.of_corpus(corpus, 5)}
+    return CorpusReader(corpus, vocabularies, ALL), [row.sentence for row in rows()], rows()
+
+
+def choices(n):
+    """Ascending choices of sentences: within a shard, over shards, with gaps, one, all."""
+    rng = np.random.default_rng(0)
+    yield np.arange(2)
+    yield np.array([n - 1])
+    yield np.arange(n)
+    yield np.array([0, n - 1])
+    for _ in range(5):
+        yield np.flatnonzero(rng.random(n) < 0.4)
+
+
+def test_a_batch_is_that_of_the_same_sentences_in_memory(reader_and_sentences):
+    reader, sentences, places = reader_and_sentences
+    assert len(reader) == len(sentences)
+    for rows in choices(len(sentences)):
+        batch = reader.batch(rows)
+        expected = collate([sentences[i] for i in rows], reader.vocabularies, ALL)
+        assert len(batch) == len(rows)
+        assert batch.lengths.tolist() == expected.lengths.tolist() == [len(sentences[i].tokens) for i in rows]
+        assert torch.equal(batch.offsets, expected.offsets)
+        for name, ids in batch.ids.items():
+            words = itertools.chain.from_iterable(sentences[i].tokens for i in rows)
+            assert ids.distinct[ids.inverse].tolist() == reader.vocabularies[name].ids(list(words)).tolist()
+            assert torch.equal(ids.distinct, expected.ids[name].distinct)
+            assert torch.equal(ids.inverse, expected.ids[name].inverse)
+        assert batch.document.tolist() == [places[i].document for i in rows]
+        assert batch.position.tolist() == [places[i].position for i in rows]
+        same_trees(batch.dependency_trees, expected.dependency_trees)
+        same_trees(batch.constituency_trees, expected.constituency_trees)
+
+
+def same_trees(trees, others):
+    for name, value in vars(trees).items():
+        other = getattr(others, name)
+        assert torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other, name
+
+
+def test_vectors_from_disk_are_those_from_memory(reader_and_sentences):
+    reader, sentences, _ = reader_and_sentences
+    torch.manual_seed(0)
+    model = build_model(small_config("x.parsed", "run", list(VIEWS)), reader.vocabularies)
+    rows = np.arange(0, len(sentences), 3)
+    memory = collate([sentences[i] for i in rows], reader.vocabularies, model.needs)
+    for a, b in zip(model.vectors(reader.batch(rows)), model.vectors(memory), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_batch_has_what_is_needed_and_no_more(reader_and_sentences):
+    reader, sentences, _ = reader_and_sentences
+    batch = CorpusReader(reader.corpus, reader.vocabularies, ["dependency"]).batch(np.arange(3))
+    assert batch.constituency is None
+    with pytest.raises(ValueError, match="no constituency trees"):
+        _ = batch.constituency_trees
+    with pytest.raises(ValueError, match="no dependency trees"):
+        _ = collate(sentences[:2], reader.vocabularies, ["tokens"]).dependency_trees
+
+
+def test_trees_that_the_corpus_lacks(tmp_path):
+    corpus = opened(tiny_corpus(tmp_path / "d.parsed", TINY[:1]))
+    vocabularies = {"a": Vocabulary.of_corpus(corpus, 9)}
+    CorpusReader(corpus, vocabularies, ["tokens", "dependency"])
+    with pytest.raises(InputError, match=r"d\.parsed has no constituency trees"):
+        CorpusReader(corpus, vocabularies, ["constituency"])
+
+
+def test_memory_is_flat_over_an_epoch_of_many_shards(tmp_path):
+    corpus = opened(write_corpus(tmp_path / "x.parsed", topic_rows(documents=200), shard_size=4))
+    reader = CorpusReader(corpus, {"a": Vocabulary.of_corpus(corpus, 10**6)}, ALL)
+    assert corpus.n_shards == 400 > 4 * OPEN_SHARDS
+    used, n = [], 0
+    tracemalloc.start()
+    for rows in epoch_batches(np.arange(len(reader)), 5, 1, 0):
+        n += len(reader.batch(rows))
+        used.append(tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes())
+    tracemalloc.stop()
+    assert n == len(reader) == 1600
+    # The first batches fill what is kept of the last few shards, some 10 kB for each; the other 240 shards add nothing.
+    assert abs(used[-1] - used[160]) < 300_000
+
+
+def test_sentences_beside_a_left_out_document_are_no_contexts(reader_and_sentences):
+    reader, _, _ = reader_and_sentences
+    documents = reader.documents()
+    rows = np.flatnonzero(documents != 1)
+    batch = reader.batch(rows)
+    contexts = context_indices(batch.document, batch.position, 1)
+    edge = int((documents == 0).sum())
+    assert edge - 2 in contexts[edge - 1]
+    assert edge + 1 in contexts[edge]
+    assert edge not in contexts[edge - 1]
+    assert (contexts >= 0).sum() == 2 * sum(n - 1 for n in np.unique(documents[rows], return_counts=True)[1])
+
+
+@pytest.mark.parametrize("lengths", [[3, 1, 4, 4, 2], [1], [5, 5], [1, 2, 3]])
+def test_packing_is_that_of_pytorch(lengths):
+    sentences = [ParsedSentence(tuple("abcdefg"[:n])) for n in lengths]
+    batch = collate(sentences, {"a": Vocabulary(["<unk>", *"abcdefg"])}, ["tokens"])
+    starts = np.cumsum([0, *lengths])
+    places = [torch.arange(starts[i], starts[i + 1]) for i in range(len(lengths))]
+    padded = torch.nn.utils.rnn.pad_sequence(places)
+    packed = pack_padded_sequence(padded, torch.tensor(lengths), enforce_sorted=False)
+    assert torch.equal(batch.packing.sizes, packed.batch_sizes)
+    assert [lengths[i] for i in packed.sorted_indices] == sorted(lengths, reverse=True)
+    # Sentences of equal length may come in any order: ours is that of the text.
+    ours = torch.from_numpy(np.argsort(-np.array(lengths), kind="stable"))
+    again = pack_padded_sequence(padded[:, ours], torch.tensor(lengths)[ours])
+    assert torch.equal(batch.packing.order, again.data)
+    assert batch.packing.order[batch.packing.rank].tolist() == list(range(sum(lengths)))
+    assert torch.equal(ours[batch.packing.sentence], torch.arange(len(lengths)))
+
+
+@pytest.mark.parametrize(("n", "size"), SIZES)
+def test_an_epoch_covers_every_sentence_once_in_order(n, size):
+    rows = np.arange(n) * 3 + 1
+    for epoch in range(8):
+        batches = list(epoch_batches(rows, size, 1, epoch))
+        assert sorted(np.concatenate(batches).tolist()) == rows.tolist()
+        assert all((np.diff(batch) > 0).all() for batch in batches)
+        assert len(batches) == n_batches(n, size, 1, epoch)
+        # All but the one of leftovers are neighbours in the corpus, and full.
+        whole = [batch for batch in batches if len(batch) == size and batch[-1] - batch[0] == 3 * (size - 1)]
+        assert len(whole) >= len(batches) - 1
+
+
+def test_epochs_differ_and_repeat_by_seed_and_number():
+    rows = np.arange(200)
+
+    def epoch(seed, number):
+        return [batch.tolist() for batch in epoch_batches(rows, 10, seed, number)]
+
+    assert epoch(1, 0) == epoch(1, 0)
+    assert epoch(1, 0) != epoch(1, 1)
+    assert epoch(1, 0) != epoch(2, 0)
+    firsts = [batch[0] for batch in epoch(1, 0) if batch[-1] - batch[0] == 9]
+    assert firsts != sorted(firsts)
+    boundaries = {min(batch[0] % 10 for batch in epoch(1, e) if batch[0] >= 10) for e in range(20)}
+    assert len(boundaries) > 5
+
+
+def test_held_out_documents_stay_when_others_are_added():
+    few, many = np.repeat(np.arange(500), 3), np.repeat(np.arange(2000), 3)
+    for fraction in (0.05, 0.3):
+        chosen = held_out(many, 7, fraction)
+        assert (chosen[: len(few)] == held_out(few, 7, fraction)).all()
+        assert abs(chosen.mean() - fraction) < 0.02
+        assert (chosen.reshape(-1, 3) == chosen[::3, None]).all()
+    assert (held_out(many, 7, 0.3) != held_out(many, 8, 0.3)).any()
+    assert (held_out(many, 7, 0.05) <= held_out(many, 7, 0.3)).all()
+
+
+def test_one_of_several_documents_is_held_out():
+    assert not held_out(np.repeat(np.arange(9), 2), 1, 0.0).any()
+    assert not held_out(np.zeros(9, dtype=int), 1, 1e-9).any()
+    for seed in range(5):
+        chosen = held_out(np.repeat(np.arange(3), 2), seed, 1e-9)
+        assert chosen.sum() == 2
+
+
+def test_prefetch_keeps_order_and_goes_ahead():
+    made = []
+
+    def items():
+        for i in range(50):
+            made.append(i)
+            yield i
+
+    assert list(prefetch(items(), depth=3)) == list(range(50)) == made
+    assert list(prefetch(iter([]))) == []
+
+
+def test_prefetch_raises_the_error_after_the_items_before_it():
+    def items():
+        yield 1
+        yield 2
+        raise InputError("bad row")
+
+    reading = prefetch(items())
+    assert [next(reading), next(reading)] == [1, 2]
+    with pytest.raises(InputError, match="bad row"):
+        next(reading)
+
+
+def test_prefetch_stops_its_thread_when_the_reader_leaves():
+    before = threading.active_count()
+    reading = prefetch(itertools.count(), depth=2)
+    assert [next(reading), next(reading)] == [0, 1]
+    assert threading.active_count() == before + 1
+    reading.close()
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("shard_size", [3, 100])
+def test_same_sentences_have_the_same_number(tmp_path, shard_size):
+    """Over shards whose dictionaries differ; unknown words are different words all the same."""
+    rows = [row for row in topic_rows(documents=2, sentences=4) for _ in range(2)] + tiny_rows()
+    rows = [replace(row, document=i, position=0) for i, row in enumerate(rows)]
+    corpus = opened(write_corpus(tmp_path / "x.parsed", rows, shard_size))
+    reader = CorpusReader(corpus, {"a": Vocabulary.of_corpus(corpus, 2)}, ["tokens"], duplicates=True)
+    same = reader.batch(np.arange(len(rows))).same.tolist()
+    for i, j in itertools.combinations(range(len(rows)), 2):
+        assert (same[i] == same[j]) == (rows[i].sentence.tokens == rows[j].sentence.tokens)
+    order = [5, 2, 11]
+    assert [reader.batch(np.array([i])).same.item() for i in order] == [same[i] for i in order]
+    assert CorpusReader(corpus, reader.vocabularies, ["tokens"]).batch(np.arange(2)).same is None
+
+
+def test_the_order_of_words_and_of_letters_makes_a_difference(tmp_path):
+    sentences = [["ab", "c"], ["c", "ab"], ["a", "bc"], ["abc"], ["ab", "c", "c"], ["ba", "c"]]
+    rows = [Row(i, 0, i + 1, random_trees(words)) for i, words in enumerate(sentences)]
+    corpus = opened(write_corpus(tmp_path / "x.parsed", rows))
+    batch = CorpusReader(corpus, {}, ["tokens"], duplicates=True).batch(np.arange(len(rows)))
+    assert len(set(batch.same.tolist())) == len(rows)

@@ -1,0 +1,200 @@
+"""The schedule against trees walked node by node."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trees_for_tests import SHAPES, WORDS, chain, gum, sentences, star
+
+from structviews.batches.batch import collate
+from structviews.batches.trees import words_of_leaves
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
+
+KINDS = ("dependency", "constituency")
+
+
+def parents_and_children(sentences, kind):
+    """Of every node in the sentences' own order: its parent (or None), and its children from the left."""
+    parents, children, start = [], [], 0
+    for sentence in sentences:
+        n = len(sentence.tokens)
+        if kind == "dependency":
+            below = [[child for child in range(n) if sentence.heads[child] == word + 1] for word in range(n)]
+        else:
+            below = [[] for _ in range(n)] + [list(pair) for pair in zip(sentence.left, sentence.right, strict=True)]
+        parents += [next((start + p for p, c in enumerate(below) if node in c), None) for node in range(len(below))]
+        children += [[start + child for child in some] for some in below]
+        start += len(below)
+    return parents, children
+
+
+def schedule(sentences, kind):
+    return getattr(collate(sentences, {}, [kind]), f"{kind}_trees")
+
+
+def levels(sentences, kind):
+    """Where each level begins and the last one ends, by the heights that sentences have of their nodes."""
+    heights = [height for sentence in sentences for height in getattr(sentence, f"{kind}_heights")]
+    return [sum(height < level for height in heights) for level in range(max(heights) + 2)]
+
+
+def check(sentences, kind):
+    trees = schedule(sentences, kind)
+    parents, children = parents_and_children(sentences, kind)
+    n_nodes = len(parents)
+    order, rank = trees.rank.argsort().tolist(), trees.rank.tolist()
+
+    def height(node):
+        return 1 + max(map(height, children[node])) if children[node] else 0
+
+    heights = [height(node) for node in range(n_nodes)]
+
+    # Every node has a place, and so have parents and roots.
+    assert sorted(rank) == list(range(n_nodes))
+    assert [trees.parent[rank[i]].item() for i in range(n_nodes)] == [-1 if p is None else rank[p] for p in parents]
+    assert trees.roots.tolist() == [rank[i] for i in range(n_nodes) if parents[i] is None]
+    assert len(trees.roots) == len(sentences)
+
+    # Levels are contiguous, from the leaves up.
+    assert [heights[i] for i in order] == sorted(heights)
+    assert trees.levels == [sum(h < level for h in heights) for level in range(max(heights) + 2)]
+    assert trees.n_leaves == heights.count(0)
+
+    # Every place that has a word knows it, and every word its place.
+    with_word = [node for node in range(n_nodes) if kind == "dependency" or not children[node]]
+    assert sorted(order[: len(trees.words)]) == with_word
+    assert trees.words.tolist() == [with_word.index(node) for node in order[: len(trees.words)]]
+
+    # Every node is in one slot: an edge, or behind them the sentence whose root it is.
+    assert len(trees) == n_nodes == trees.n_edges + len(sentences)
+    assert trees.slot[torch.cat([trees.children, trees.roots])].tolist() == list(range(n_nodes))
+
+    # The edges of a level lead to its children: by ordinal, or of a binary tree in pairs.
+    assert (trees.levels[1], trees.edges[:2], trees.siblings[0]) == (trees.n_leaves, [0, 0], [])
+    sides_of = [
+        "root" if p is None else "left" if node == children[p][0] else "right" for node, p in enumerate(parents)
+    ]
+    assert len(trees.sides) == (max(heights) + 1 if kind == "constituency" else 0)
+    for start, end, sides in zip(trees.levels, trees.levels[1:], trees.sides, strict=False):
+        expected = ["left"] * sides[0] + ["right"] * sides[1] + ["root"] * (end - start - sum(sides))
+        assert [sides_of[node] for node in order[start:end]] == expected
+    for nodes, inner, edges, siblings, counts, parent, sides in trees.upper_levels():
+        below = [[rank[child] for child in children[order[place]]] for place in range(nodes.start, nodes.stop)]
+        assert (parent + nodes.start).tolist() == trees.parent[trees.children[edges]].tolist()
+        assert counts.tolist() == siblings + [0] * (len(counts) - len(siblings))
+        assert len(counts) > len(siblings)
+        assert inner == slice(nodes.start - trees.n_leaves, nodes.stop - trees.n_leaves)
+        if kind == "constituency":
+            assert sides == trees.sides[trees.levels.index(nodes.start)]
+            assert siblings == []
+            assert trees.children[edges].tolist() == [child for pair in below for child in pair]
+            continue
+        assert siblings == [sum(len(some) > k for some in below) for k in range(max(map(len, below)))]
+        by_ordinal = trees.children[edges].split(siblings)
+        assert [sorted(some[k].item() for some in by_ordinal if k < len(some)) for k in range(len(below))] == [
+            sorted(some) for some in below
+        ]
+        assert sides == []
+    assert len(list(trees.upper_levels())) == max(heights)
+    assert trees.binary == (kind == "constituency")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(st.lists(sentences(), min_size=1, max_size=6))
+@settings(max_examples=60)
+def test_random_trees(kind, some):
+    assert schedule(some, kind).levels == levels(some, kind)
+    check(some, kind)
+    check_rows(some, kind)
+
+
+def check_rows(some, kind):
+    """Leaves are one row where their words are the same, and in a binary tree what they are to their parents."""
+    vocabulary = Vocabulary([UNKNOWN, *WORDS[:-2]])
+    batch = collate(some, {"words": vocabulary}, [kind])
+    trees, ids = getattr(batch, f"{kind}_trees"), batch.ids["words"]
+    rows = ids.nodes_of(trees)
+
+    def what(place):
+        edge = trees.slot[place].item()
+        side = 2 if edge >= trees.n_edges else edge % 2
+        return (side if kind == "constituency" else 0), ids.inverse[trees.words[place]].item()
+
+    leaves = [what(place) for place in range(trees.n_leaves)]
+    distinct = sorted(set(leaves))
+    assert rows.n_leaves == len(distinct)
+    assert rows.sides == ([[side for side, _ in distinct].count(side) for side in (0, 1)] if trees.binary else [])
+    inner = range(len(distinct), len(distinct) + len(trees) - trees.n_leaves)
+    assert rows.of_nodes.tolist() == [*map(distinct.index, leaves), *inner]
+    assert rows.leaves.tolist() == sorted(range(len(leaves)), key=lambda place: (leaves[place], place))
+    assert rows.leaf_starts.tolist() == [sorted(leaves).index(leaf) for leaf in distinct]
+
+    words = [word for _, word in distinct]
+    words += [ids.inverse[word].item() for word in trees.words[trees.n_leaves :]]
+    assert rows.words.tolist() == words
+    assert rows.by_word.tolist() == sorted(range(len(words)), key=lambda row: (words[row], row))
+    assert rows.word_starts.tolist() == [sorted(words).index(word) for word in range(len(ids.distinct))]
+
+
+def test_words_know_the_trees_that_they_were_laid_over():
+    batch = collate([chain(3)], {"words": Vocabulary([UNKNOWN])}, ["dependency"])
+    other = collate([chain(3)], {}, ["constituency"])
+    with pytest.raises(ValueError, match="have no constituency trees"):
+        batch.ids["words"].nodes_of(other.constituency_trees)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes(kind, shape):
+    assert schedule(SHAPES[shape], kind).levels == levels(SHAPES[shape], kind)
+    check(SHAPES[shape], kind)
+    check_rows(SHAPES[shape], kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_real_trees(kind):
+    some = gum(150)
+    assert schedule(some, kind).levels == levels(some, kind)
+    check(some, kind)
+
+
+def test_the_levels_of_a_star_and_of_a_chain():
+    trees = collate([star(5), chain(3)], {}, ["dependency"]).dependency_trees
+    assert trees.levels == [0, 5, 7, 8]
+    # The star's middle has four children; the chain's next to last has one, and is the first one's.
+    assert trees.siblings == [[], [2, 1, 1, 1], [1]]
+    assert trees.edges == [0, 0, 5, 6]
+
+
+def test_the_nodes_of_words():
+    some = SHAPES["mixed"]
+    expected, start = [], 0
+    for sentence in some:
+        expected += range(start, start + len(sentence.tokens))
+        start += 2 * len(sentence.tokens) - 1
+    assert words_of_leaves(collate(some, {}, []).lengths).tolist() == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_moving_keeps_all_fields(kind):
+    trees = getattr(collate(SHAPES["mixed"], {}, [kind]), f"{kind}_trees")
+    moved = trees.to("meta")
+    tensors = ["rank", "words", "roots", "parent", "children", "slot", "counts", "parent_row"]
+    assert all(
+        getattr(moved, name).is_meta and getattr(moved, name).shape == getattr(trees, name).shape for name in tensors
+    )
+    for name in ("levels", "edges", "siblings", "sides"):
+        assert getattr(moved, name) == getattr(trees, name)
+
+
+def test_moving_words_moves_their_rows():
+    ids = collate(SHAPES["mixed"], {"words": Vocabulary([UNKNOWN, *WORDS])}, KINDS).ids["words"]
+    moved = ids.to(torch.device("meta"))
+    assert moved.distinct.is_meta
+    for kind in KINDS:
+        rows, there = getattr(ids, kind), getattr(moved, kind)
+        assert there.sides == rows.sides
+        for name, tensor in vars(rows).items():
+            if name != "sides":
+                assert getattr(there, name).is_meta
+                assert getattr(there, name).shape == tensor.shape

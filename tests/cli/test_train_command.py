@@ -1,0 +1,374 @@
+import io
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from corpora import TINY, opened, small_config, tiny_corpus, topic_corpus
+from shell import contents, fails, shell_command
+from typer.main import get_command
+from vector_files import random_vectors, write_vectors
+
+from structviews.cli import app as cli
+from structviews.corpus.format import FORMAT_VERSION
+from structviews.encoding.embedder import Embedder
+from structviews.runs.which_vectors import Representation
+from structviews.training.loop import train
+from structviews.views import VIEWS
+from structviews.words.vector_files import WordVectors
+from structviews.words.vocabulary import count_words
+
+FLAGS = [
+    *("--hidden", "8", "--word-dim", "6", "--batch-size", "8", "--epochs", "1"),
+    *("--held-out", "0.3", "--precision", "fp32", "--seed", "3"),
+]
+SENTENCES = "A black bird sits .\nIt\nThe oven is hot , Ann .\n"
+
+
+@pytest.fixture
+def command(monkeypatch, capsysbinary, tmp_path):
+    return shell_command(monkeypatch, capsysbinary, tmp_path)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return tiny_corpus(tmp_path / "x.parsed")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    return train(small_config(tiny_corpus(folder / "x.parsed"), folder / "run", ("bow", "seq"), epochs=1))
+
+
+@pytest.fixture
+def run_folder(tmp_path, trained):
+    """A copy of a trained run, to be damaged."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for path in trained.iterdir():
+        if path.is_file():
+            (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def test_views_are_trained_and_sentences_encoded(command, corpus, tmp_path):
+    ended = command("train", "--views", "dep, const", *FLAGS)
+    assert (ended.code, ended.output) == (0, b"runs/dep-const\n")
+    assert ended.errors[0].startswith("step 1: held-out loss ")
+    run = tmp_path / "runs" / "dep-const"
+    assert sorted(path.name for path in run.iterdir()) == [
+        "components.safetensors", "config.toml", "log.jsonl", "model.safetensors", "state", "vocabulary.trained.txt",
+    ]  # fmt: skip
+    assert Embedder.load(run).config == small_config(
+        "x.parsed", run, batch_size=8, epochs=1, held_out=0.3, precision="fp32", seed=3, log_every=10, lr=5e-4
+    )
+    again = command("train", "--views", "dep,const", *FLAGS)
+    assert (again.code, again.output) == (0, b"runs/dep-const\n")
+    assert again.errors == ["runs/dep-const: already trained"]
+    longer = command("train", "--resume", run, "--epochs", "3")
+    assert longer.code == 0
+    assert [json.loads(line)["step"] for line in (run / "log.jsonl").read_text().splitlines()] == [1, 2, 3]
+    by_file = command("train", "--config", run / "config.toml", "--views", "bow,seq", "--seed", "4")
+    assert (by_file.code, by_file.output) == (0, b"runs/bow-seq\n")
+    assert Embedder.load(tmp_path / "runs" / "bow-seq").config.optimisation.seed == 4
+
+
+@pytest.mark.skipif(find_spec("gensim") is None, reason="needs structviews[vectors]")
+def test_word_vectors_are_learnt_and_written(command, corpus, tmp_path):
+    ended = command("vectors", corpus, "-o", "x.vec", "--dim", "7", "--min-count", "2", "--epochs", "1")
+    words = WordVectors.open(tmp_path / "x.vec")
+    assert (ended.code, ended.output) == (0, f"x.vec: {len(words)} words, 7 dimensions\n".encode())
+    assert words.dim == 7
+    assert "bird" in words.words.to_pylist()
+    assert not list(tmp_path.glob(".*"))
+    assert "no word occurs 99 times" in fails(command, tmp_path, "vectors", corpus, "-o", "y", "--min-count", "99")
+    assert "x.parsed: cannot be written" in fails(command, tmp_path, "vectors", corpus, "-o", corpus)
+    assert "none does not exist" in fails(command, tmp_path, "vectors", "none", "-o", "y")
+
+
+def test_both_channels_are_trained_and_a_run_expanded(command, corpus, tmp_path):
+    words = [*sorted(count_words(opened(corpus))), "new"]
+    write_vectors(tmp_path / "v.vec", words, random_vectors(words, 3))
+    channels = ("--channels", "fixed, trained", "--vectors", "v.vec")
+    assert command("train", "--views", "dep,const", *channels, *FLAGS).code == 0
+    run = tmp_path / "runs" / "dep-const"
+    assert Embedder.load(run).dim == 2 * 2 * 8
+    ended = command("expand", "runs/dep-const", "--vectors", "v.vec")
+    assert ended.code == 0
+    first, *views = ended.output.decode().splitlines()
+    assert first == "runs/dep-const: added 1 words from v.vec"
+    assert [line.split(":")[0].strip() for line in views] == ["dep", "const"]
+    message = fails(command, tmp_path, "train", "--views", "dep,seq", "--channels", "fixed")
+    assert "the channel 'fixed' needs word vectors: give a file with --vectors" in message
+    assert "only the channel 'fixed' reads" in fails(command, tmp_path, "train", "--views", "dep,seq", *channels[2:])
+    assert "none: No such file" in fails(command, tmp_path, "expand", "runs/dep-const", "--vectors", "none")
+
+
+def test_vectors_go_to_a_file_or_to_standard_output(command, trained, tmp_path):
+    (tmp_path / "s.txt").write_text(SENTENCES)
+    expected = Embedder.load(trained).encode([line.split() for line in SENTENCES.splitlines()])
+    to_file = command("encode", trained, "s.txt", "-o", "v.npy", "--tokenised", "--batch-size", "2")
+    assert (to_file.code, to_file.output) == (0, b"v.npy\n")
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
+    piped = command("encode", trained, "--tokenised", stdin=SENTENCES.encode())
+    assert piped.code == 0
+    np.testing.assert_allclose(np.load(io.BytesIO(piped.output)), expected, atol=1e-5)
+    raw = command("encode", trained, stdin=SENTENCES.replace(" .", ".").replace(" ,", ",").encode())
+    np.testing.assert_allclose(np.load(io.BytesIO(raw.output)), expected, atol=1e-5)
+
+
+def test_flags_choose_which_vectors_are_written(command, trained, tmp_path):
+    (tmp_path / "s.txt").write_text(SENTENCES)
+    flags = ("--pooling", "mean", "--remove-component", "--normalise", "--join", "average", "--transductive")
+    assert command("encode", trained, "s.txt", "-o", "v.npy", "--tokenised", *flags).code == 0
+    chosen = Representation("mean", True, True, "average", transductive=True)
+    embedder = Embedder.load(trained, representation=chosen)
+    expected = embedder.encode([line.split() for line in SENTENCES.splitlines()])
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
+    wrong = command("encode", trained, "s.txt", "-o", "w.npy", "--pooling", "max")
+    assert (wrong.code, wrong.errors) == (2, ["error: unknown pooling 'max': choose one of vector, pooled, mean"])
+    assert not (tmp_path / "w.npy").exists()
+
+
+def test_a_run_keeps_which_vectors_it_gives(command, corpus, tmp_path):
+    flags = ("--pooling", "pooled", "--no-normalise", "--similarity-pooling", "mean", "--similarity-join", "average")
+    assert command("train", "--views", "seq,avg", *FLAGS, *flags).code == 0
+    kept = Embedder.load(tmp_path / "runs" / "seq-avg").representation
+    assert kept == Representation("pooled", similarity_pooling="mean", similarity_join="average")
+
+
+def test_a_dry_run_writes_nothing(command, corpus, tmp_path):
+    before = contents(tmp_path)
+    ended = command("train", "--views", "dep,const", *FLAGS, "--dry-run")
+    assert ended.code == 0
+    assert b"steps; " in ended.output
+    assert b"hours" in ended.output
+    assert contents(tmp_path) == before
+    assert command("train", "--views", "dep,const", *FLAGS).code == 0
+    before = contents(tmp_path)
+    ended = command("train", "--resume", "runs/dep-const", "--epochs", "4", "--dry-run")
+    assert ended.code == 0
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--views", "dep,deep"], f"unknown view 'deep': choose one of {', '.join(VIEWS)}"),
+        (["--views", "dep"], "1 view for the objective 'pairwise': it needs at least 2"),
+        (
+            ["--views", "seq,bow", "--objective", "quick-thoughts"],
+            "views seq,bow for the objective 'quick-thoughts', which needs two encoders of the same architecture",
+        ),
+        (
+            ["--views", "seq,avg", "--objective", "generative"],
+            "2 views for the objective 'generative': it needs 1, for example --views seq",
+        ),
+        (
+            ["--views", "seq", "--objective", "consensus"],
+            "agreement 'multi' needs 2 views, not seq: use --views seq,avg or --agreement single",
+        ),
+        (
+            ["--views", "seq,avg,dep", "--objective", "consensus"],
+            "3 views for the objective 'consensus': it needs 1 to 2, for example --views seq,avg",
+        ),
+        (
+            ["--views", "seq,avg", "--negatives", "3"],
+            "negatives = 3: the objective 'pairwise' has no such setting: leave it out, or use ",
+        ),
+        (["--views", " , "], "no views: choose some with --views"),
+        ([], "no views: choose some with --views"),
+        (["--views", "dep,const", "--corpus", "none.parsed"], "none.parsed does not exist: make a parsed corpus"),
+        (["--views", "dep,const", "--corpus", "mine"], "mine is not a parsed corpus"),
+        (["--views", "seq,seq", "--hidden", "7"], "dimension 7 of the view 'seq' is odd"),
+        (["--views", "bow,bow", "--hidden", "0"], "hidden = 0: give a number at least 1"),
+        (["--views", "bow,bow", "--lr", "nan"], "lr = nan: give a number above 0"),
+        (
+            ["--views", "bow,bow", "--objective", "best"],
+            "unknown objective 'best': choose one of consensus, generative, pairwise",
+        ),
+        (["--views", "bow,bow", "--precision", "fp8"], "unknown precision 'fp8'"),
+        (["--views", "bow,bow", "--out", "mine"], "mine: already exists and is not a run: give another folder"),
+        (["--views", "bow,bow", "--out", "mine/thesis.txt"], "mine/thesis.txt: already exists and is not a run"),
+        (["--views", "bow,bow", "--out", "mine/thesis.txt/run"], "mine/thesis.txt/run: "),
+        (["--resume", "mine"], "mine: not a run"),
+        (["--resume", "mine", "--lr", "1"], "--resume uses the run's own settings: leave out --lr"),
+        (["--resume", "mine", "--config", "c.toml"], "--resume uses the run's own settings: leave out --config"),
+        (["--config", "none.toml"], "none.toml: No such file"),
+        (["--config", "c.toml"], "c.toml: [views]: unknown setting 'hiden': the settings are names, hidden"),
+    ],
+)
+def test_what_cannot_be_trained(command, corpus, tmp_path, arguments, message):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    (tmp_path / "c.toml").write_text('[data]\ncorpus = "x.parsed"\n[views]\nnames = ["dep", "const"]\nhiden = 3\n')
+    assert fails(command, tmp_path, "train", *arguments).startswith(f"error: {message}")
+
+
+def test_the_corpus_is_found_or_asked_for(command, tmp_path):
+    assert "no *.parsed folder in" in fails(command, tmp_path, "train", "--views", "dep,const")
+    tiny_corpus(tmp_path / "a.parsed")
+    topic_corpus(tmp_path / "b.parsed")
+    said = fails(command, tmp_path, "train", "--views", "dep,const")
+    assert said == "error: several parsed corpora (a.parsed, b.parsed): choose one with --corpus"
+    assert command("train", "--views", "dep,const", "--corpus", "b.parsed", *FLAGS).code == 0
+
+
+@pytest.mark.parametrize(("file", "has", "lacks"), [(0, "dep-sum,dep", "const"), (1, "const,seq", "dep")])
+def test_trees_that_a_view_needs(command, tmp_path, file, has, lacks):
+    tiny_corpus(tmp_path / "x.parsed", [TINY[file]])
+    kind = {"dep": "dependency", "const": "constituency"}[lacks]
+    assert f"x.parsed has no {kind} trees" in fails(command, tmp_path, "train", "--views", f"bow,{lacks}")
+    assert command("train", "--views", has, *FLAGS).code == 0
+
+
+def cut_short(corpus):
+    path = corpus / "shard-00001.arrow"
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def flip_a_byte(corpus):
+    path = corpus / "shard-00001.arrow"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def make_another_version(corpus):
+    path = corpus / "manifest.json"
+    path.write_text(path.read_text().replace(f'"format_version": {FORMAT_VERSION}', '"format_version": 9'))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (cut_short, "shard-00001.arrow is damaged: "),
+        (flip_a_byte, "shard-00001.arrow is damaged: its checksum"),
+        (
+            make_another_version,
+            "manifest.json has format version 9, but",
+        ),
+        (lambda corpus: (corpus / "shard-00002.arrow").unlink(), "shard-00002.arrow is damaged: the file is missing"),
+    ],
+)
+def test_damaged_corpora(command, corpus, tmp_path, damage, message):
+    damage(corpus)
+    assert message in fails(command, tmp_path, "train", "--views", "bow,seq")
+
+
+def test_a_finished_run_with_other_settings(command, corpus, tmp_path):
+    assert command("train", "--views", "bow,seq", *FLAGS).code == 0
+    said = fails(command, tmp_path, "train", "--views", "bow,seq", *FLAGS, "--seed", "9")
+    assert said == "error: runs/bow-seq: holds a run with seed = 3, not 9: give another folder with --out"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "s.txt: No such file"),
+        (b"", "s.txt: empty"),
+        (b"a bird\n\nanother\n", "s.txt:2: blank line"),
+        (b"a bird\n\xff\n", "s.txt: not UTF-8 at byte 7"),
+    ],
+)
+def test_what_cannot_be_encoded(command, trained, tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "s.txt").write_bytes(content)
+        said = fails(command, tmp_path, "encode", trained, stdin=content)
+        assert said.startswith(f"error: {message.replace('s.txt', 'standard input')}")
+    assert fails(command, tmp_path, "encode", trained, "s.txt", "-o", "v.npy").startswith(f"error: {message}")
+
+
+def test_vectors_that_cannot_be_written(command, trained, tmp_path):
+    for out in ("none/v.npy", "folder"):
+        (tmp_path / "folder").mkdir(exist_ok=True)
+        said = fails(command, tmp_path, "encode", trained, "-o", out, stdin=b"a bird\n")
+        assert out in said
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda run: (run / "config.toml").unlink(), "run: not a run"),
+        (lambda run: (run / "config.toml").write_text("x ="), "config.toml: not TOML"),
+        (lambda run: (run / "model.safetensors").unlink(), "model.safetensors: no such file"),
+        (lambda run: (run / "model.safetensors").write_bytes(b"\0" * 99), "model.safetensors: not the weights of"),
+        (lambda run: (run / "vocabulary.trained.txt").write_text("<unk>\n"), "model.safetensors: not the weights of"),
+        (lambda run: (run / "vocabulary.trained.txt").unlink(), "vocabulary.trained.txt: No such file"),
+    ],
+)
+def test_damaged_runs(command, run_folder, tmp_path, damage, message):
+    damage(run_folder)
+    assert message in fails(command, tmp_path, "encode", "run", stdin=b"a bird\n")
+
+
+@pytest.mark.skipif(find_spec("dgl") is None, reason="needs structviews[dgl]")
+def test_trees_in_dgl(command, corpus):
+    assert command("train", "--views", "dep,const", "--tree-backend", "dgl", *FLAGS).code == 0
+
+
+def test_trees_in_dgl_where_it_is_missing(command, corpus, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dgl", None)
+    said = fails(command, tmp_path, "train", "--views", "dep,const", "--tree-backend", "dgl", *FLAGS)
+    assert said.startswith("error: tree backend 'dgl': DGL cannot be loaded (")
+    assert said.endswith("): pip install structviews[dgl]")
+
+
+def test_the_shell_sees_the_same(trained, tmp_path):
+    """One real process for each command: exit code, one line, no traceback."""
+    for arguments, message in (
+        (["train", "--views", "dep,deep"], "error: unknown view 'deep'"),
+        (["encode", "nothing"], "error: nothing: not a run"),
+    ):
+        ended = subprocess.run(
+            [sys.executable, "-m", "structviews", *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            input="a bird\n",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 2
+        assert ended.stdout == ""
+        assert len(ended.stderr.splitlines()) == 1
+        assert ended.stderr.startswith(message)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tabel"], "No such command 'tabel'. Did you mean 'table'? (see "),
+        (["table"], "Missing argument 'runs'"),
+        (["table", "x", "--format", "yaml"], "Invalid value for '--format': "),
+        (["train", "--hiden", "3"], "No such option: --hiden"),
+        (["train", "--hidden", "few"], "Invalid value for '--hidden': "),
+        (["train", "--views"], "Option '--views' requires an argument"),
+        (["cache", "split", "x", "--parts", "half", "-o", "y"], "Invalid value for '--parts': "),
+    ],
+)
+def test_arguments_that_no_command_has(command, tmp_path, arguments, message):
+    said = fails(command, tmp_path, *arguments)
+    assert said.startswith(f"error: {message}")
+    assert said.endswith(" --help)")
+
+
+@pytest.mark.parametrize("group", [[], ["cache"]])
+def test_without_a_command_the_help_is_shown(command, group):
+    ended = command(*group)
+    assert (ended.code, ended.errors) == (2, [])
+    assert "Usage: " in ended.output.decode()
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name, command in get_command(cli.app).commands.items() if not hasattr(command, "commands"))
+)
+def test_help_has_an_example(command, name):
+    ended = command(name, "--help")
+    assert ended.code == 0
+    assert "Example: structviews " + name in ended.output.decode()

@@ -1,0 +1,247 @@
+import json
+import random
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from corpora import TINY, tiny_corpus
+from made_corpora import quiet
+from trees_for_tests import SHAPES, gum
+
+from structviews.corpus.format import (
+    COLUMNS,
+    NAMES,
+    PLACES,
+    Row,
+    batch_of,
+    checksum,
+    shard_name,
+    strings,
+)
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.sentence import InvalidSentence, ParsedSentence
+from structviews.corpus.tools.verification import (
+    WHITE_SPACE,
+    malformed,
+    misplaced,
+    verify,
+)
+from structviews.errors import InputError
+from structviews.runtime.files import file_hash, write_json
+
+LISTS = [name for name in COLUMNS if name not in PLACES]
+
+
+def faults(folder):
+    return list(verify(folder, quiet))
+
+
+def table_of(sentences):
+    rows = [Row(0, position, position + 1, sentence) for position, sentence in enumerate(sentences)]
+    return pa.Table.from_batches([batch_of(rows)])
+
+
+def with_lists(table, lists, kind=None):
+    """The table with other lists in its columns, which may be no trees."""
+    for name, values in lists.items():
+        # Wide and signed, so that what is wrong can be written.
+        column = strings(values) if name in NAMES else pa.array(values, pa.list_(kind or pa.int16()))
+        table = table.set_column(table.column_names.index(name), name, column)
+    return table
+
+
+def is_malformed(table, row):
+    """Slowly: what a ParsedSentence refuses, and heights that are not its own."""
+    fields = {name: tuple(table[name][row].as_py()) for name in LISTS}
+    heights = {name: list(fields.pop(name)) for name in ("dep_height", "const_height")}
+    try:
+        sentence = ParsedSentence(**fields)
+    except InvalidSentence:
+        return True
+    return heights != {
+        "dep_height": sentence.dependency_heights if sentence.has_dependencies else [],
+        "const_height": sentence.constituency_heights if sentence.has_constituents else [],
+    }
+
+
+def damage(values, name, rng):
+    """One list with one thing changed."""
+    changed = list(values)
+    kind = rng.choice(["change", "change", "swap", "drop", "add", "empty"])
+    if kind == "empty":
+        return []
+    if kind == "add" or not changed:
+        return [*changed, changed[0] if changed else ("X" if name in ("tokens", "tags", "relations", "labels") else 0)]
+    i, j = rng.randrange(len(changed)), rng.randrange(len(changed))
+    if kind == "drop":
+        del changed[i]
+    elif kind == "swap":
+        changed[i], changed[j] = changed[j], changed[i]
+    elif isinstance(changed[i], str):
+        changed[i] = rng.choice(["", "a b", "a\u2003", "fine"])
+    else:
+        changed[i] += rng.choice([-20, -2, -1, 1, 2, 20])
+    return changed
+
+
+def test_the_same_sentences_are_malformed_as_one_by_one():
+    rng = random.Random(0)
+    sentences = [sentence for shape in SHAPES.values() for sentence in shape] * 12
+    found = dict.fromkeys(LISTS, 0)
+    for _ in range(4):
+        table = table_of(sentences)
+        lists = {name: table[name].to_pylist() for name in LISTS}
+        for row in range(0, len(table), 2):
+            name = rng.choice(LISTS)
+            lists[name][row] = damage(lists[name][row], name, rng)
+            found[name] += is_malformed(with_lists(table, {name: lists[name]}).slice(row, 1), 0)
+        table = with_lists(table, lists)
+        bad = malformed(table)
+        assert bad.tolist() == [is_malformed(table, row) for row in range(len(table))]
+        assert 0.3 * len(table) < bad.sum() <= 0.5 * len(table)
+    # Each column was damaged in ways that matter.
+    assert all(found.values()), found
+
+
+def test_every_reordering_of_small_trees_is_judged_as_one_by_one():
+    """All heads of three words, and all children of the two internal nodes over them."""
+    three = ParsedSentence(("a", "b", "c"), heads=(0, 1, 1), relations=("x", "y", "y"))
+    heads = [[a, b, c] for a in range(-1, 5) for b in range(-1, 5) for c in range(-1, 5)]
+    table = table_of([three] * len(heads))
+    heights = [[1, 0, 0] if h == [0, 1, 1] else [0, 1, 0] if h == [2, 0, 2] else [2, 1, 0] for h in heads]
+    table = with_lists(table, {"heads": heads, "dep_height": heights})
+    assert malformed(table).tolist() == [is_malformed(table, row) for row in range(len(table))]
+    both = [(a, b, c, d) for a in range(-1, 6) for b in range(-1, 6) for c in range(-1, 6) for d in range(-1, 6)]
+    lists = {
+        "left": [[a, b] for a, b, _, _ in both],
+        "right": [[c, d] for _, _, c, d in both],
+        "labels": [[""] * 5] * len(both),
+        "const_height": [[0, 0, 0, 1, 2]] * len(both),
+        "heads": [[]] * len(both),
+        "relations": [[]] * len(both),
+        "dep_height": [[]] * len(both),
+    }
+    table = with_lists(table_of([three] * len(both)), lists)
+    bad = malformed(table)
+    assert bad.tolist() == [is_malformed(table, row) for row in range(len(table))]
+    assert (~bad).sum() == 2
+
+
+def test_real_trees_are_well_formed():
+    assert not malformed(table_of(gum(300))).any()
+
+
+def test_white_space_is_pythons():
+    found = pa.compute.match_substring_regex(
+        [chr(c) for c in range(sys.maxunicode) if not 0xD800 <= c < 0xE000], WHITE_SPACE
+    )
+    expected = [chr(c).isspace() for c in range(sys.maxunicode) if not 0xD800 <= c < 0xE000]
+    assert found.to_pylist() == expected
+
+
+def test_whole_corpora_have_no_faults(tmp_path, corpus):
+    assert faults(corpus) == []
+    assert faults(tiny_corpus(tmp_path / "t.parsed")) == []
+    for path in TINY:
+        assert faults(tiny_corpus(tmp_path / f"{path.name}.parsed", paths=[path])) == []
+
+
+def rewritten(folder, number, table, manifest=None):
+    """The corpus with another shard, which the manifest vouches for."""
+    content = json.loads((folder / "manifest.json").read_bytes()) | (manifest or {})
+    if table is not None:
+        skipped = ParsedCorpus.open(folder).shard(number).schema.metadata
+        path = folder / shard_name(number)
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema.with_metadata(skipped)) as writer:
+            writer.write_table(table.replace_schema_metadata(skipped))
+        content["shards"][number] |= {"bytes": path.stat().st_size, "sha256": file_hash(path), "rows": len(table)}
+    write_json(folder / "manifest.json", content | {"checksum": checksum(content)})
+    return folder
+
+
+def loaded(folder, number):
+    return pa.ipc.open_file(pa.py_buffer((folder / shard_name(number)).read_bytes())).read_all()
+
+
+def test_a_malformed_tree_is_named_with_the_reason(corpus):
+    table = loaded(corpus, 1)
+    heads = table["heads"].to_pylist()
+    lengths = [len(each) for each in heads]
+    row = next(i for i, n in enumerate(lengths) if n > 2)
+    heads[row] = [0, 0, *heads[row][2:]]
+    place = {name: table[name][row].as_py() for name in ("document", "position", "line")}
+    heights = table["const_height"].to_pylist()
+    other = next(i for i, n in enumerate(lengths) if n > 2 and i != row)
+    heights[other][-1] += 1
+    rewritten(corpus, 1, with_lists(table, {"heads": heads, "const_height": heights}, pa.uint8()))
+    first, second = sorted(faults(corpus), key=lambda fault: "heights" in fault)
+    said = ", ".join(f"{name} {number}" for name, number in place.items())
+    assert first.startswith(f"shard-00001.arrow: row {row} ({said}): ")
+    assert "dependency roots" in first
+    assert f"row {other} " in second
+    assert second.endswith("its heights do not match its trees")
+
+
+def test_places_ascend_within_and_across_shards(corpus):
+    table = loaded(corpus, 1)
+    assert not misplaced(table, (0, 0)).any()
+    document, position = table["document"][0].as_py(), table["position"][0].as_py()
+    assert np.flatnonzero(misplaced(table, (document, position))).tolist() == [0]
+    assert np.flatnonzero(misplaced(table, (document + 1, 0))).tolist() == [0]
+    turned = table.take([1, 0, *range(2, len(table))])
+    assert np.flatnonzero(misplaced(turned, (0, 0))).tolist() == [1]
+    (fault,) = faults(rewritten(corpus, 1, turned))
+    assert fault.endswith("its place does not follow that of the previous sentence")
+
+
+def test_damaged_files(corpus):
+    path = corpus / shard_name(0)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    (corpus / shard_name(1)).unlink()
+    (corpus / shard_name(2)).write_bytes((corpus / shard_name(2)).read_bytes()[:-1])
+    assert [fault.split(", but")[0] for fault in faults(corpus)] == [
+        "shard-00000.arrow: its checksum does not match the manifest",
+        "shard-00001.arrow: the file is missing",
+        f"shard-00002.arrow: it has {(corpus / shard_name(2)).stat().st_size} bytes",
+    ]
+
+
+def test_files_that_are_no_shards(corpus):
+    table = loaded(corpus, 0)
+    missing = table.set_column(0, "document", pa.array([None] * len(table), pa.int32()))
+    cases = {
+        "its columns are not those of a parsed corpus": table.drop_columns(["tags"]),
+        "a value is missing": missing,
+        "it is not one record batch": pa.concat_tables([table.slice(0, 2), table.slice(2)]),
+    }
+    for fault, changed in cases.items():
+        assert faults(rewritten(corpus, 0, changed)) == [f"shard-00000.arrow: {fault}"]
+    path = corpus / shard_name(0)
+    path.write_bytes(b"no arrow")
+    content = json.loads((corpus / "manifest.json").read_bytes())
+    content["shards"][0] |= {"bytes": 8, "sha256": file_hash(path)}
+    write_json(corpus / "manifest.json", content | {"checksum": checksum(content)})
+    (fault,) = faults(corpus)
+    assert fault.startswith("shard-00000.arrow: it cannot be read (")
+
+
+def test_counts_of_the_manifest(corpus):
+    content = json.loads((corpus / "manifest.json").read_bytes())
+    wrong = {"documents": 9, "tokens": content["tokens"] + 1, "has_dependencies": False, "skipped": []}
+    assert faults(rewritten(corpus, 0, None, wrong)) == [
+        f"manifest.json: documents: 9, but the shards have {content['documents']}",
+        f"manifest.json: tokens: {content['tokens'] + 1}, but the shards have {content['tokens']}",
+        "manifest.json: has_dependencies: False, but the shards have True",
+        f"manifest.json: skipped: 0, but the shards have {len(content['skipped'])}",
+    ]
+
+
+def test_a_damaged_manifest_is_a_fault_and_no_corpus_an_error(corpus, tmp_path):
+    text = (corpus / "manifest.json").read_text()
+    (corpus / "manifest.json").write_text(text.replace('"documents"', '"papers"'))
+    assert faults(corpus) == ["manifest.json: its checksum does not match its content"]
+    with pytest.raises(InputError, match="is not a parsed corpus"):
+        faults(tmp_path)

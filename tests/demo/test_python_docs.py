@@ -1,0 +1,222 @@
+"""The demo's corpus: from pieces of documentation as they are written, to the whole standard library."""
+
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from structviews.demo import python_docs
+from structviews.demo.python_docs import (
+    is_prose,
+    paragraphs,
+    plain,
+    sentences,
+    split,
+    without_repeats,
+    write_corpus,
+)
+from structviews.errors import InputError
+
+SPHINX = """\
+Assignment statements
+*********************
+
+Assignment statements are used to (re)bind names to values and to
+modify attributes of "mutable" objects:
+
+   assignment_stmt ::= (target_list "=")+ (starred_expression)
+
+* If the target list is a single target with no trailing comma,
+  the object is assigned to that target.
+
+  * The name is rebound if it was already bound.  It is then a built-
+    in name.
+2. It may be numbered as well.
+
++-----------+----------+
+| Operation | Result.  |
++-----------+----------+
+
+Changed in version 3.8: Unpacking was added to the return statement.
+
+Note: The values are shared.
+"""
+
+DOCSTRING = """Return a :class:`~queue.Queue` of *maxsize* items, or ``None``.
+
+    Example::
+
+        The indented line is code that looks like prose.
+
+        And so is this one.
+
+    The following is a session:
+
+    >>> print("It is done. The end.")
+    It is done. The end of it.
+
+    The first of these lines is not a bullet
+    - The second is one.
+
+    Arguments:
+        size: how large it is. It should be positive.
+        name -- what to call it
+
+    Call `get()` and 'put' to use it, e.g. The Queue of os.path things.
+    """
+
+
+def test_paragraphs_of_a_sphinx_topic():
+    assert list(paragraphs(SPHINX)) == [
+        'Assignment statements are used to (re)bind names to values and to modify attributes of "mutable" objects:',
+        'assignment_stmt ::= (target_list "=")+ (starred_expression)',
+        "If the target list is a single target with no trailing comma, the object is assigned to that target.",
+        "The name is rebound if it was already bound.  It is then a built-in name.",
+        "It may be numbered as well.",
+        "Changed in version 3.8: Unpacking was added to the return statement.",
+        "Note: The values are shared.",
+    ]
+
+
+def test_sentences_of_a_sphinx_topic():
+    assert sentences(SPHINX) == [
+        "If the target list is a single target with no trailing comma, the object is assigned to that target.",
+        "The name is rebound if it was already bound.",
+        "It is then a built-in name.",
+        "It may be numbered as well.",
+        "Unpacking was added to the return statement.",
+        "The values are shared.",
+    ]
+
+
+def test_sentences_of_a_docstring():
+    assert sentences(DOCSTRING) == [
+        "Return a Queue of maxsize items, or None.",
+        "The second is one.",
+        "It should be positive.",
+        "Call get and put to use it, e.g. The Queue of os.path things.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("markup", "words"),
+    [
+        (":meth:`~io.IOBase.close` and :py:func:`open <io.open>`", "close and open"),
+        ("``a``, `b`, `c', *d* and **e f**", "a, b, c, d and e f"),
+        ('the "with" and the "os.path()" and \'in\'', "the with and the os.path and in"),
+        ("the object's class and the dogs' bowls", "the object's class and the dogs' bowls"),
+        ('a "for example" that stays', 'a "for example" that stays'),
+        ("a — b -- c", "a -- b -- c"),
+        ("“two”  ‘three’ [1]", "\"two\" 'three'"),
+        ("Deprecated since version 3.12.", ""),
+        ("2 * 3 * 4", "2 * 3 * 4"),
+    ],
+)
+def test_plain(markup, words):
+    assert plain(markup) == words
+
+
+def test_split_keeps_names_and_abbreviations_whole():
+    assert split("See io.TextIOWrapper, i.e. this. (It is one.) Use 3.8. Go!") == [
+        "See io.TextIOWrapper, i.e. this.",
+        "(It is one.)",
+        "Use 3.8.",
+        "Go!",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("The name is bound to an object.", True),
+        ("Return self._name, which isn't set at all (see __init__).", True),
+        ('This is called "late binding" by 3.5% of the users -- or more!', True),
+        ("Go on.", False),
+        ("The word " + "again " * 58 + "ends.", False),
+        ("the name is bound to an object.", False),
+        ("The name is bound to an object", False),
+        ("The name is bound as follows:", False),
+        ("The result is x[i] = 3.", False),
+        ("The path is C:\\temp.", False),
+        ("Mail to the author@example.org.", False),
+        ("Set self.x_y to os.path.", False),
+        ("Simple Mail Transfer Protocol.", False),
+        ("The name (see above is bound.", False),
+        ('The name "see above is bound.', False),
+        ("This raises an error...", False),
+    ],
+)
+def test_is_prose(sentence, expected):
+    assert is_prose(sentence) is expected
+
+
+def test_a_repeat_stays_in_the_longest_text():
+    texts = {"a": ["1", "2"], "b": ["0", "1", "2", "3", "0"], "c": ["3", "4", "5"], "d": ["6"]}
+    assert without_repeats(texts) == {"b": ["0", "1", "2", "3"], "c": ["4", "5"]}
+
+
+def library(folder: Path, **modules: str) -> Path:
+    for name, text in modules.items():
+        path = folder / f"{name.replace('__', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_topics_then_modules_in_source_order_without_tests(tmp_path, monkeypatch):
+    monkeypatch.setattr(python_docs, "MIN_SENTENCES", 0)
+    stdlib = library(
+        tmp_path / "lib",
+        pydoc_data__topics='topics = {"b": "This is the second.\\n\\nIt is a text.", '
+        '"a": "This is the first.  It is one."}\n',
+        zoo='"""This is the zoo."""\ndef f():\n    """The first of the functions."""\n    class A:\n'
+        '        """The class is inside."""\nif 1:\n    async def g():\n        """The last of the functions."""\n',
+        ark__boat='"""This is the boat."""\nraise SystemExit("imported")\n"""A string in the module."""\n'
+        'class B:\n    """The class of the boat."""\n',
+        test_zoo='"""This is a test module.\n\nIt is left out as well."""\n',
+        test__support='"""This is a test.\n\nIt is left out."""\n',
+        ark__tests__x='"""This is a test.\n\nIt is left out."""\n',
+        **{"site-packages__x": '"""This is a package.\n\nIt is left out."""\n'},
+    )
+    size = write_corpus(tmp_path / "text.txt", stdlib)
+    assert (tmp_path / "text.txt").read_text(encoding="utf-8") == (
+        "This is the first.\nIt is one.\n\n"
+        "This is the second.\nIt is a text.\n\n"
+        "This is the boat.\nThe class of the boat.\n\n"
+        "This is the zoo.\nThe first of the functions.\nThe class is inside.\nThe last of the functions.\n\n"
+    )
+    assert (size.documents, size.sentences) == (4, 10)
+
+
+def test_a_library_without_documentation_is_an_error_and_leaves_no_file(tmp_path):
+    stdlib = library(tmp_path / "lib", zoo="x = 1\n")
+    with pytest.raises(InputError, match=r"lib: has only 0 sentences of documentation, fewer than 2000: use a Python"):
+        write_corpus(tmp_path / "text.txt", stdlib)
+    assert [path.name for path in tmp_path.iterdir()] == ["lib"]
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    if not (Path(sysconfig.get_path("stdlib")) / "pydoc_data" / "topics.py").is_file():
+        pytest.skip("this Python has no pydoc_data.topics")
+    path = tmp_path_factory.mktemp("demo") / "text.txt"
+    return path, write_corpus(path)
+
+
+def test_this_python_gives_ten_to_twenty_thousand_sentences(real):
+    path, size = real
+    documents = path.read_text(encoding="utf-8").removesuffix("\n\n").split("\n\n")
+    lines = [document.split("\n") for document in documents]
+    assert (len(lines), sum(map(len, lines))) == (size.documents, size.sentences)
+    assert 10_000 <= size.sentences <= 20_000
+    assert min(map(len, lines)) >= 2
+    everything = [line for document in lines for line in document]
+    assert len(set(everything)) == len(everything)
+    assert all(map(is_prose, everything))
+    assert "Assignment of an object to a single target is recursively defined as follows." in everything
+
+
+def test_the_text_is_the_same_every_time(real, tmp_path):
+    path, _ = real
+    write_corpus(tmp_path / "again.txt")
+    assert (tmp_path / "again.txt").read_bytes() == path.read_bytes()

@@ -1,0 +1,355 @@
+"""What every baseline keeps to, and the formula of each in plain loops."""
+
+import json
+import math
+import shutil
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from corpora import RandomParser, opened, random_trees, topic_rows, write_corpus
+from typer.testing import CliRunner
+
+from structviews.cli.app import app
+from structviews.corpus.format import Row
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.kinds.word_average import RECIPES
+from structviews.encoding.word_weights import (
+    WordStatistics,
+    unsupervised_inverse_frequencies,
+)
+from structviews.errors import InputError
+from structviews.evaluation.scores.results import save_results
+from structviews.evaluation.scores.tables import score_table
+from structviews.runs.folder import COMPONENTS
+from structviews.training.baselines import KINDS, make_baseline
+from structviews.training.loop import train
+from structviews.words.vector_files import WordVectors, save_vectors
+
+# One word is so frequent that a random walk meets it by chance.
+CORPUS_ROWS = [
+    *topic_rows(),
+    *(Row(12, i, i + 1, random_trees(["the", "of", "the", "the", f"topic{i % 3}-1"])) for i in range(30)),
+]
+SENTENCES = [row.sentence for row in topic_rows(6, 6, seed=7)]
+RANDOM = {"views": ["dep", "seq", "avg"], "hidden": 8, "word_dim": 6}
+DIM = 12
+EXAMPLES = [*RECIPES, "random", "sentence-transformers"]
+every_word_kind = pytest.mark.parametrize("kind", RECIPES)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A corpus, and vectors of most of its words and of some others."""
+    folder = tmp_path_factory.mktemp("files")
+    rng = np.random.default_rng(0)
+    words = sorted({word for row in CORPUS_ROWS for word in row.sentence.tokens})
+    words = [word for i, word in enumerate(words) if i % 7] + ["elsewhere", "nowhere"]
+    vectors = rng.standard_normal((len(words), DIM)) * np.linspace(0.5, 2, DIM) + 0.7
+    save_vectors(folder / "x.vec", words, vectors.astype(np.float32))
+    return write_corpus(folder / "x.parsed", CORPUS_ROWS), folder / "x.vec"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A sentence-transformers model of some bytes, untrained."""
+    transformers = pytest.importorskip("transformers")
+    library = pytest.importorskip("sentence_transformers")
+    folder = tmp_path_factory.mktemp("model")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "of", "it", "and", "."]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    torch.manual_seed(0)
+    size = {"hidden_size": 10, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12}
+    bert = transformers.BertModel(transformers.BertConfig(vocab_size=len(words), **size))
+    bert.save_pretrained(folder / "bert")
+    transformers.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder / "bert")
+    modules = library.sentence_transformer.modules if hasattr(library, "sentence_transformer") else library.models
+    transformer = modules.Transformer(str(folder / "bert"))
+    pooling = modules.Pooling(10)
+    library.SentenceTransformer(modules=[transformer, pooling], device="cpu").save_pretrained(str(folder / "tiny"))
+    return folder / "tiny"
+
+
+@pytest.fixture(scope="module")
+def runs(files, tmp_path_factory):
+    """Runs of the kinds as they are asked for."""
+    folder, made = tmp_path_factory.mktemp("runs"), {}
+
+    def run(kind, request):
+        if kind not in made:
+            name = f"{kind}:{request.getfixturevalue('model')}" if kind == "sentence-transformers" else kind
+            vectors = files[1] if kind in RECIPES else None
+            made[kind] = make_baseline(name, files[0], folder / kind, vectors, RANDOM if kind == "random" else None)
+        return made[kind]
+
+    return run
+
+
+@pytest.fixture(params=EXAMPLES)
+def run(request, runs):
+    return runs(request.param, request)
+
+
+def test_every_kind_is_known():
+    assert [kind.partition(":")[0] for kind in KINDS] == EXAMPLES
+
+
+def test_a_sentence_has_one_vector_alone_and_in_any_batch(run):
+    embedder = Embedder.load(run, RandomParser())
+    together = embedder.encode(SENTENCES)
+    assert together.shape == (len(SENTENCES), embedder.dim)
+    assert together.dtype == np.float32
+    assert np.isfinite(together).all()
+    assert np.abs(together).max() > 0
+    alone = np.concatenate([embedder.encode([sentence]) for sentence in SENTENCES])
+    np.testing.assert_allclose(alone, together, atol=1e-5, rtol=0)
+    np.testing.assert_array_equal(Embedder.load(run, RandomParser()).encode(SENTENCES), together)
+    assert embedder.encode([]).shape == (0, embedder.dim)
+
+
+def test_tokens_strings_and_parsed_sentences_do(run):
+    embedder = Embedder.load(run, RandomParser())
+    tokens = list(SENTENCES[0].tokens)
+    vectors = embedder.encode([tokens, "The topic1-2 of it.", SENTENCES[0]])
+    np.testing.assert_allclose(vectors[0], vectors[2], atol=1e-5)
+
+
+def test_each_representation_that_it_has(run):
+    embedder = Embedder.load(run, RandomParser())
+    for pooling in embedder.poolings:
+        chosen = embedder.with_representation(pooling=pooling, remove_component=True, normalise=True)
+        vectors = chosen.encode(SENTENCES)
+        assert vectors.shape == (len(SENTENCES), chosen.dim)
+        assert np.isfinite(vectors).all()
+        assert np.isfinite(chosen.with_representation(transductive=True).encode(SENTENCES)).all()
+
+
+def test_it_has_its_row_in_the_table(run):
+    embedder = Embedder.load(run)
+    results = {"format": 1, "protocol": {}, "dim": embedder.dim, "unavailable": {}}
+    results["tasks"] = {"MR": {"scores": {"accuracy": 51.0}, "partial": {}}}
+    save_results(run, results | {"representation": embedder.description})
+    (row,) = score_table([run]).rows
+    assert row[0].partition(" (")[0] == run.name
+    assert row[1] == ("dep,seq,avg (random)" if run.name == "random" else ",".join(embedder.views))
+    assert row[2:] == [str(embedder.dim), "51.0"]
+    (run / "results.json").unlink()
+
+
+@every_word_kind
+def test_a_sentence_without_a_known_word_is_zero(kind, runs, request):
+    embedder = Embedder.load(runs(kind, request))
+    vectors = embedder.encode([["zyx", "wvu"], ["zyx", "the"], ["zyx"]])
+    assert np.isfinite(vectors).all()
+    assert not vectors[[0, 2]].any()
+    assert vectors[1].any()
+    np.testing.assert_allclose(vectors[1:2], embedder.encode([["the"]]), atol=1e-6)
+    assert np.isfinite(embedder.with_representation(pooling="pooled", normalise=True).encode([["zyx"]])).all()
+
+
+def weight(kind, word, counts, spread, n_sentences):
+    """The papers' formulas, one word at a time."""
+    p = counts[word] / counts.total()
+    if kind == "tfidf":
+        return math.log((1 + n_sentences) / (1 + spread[word]))
+    if kind == "sif":
+        return 0.001 / (0.001 + p)
+    if kind == "up":
+        size, steps = len(counts), counts.total() / n_sentences
+        above = sum(1 for other in counts if counts[other] / counts.total() > 1 - (1 - 1 / size) ** steps)
+        alpha = above / size
+        if not above:
+            return 2.0
+        a = (1 - alpha) / (alpha * size / 2)
+        return a / (a / 2 + p)
+    return 1.0
+
+
+def centred(vectors):
+    """All-but-the-top, by a decomposition of the centred vectors."""
+    table = vectors.rows(np.arange(len(vectors))).astype(np.float64)
+    mean = table.mean(axis=0)
+    _, _, directions = np.linalg.svd(table - mean, full_matrices=False)
+    result = table - mean
+    for direction in directions[: max(1, DIM // 100)]:
+        result -= np.outer(result @ direction, direction)
+    return result
+
+
+def in_loops(kind, vectors, sentences):
+    """Vectors before any component is removed."""
+    counts = Counter(word for row in CORPUS_ROWS for word in row.sentence.tokens)
+    spread = Counter(word for row in CORPUS_ROWS for word in set(row.sentence.tokens))
+    table = vectors.rows(np.arange(len(vectors))).astype(np.float64)
+    if kind == "all-but-the-top":
+        table = centred(vectors)
+    places = {word: i for i, word in enumerate(vectors.words.to_pylist())}
+    found = []
+    for sentence in sentences:
+        known = [word for word in sentence.tokens if word in places]
+        rows = [table[places[word]] for word in known]
+        if kind == "up" and rows:
+            rows = list(np.array(rows) / np.sqrt(sum(row**2 for row in rows)))
+        total = np.zeros(DIM)
+        for word, row in zip(known, rows, strict=True):
+            total += weight(kind, word, counts, spread, len(CORPUS_ROWS)) * row
+        found.append(total / max(len(known), 1))
+    return np.array(found)
+
+
+@every_word_kind
+def test_weighted_averages_are_those_of_the_formulas(kind, files, runs, request):
+    vectors = WordVectors.open(files[1])
+    sentences = [*SENTENCES, RandomParser().parse([["elsewhere", "topic0-1", "topic0-1", "the"]])[0]]
+    expected = in_loops(kind, vectors, sentences)
+    embedder = Embedder.load(runs(kind, request))
+    weighed = embedder.with_representation(remove_component=False).encode(sentences)
+    np.testing.assert_allclose(weighed, expected, atol=1e-5)
+    for transductive, reference in ((False, [row.sentence for row in CORPUS_ROWS]), (True, sentences)):
+        _, scales, directions = np.linalg.svd(in_loops(kind, vectors, reference), full_matrices=False)
+        count = {"up": 5}.get(kind, 1)
+        left = expected.copy()
+        for scale, direction in list(zip(scales, directions, strict=True))[:count]:
+            left -= scale**2 / sum(scales[:count] ** 2) * np.outer(expected @ direction, direction)
+        removed = embedder.with_representation(remove_component=True, transductive=transductive).encode(sentences)
+        np.testing.assert_allclose(removed, left, atol=1e-4)
+    assert embedder.representation.remove_component == (kind in ("sif", "up"))
+
+
+def test_words_are_counted_with_and_without_repetition(files):
+    words = WordStatistics.of_corpus(opened(files[0]))
+    counts = Counter(word for row in CORPUS_ROWS for word in row.sentence.tokens)
+    spread = Counter(word for row in CORPUS_ROWS for word in set(row.sentence.tokens))
+    assert dict(zip(words.vocabulary.words[1:], words.counts[1:].tolist(), strict=True)) == counts
+    assert dict(zip(words.vocabulary.words[1:], words.sentences[1:].tolist(), strict=True)) == spread
+    assert (words.counts[0], words.sentences[0], words.n_sentences) == (0, 0, len(CORPUS_ROWS))
+    assert words.vocabulary.words[1:] == sorted(counts)
+
+
+def test_walks_that_meet_no_word_by_chance_weigh_all_alike():
+    from structviews.words.vocabulary import Vocabulary
+
+    even = WordStatistics(Vocabulary(["<unk>", "a", "b"]), np.array([0, 5, 5]), np.array([0, 5, 5]), 5)
+    np.testing.assert_allclose(unsupervised_inverse_frequencies(even), 2)
+
+
+def test_walks_that_meet_a_word_by_chance_weigh_it_less(files):
+    words = WordStatistics.of_corpus(opened(files[0]))
+    weights = unsupervised_inverse_frequencies(words)
+    assert words.vocabulary.words[int(weights.argmin())] == "the"
+    assert weights.min() < 1.8 < weights[0] == 2
+
+
+def test_random_encoders_are_those_that_training_starts_with(files, tmp_path):
+    run = make_baseline("random", files[0], tmp_path / "random", encoders=RANDOM)
+    assert sorted(path.name for path in run.iterdir()) == [
+        "components.safetensors", "config.toml", "model.safetensors", "vocabulary.trained.txt",
+    ]  # fmt: skip
+    before = Embedder.load(run).encode(SENTENCES)
+    other = make_baseline("random", files[0], tmp_path / "other", encoders=RANDOM | {"seed": 2})
+    assert np.abs(Embedder.load(other).encode(SENTENCES) - before).max() > 1e-3
+    from structviews.runs.settings_file import load_run
+    from structviews.training.trainer import Training
+
+    config, _ = load_run(run)
+    assert config.data.out == str(run)
+    first = Training(config).model.channels["trained"].views[1].state_dict()
+    saved = Embedder.load(run).model.channels["trained"].views[1].state_dict()
+    assert all(torch.equal(first[name], saved[name].to(first[name].device)) for name in first)
+    train(config)  # from there it may be trained, and is a trained run then
+    assert np.abs(Embedder.load(run).encode(SENTENCES) - before).max() > 1e-3
+    assert score_table([run]).rows[0][1] == "dep,seq,avg"
+
+
+def test_random_encoders_may_read_given_word_vectors(files, tmp_path):
+    run = make_baseline("random", files[0], tmp_path / "random", files[1], {"views": ["dep", "avg"], "hidden": 8})
+    embedder = Embedder.load(run)
+    assert embedder.config.words.channels == ("fixed",)
+    assert embedder.dim == 16
+    vectors = embedder.encode_views(SENTENCES)[1]
+    project = embedder.model.channels["fixed"].views[1].project.weight.detach().numpy()
+    known = [word for word in SENTENCES[0].tokens if word in embedder.vocabularies["fixed"].words]
+    file = WordVectors.open(files[1])
+    total = file.rows(file.find(known)).sum(axis=0)
+    np.testing.assert_allclose(vectors[0], project @ total / len(SENTENCES[0].tokens), atol=1e-5)
+
+
+def test_a_model_gets_the_words_with_spaces_between(model, runs, request):
+    import sentence_transformers
+
+    expected = sentence_transformers.SentenceTransformer(str(model), device="cpu").encode(
+        [" ".join(sentence.tokens) for sentence in SENTENCES]
+    )
+    embedder = Embedder.load(runs("sentence-transformers", request))
+    np.testing.assert_allclose(embedder.encode(SENTENCES), expected, atol=1e-5)
+    with pytest.raises(InputError, match="pooling = mean: this run supports only vector"):
+        embedder.with_representation(pooling="mean").encode(SENTENCES)
+
+
+def test_a_model_with_code_of_its_own_is_refused(model, files, tmp_path):
+    own = shutil.copytree(model, tmp_path / "own")
+    modules = json.loads((own / "modules.json").read_text())
+    modules[-1]["type"] = "mine.Pooling"
+    (own / "modules.json").write_text(json.dumps(modules))
+    (own / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    with pytest.raises(InputError, match="not a model that sentence-transformers can load"):
+        make_baseline(f"sentence-transformers:{own}", files[0], tmp_path / "run")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["own"]
+
+
+def test_what_a_baseline_is_made_of_must_be_there(files, model, tmp_path):
+    corpus, vectors = files
+    mine = shutil.copy(vectors, tmp_path / "mine.vec")
+    run = make_baseline("sif", corpus, tmp_path / "sif", mine)
+    save_vectors(mine, ["the"], np.ones((1, DIM), dtype=np.float32))
+    with pytest.raises(InputError, match=r"mine\.vec: not the word vectors that .*sif was made from"):
+        Embedder.load(run)
+    mine.unlink()
+    with pytest.raises(InputError, match=r"mine\.vec: No such file"):
+        Embedder.load(run)
+    own = shutil.copytree(model, tmp_path / "own")
+    run = make_baseline(f"sentence-transformers:{own}", corpus, tmp_path / "st")
+    (own / "README.md").write_text("changed")
+    with pytest.raises(InputError, match=r"own: not the model that .*st was made from"):
+        Embedder.load(run)
+    (run / "config.toml").write_text('kind = "baseline"\n')
+    with pytest.raises(InputError, match=r"st: not a run made by structviews baseline \('baseline'\)"):
+        Embedder.load(run)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("sift", {}, "unknown baseline 'sift': choose one of average, tfidf, sif, up, all-but-the-top, random, "),
+        ("sentence-transformers", {}, "unknown baseline 'sentence-transformers'"),
+        ("sif:x", {"vectors": True}, "unknown baseline 'sif:x'"),
+        ("sif", {}, "sif needs word vectors: give --vectors"),
+        ("sif", {"vectors": True, "encoders": RANDOM}, "sif has no encoders: leave out --views"),
+        ("random", {}, "random needs encoders: give --views"),
+        ("random", {"encoders": {"hidden": 3}}, "the setting 'views' is missing"),
+        ("random", {"encoders": {"views": ["deep", "seq"]}}, "unknown view 'deep'"),
+        ("sentence-transformers:/no/such", {}, "/no/such: no such folder"),
+        ("sentence-transformers:x", {"vectors": True}, "takes no word vectors: leave out --vectors"),
+    ],
+)
+def test_wrong_baselines_leave_nothing(kind, options, message, files, tmp_path):
+    vectors = files[1] if options.get("vectors") else None
+    with pytest.raises(InputError, match=message):
+        make_baseline(kind, files[0], tmp_path / "run", vectors, options.get("encoders"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_baseline_command(files, tmp_path):
+    corpus, vectors = map(str, files)
+    out = str(tmp_path / "up")
+    command = ["baseline", "up", "--corpus", corpus, "--vectors", vectors, "-o", out]
+    ended = CliRunner().invoke(app, command)
+    assert (ended.exit_code, ended.stdout.replace("\n", "")) == (0, out)
+    assert (tmp_path / "up" / COMPONENTS).is_file()
+    with pytest.raises(InputError, match="up: already exists"):
+        CliRunner().invoke(app, command, catch_exceptions=False)
+    made = ["baseline", "random", "--corpus", corpus, "--views", "dep, const", "--hidden", "6", "--seed", "5"]
+    assert CliRunner().invoke(app, [*made, "-o", str(tmp_path / "random")]).exit_code == 0
+    embedder = Embedder.load(tmp_path / "random")
+    assert (embedder.views, embedder.config.views.hidden, embedder.config.optimisation.seed) == (("dep", "const"), 6, 5)

@@ -1,0 +1,155 @@
+"""What ``Embedder.encode`` takes besides sentences: kinds of result, devices, progress, processes."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from corpora import RandomParser, small_config, tiny_corpus, tiny_rows
+
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.encoding_pool import open_pool
+from structviews.encoding.kinds.joined import join_runs
+from structviews.encoding.kinds.trained import TrainedEmbedder
+from structviews.errors import InputError
+from structviews.runs.settings_file import read_settings, write_settings
+from structviews.training.loop import train
+
+SENTENCES = [row.sentence for row in tiny_rows()]
+RAW = ["A bird sings.", "It is dead", *(f"Tree {i} of the dead trees" for i in range(20))]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    corpus = tiny_corpus(folder / "x.parsed")
+    made = {
+        "tokens": train(small_config(corpus, folder / "tokens", ("bow", "seq"), epochs=1)),
+        "trees": train(small_config(corpus, folder / "trees", ("dep", "const"), epochs=1)),
+    }
+    return made | {"joined": join_runs(list(made.values()), folder / "joined", "average")}
+
+
+@pytest.fixture(scope="module")
+def embedder(runs):
+    return Embedder.load(runs["tokens"])
+
+
+@pytest.fixture(scope="module")
+def joined(runs):
+    return Embedder.load(runs["joined"])
+
+
+@pytest.fixture(scope="module")
+def pool(joined):
+    with open_pool(joined, 2) as opened:
+        yield opened
+
+
+def test_vectors_of_length_one(embedder):
+    vectors = embedder.encode(RAW, normalise=True)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
+    plain = embedder.encode(RAW)
+    np.testing.assert_allclose(vectors * np.linalg.norm(plain, axis=1, keepdims=True), plain, atol=1e-5)
+    by_view = embedder.with_representation(normalise=True).encode(RAW)
+    np.testing.assert_allclose(np.linalg.norm(by_view, axis=1), np.sqrt(2), rtol=1e-6)
+
+
+def test_tensors(embedder):
+    vectors = embedder.encode(RAW, convert_to_tensor=True)
+    assert isinstance(vectors, torch.Tensor)
+    assert (vectors.dtype, vectors.device) == (torch.float32, embedder.device)
+    np.testing.assert_array_equal(vectors.cpu(), embedder.encode(RAW))
+
+
+def test_the_run_moves_to_a_device(runs):
+    for name in ("trees", "joined"):
+        embedder = Embedder.load(runs[name])
+        assert embedder.encode(SENTENCES, device="cpu").shape == (len(SENTENCES), embedder.dim)
+        assert embedder.device == torch.device("cpu")
+        for wrong in ("cuda:77", "nowhere"):
+            with pytest.raises(InputError, match=f"device = {wrong}: ") as error:
+                embedder.encode(SENTENCES, device=wrong)
+            assert "\n" not in str(error.value)
+        embedder.to("meta")
+        assert embedder.device.type == "meta"
+
+
+def test_a_bar_is_shown(embedder, capfd):
+    embedder.encode(RAW, 4, True)
+    shown = capfd.readouterr()
+    assert "encoding" in shown.err
+    assert f"{len(RAW)} of {len(RAW)} sentences" in shown.err
+    assert shown.out == ""
+    embedder.encode(RAW, 4, False)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("batch_size", [2, 256])
+def test_processes_give_the_same(joined, pool, batch_size):
+    told = []
+    vectors = joined.encode(SENTENCES, batch_size, lambda *counts: told.append(counts), pool=pool)
+    np.testing.assert_allclose(vectors, joined.encode(SENTENCES), atol=1e-6)
+    assert told[-1] == (len(SENTENCES), len(SENTENCES))
+    assert sorted(told) == told
+    assert joined.encode([], pool=pool).shape == (0, joined.dim)
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda joined: joined.with_representation(pooling="mean", normalise=True),
+        lambda joined: joined.with_view(joined.view_names[1]),
+        lambda joined: joined.with_representation(
+            similarity_join="concatenation", similarity_pooling="mean"
+        ).for_similarity(),
+    ],
+)
+def test_processes_know_what_was_chosen(joined, pool, choose):
+    chosen = choose(joined)
+    expected = chosen.encode(SENTENCES)
+    assert expected.shape != joined.encode(SENTENCES).shape or np.abs(expected - joined.encode(SENTENCES)).max() > 0.01
+    np.testing.assert_allclose(chosen.encode(SENTENCES, pool=pool), expected, atol=1e-6)
+
+
+def test_strings_are_prepared_by_the_processes_and_by_a_parser_that_was_given_here(runs, joined, pool):
+    """The processes have no parser of this name; words alone they find."""
+    parser = RandomParser()
+    embedder = Embedder.load(runs["joined"], parser)
+    expected = embedder.encode(RAW)
+    np.testing.assert_allclose(embedder.encode(RAW, pool=pool), expected, atol=1e-6)
+    assert parser.n_parsed == 2 * len(RAW)
+    with pytest.raises(InputError, match="the run's parser cannot be loaded here"):
+        joined.encode(RAW, pool=pool)
+    with pytest.raises(InputError, match="sentence 21: ") as error:
+        joined.encode([*SENTENCES, *SENTENCES[:8], ["two words"], *SENTENCES], pool=pool)
+    assert "\n" not in str(error.value)
+
+
+def test_what_a_pool_cannot_do_is_one_line(runs, embedder, joined, pool):
+    with pytest.raises(
+        InputError, match=r"tokens: the pool was opened for another run, .*joined: open one for this run"
+    ):
+        embedder.encode(RAW, pool=pool)
+    with pytest.raises(InputError, match="transductive = true"):
+        joined.with_representation(remove_component=True, transductive=True).encode(SENTENCES, pool=pool)
+    with pytest.raises(InputError, match="'one string': give a list of sentences, not one string"):
+        joined.encode("one string", pool=pool)
+    with pytest.raises(InputError, match="processes = 0: give at least 1"), open_pool(embedder, 0):
+        pass
+    made = TrainedEmbedder(embedder.config, embedder.parsed, embedder.model, embedder.vocabularies)
+    with pytest.raises(InputError, match="created in memory has no folder: load"), open_pool(made, 1):
+        pass
+    np.testing.assert_allclose(joined.encode(SENTENCES, pool=pool), joined.encode(SENTENCES), atol=1e-6)
+
+
+def test_warnings_of_processes_are_given_here(runs, tmp_path, capfd):
+    """Not on the processes' own standard error, where each would say it once more."""
+    run = shutil.copytree(runs["trees"], tmp_path / "run")
+    settings = read_settings(run)
+    settings["parsed"]["parser"] = {"name": "builtin", "version": "1", "model": "another"}
+    write_settings(run, settings)
+    embedder = Embedder.load(run)
+    with open_pool(embedder, 1) as pool, pytest.warns(UserWarning, match="another model or other settings"):
+        embedder.encode(RAW, pool=pool)
+    assert "Warning" not in capfd.readouterr().err

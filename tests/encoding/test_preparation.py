@@ -1,0 +1,135 @@
+"""A run finds the tokeniser and the parser of its corpus again, whatever they were."""
+
+import warnings
+from dataclasses import replace
+
+import pytest
+from corpora import small_config
+
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.preparation import Preparer
+from structviews.errors import InputError
+from structviews.parsing import pipeline, specification
+from structviews.parsing.backends import PARSERS
+from structviews.parsing.parser import Options
+from structviews.parsing.sources import open_source
+from structviews.runs.settings_file import Parsed
+from structviews.training.loop import train
+
+SENTENCE = "Ich geh's z.B. an."
+NEEDS = {"dependency", "constituency"}
+
+
+@pytest.fixture(autouse=True)
+def _no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        yield
+
+
+@pytest.mark.parametrize("named", ["trivial:random", "trivial:random+trivial:balanced"])
+def test_the_parser_of_the_corpus_is_loaded_by_what_the_manifest_says(named):
+    parser = specification.load(named, Options("de"))
+    preparer = Preparer(Parsed("", parser.describe(), {"name": "spacy.blank('de')"}))
+    (tree,) = preparer.prepare([SENTENCE], NEEDS)
+    assert [tree] == parser.parse([["Ich", "geh's", "z.B.", "an", "."]])
+
+
+def test_a_run_goes_from_text_to_text(tmp_path):
+    (tmp_path / "a.txt").write_text("Ich geh's z.B. an.\nSie auch nicht.\n" * 10)
+    parser = "trivial:balanced+trivial:random"
+    source = open_source(
+        [str(tmp_path / "a.txt")], parser=parser, layout="lines", tokenised=False, max_tokens=9, options=Options("de")
+    )
+    pipeline.parse_corpus(source, tmp_path / "a.parsed")
+    run = train(small_config(tmp_path / "a.parsed", tmp_path / "run", steps=1))
+    tokens = specification.load(parser).parse([["Ich", "geh's", "z.B.", "an", "."]])
+    assert Embedder.load(run).encode([SENTENCE]).tolist() == Embedder.load(run).encode(tokens).tolist()
+
+
+class Hyphens:
+    """Finds words between hyphens."""
+
+    kinds = frozenset({"dependency"})
+    batch_tokens = 1000
+
+    def __init__(self, options):
+        self.options = options
+
+    def tokenise(self, texts):
+        return [tuple(text.split("-")) for text in texts]
+
+    def parse(self, sentences):
+        trees = specification.load("trivial:chain").parse(sentences)
+        return [replace(tree, left=(), right=(), labels=()) for tree in trees]
+
+    def describe(self):
+        return {"name": "hyphens", "version": "1", "settings": {}, "model": ""}
+
+
+asked = []
+
+
+def load_hyphens(argument, options):
+    asked.append(options)
+    return Hyphens(options)
+
+
+@pytest.fixture
+def _hyphens(monkeypatch):
+    monkeypatch.setitem(PARSERS._known, "hyphens", load_hyphens)
+    asked.clear()
+
+
+@pytest.mark.usefixtures("_hyphens")
+@pytest.mark.parametrize("named", ["hyphens", "hyphens+trivial:chain"])
+def test_the_parsers_own_tokeniser_is_used_again(tmp_path, named):
+    (tmp_path / "a.txt").write_text("one-two-three\nfour-five\n")
+    settings = {"parser": named, "layout": "lines", "max_tokens": 9}
+    work = open_source([str(tmp_path / "a.txt")], **settings, tokenised=False).work
+    described = work.describe()
+    assert described["tokeniser"] == {"name": "hyphens"}
+    parsed = Parsed("", described["parser"], described["tokeniser"])
+    (words,) = Preparer(parsed).prepare(["six-seven"], ())
+    assert words.tokens == ("six", "seven")
+    with pytest.raises(InputError, match="sentence 2: token 2 is ''"):
+        Preparer(parsed).prepare(["one", "six--seven"], ())
+    # Of a text that was tokenised before, the rules of the language.
+    described = open_source([str(tmp_path / "a.txt")], **settings, tokenised=True).work.describe()
+    parsed = Parsed("", described["parser"], described["tokeniser"])
+    assert Preparer(parsed).prepare(["can't go"], ())[0].tokens == ("ca", "n't", "go")
+
+
+@pytest.mark.usefixtures("_hyphens")
+def test_models_are_looked_for_where_they_were(tmp_path):
+    parsed = Parsed("", {"name": "hyphens", "language": "de"}, {}, models=str(tmp_path))
+    Preparer(parsed).prepare([["a", "b"]], {"dependency"})
+    Preparer(replace(parsed, models=str(tmp_path / "gone"))).prepare([["a", "b"]], {"dependency"})
+    assert asked == [Options("de", tmp_path), Options("de", None)]
+
+
+def test_gold_trees_are_met_with_the_built_in_parser():
+    preparer = Preparer(Parsed("", {"name": "treebank"}, {"name": "treebank"}))
+    with pytest.warns(UserWarning, match="parsed with builtin 1, but the run was trained on trees of treebank"):
+        (tree,) = preparer.prepare(["It's late."], NEEDS)
+    assert tree.tokens == ("It", "'s", "late", ".")
+    assert tree.has_dependencies
+
+
+def test_another_parser_warns_by_name():
+    parsed = Parsed("", specification.load("trivial:random").describe(), {})
+    with pytest.warns(UserWarning, match="with trivial:chain 1, but the run was trained on trees of trivial:random 1"):
+        Preparer(parsed, specification.load("trivial:chain")).prepare([["a"]], NEEDS)
+
+
+def test_another_model_of_the_same_parser_warns():
+    parsed = Parsed("", specification.load("trivial:chain").describe() | {"model": "other"}, {})
+    with pytest.warns(UserWarning, match="trees of trivial:chain 1 with another model"):
+        Preparer(parsed, specification.load("trivial:chain")).prepare([["a"]], NEEDS)
+
+
+def test_a_parser_that_is_not_there_is_one_line():
+    with pytest.raises(
+        InputError, match=r"the run's parser cannot be loaded here \(unknown parser 'gone'.*\): give parsed"
+    ):
+        Preparer(Parsed("", {"name": "gone"}, {})).prepare([["a"]], NEEDS)

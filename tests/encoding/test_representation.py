@@ -1,0 +1,284 @@
+"""Pooling, post-processing and joining against the papers' formulas in loops; what a run stores."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from corpora import RandomParser, opened, small_config, topic_corpus, topic_rows
+
+from structviews.encoding import representation
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.representation import (
+    Components,
+    Encoder,
+    join_views,
+    load_components,
+    normalised,
+    reduce_segments,
+    reference_sentences,
+    save_components,
+)
+from structviews.errors import InputError
+from structviews.runs.folder import COMPONENTS
+from structviews.runs.which_vectors import POOLINGS, Representation
+from structviews.training.loop import train
+from structviews.training.resuming import extend, extended
+from structviews.views.view import Encoded
+
+SENTENCES = [row.sentence for row in topic_rows(3, 5, seed=3)]
+VIEWS = ("dep", "const", "seq", "avg", "bow")
+LINEAR = {"avg", "bow"}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    return train(small_config(topic_corpus(folder / "x.parsed"), folder / "run", VIEWS, epochs=1))
+
+
+@pytest.fixture(scope="module")
+def embedder(run):
+    return Embedder.load(run, RandomParser())
+
+
+def states_one_by_one(embedder):
+    """Vector and states ``(m, d)`` of each view for each sentence, encoded alone."""
+    from structviews.batches.batch import collate
+
+    embedder.model.double()
+    found = []
+    for sentence in SENTENCES:
+        with torch.inference_mode():
+            encoded = embedder.model.encode(collate([sentence], embedder.vocabularies, embedder.needs), states=True)
+        found.append([(view[0].vector[0].numpy(), view[0].states.numpy()) for view in encoded])
+    embedder.model.float()
+    return found
+
+
+@pytest.mark.parametrize("how", ["amax", "amin", "mean"])
+def test_segments_are_reduced_as_by_a_loop(how):
+    lengths = torch.tensor([3, 1, 7, 1, 2])
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
+    states = torch.randn(14, 5, dtype=torch.float64, requires_grad=True)
+    expected = torch.stack([getattr(part, how)(dim=0) for part in states.split(lengths.tolist())])
+    found = reduce_segments(states, offsets, how)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    weights = torch.randn_like(found)
+    gradients = (torch.autograd.grad((vectors * weights).sum(), states)[0] for vectors in (found, expected))
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("how", ["amax", "amin", "mean"])
+def test_what_memory_holds_does_not_enter_gradients(how, monkeypatch):
+    """PyTorch's gradient takes the place that is written to for one of the numbers that were compared."""
+    states = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    offsets = torch.tensor([0, 3, 4])
+    expected = reduce_segments(states, offsets, how).detach()
+    monkeypatch.setattr(torch.Tensor, "new_empty", lambda *_, **__: expected.clone())
+    found = torch.autograd.grad(reduce_segments(states, offsets, how).sum(), states)[0]
+    torch.testing.assert_close(found.sum(dim=0), torch.full((3,), 2.0, dtype=torch.float64))
+
+
+def test_each_view_is_pooled_as_the_papers_table_says(embedder):
+    expected = {pooling: [[] for _ in VIEWS] for pooling in POOLINGS}
+    for views in states_one_by_one(embedder):
+        for i, (name, (vector, states)) in enumerate(zip(VIEWS, views, strict=True)):
+            largest, mean, smallest = [], [], []
+            for column in states.T:
+                largest.append(max(column))
+                smallest.append(min(column))
+                mean.append(sum(column) / len(column))
+            expected["vector"][i].append(vector)
+            expected["mean"][i].append(mean)
+            expected["pooled"][i].append([*largest, *mean, *smallest, *([] if name in LINEAR else vector)])
+    for pooling, views in expected.items():
+        chosen = embedder.with_representation(pooling=pooling)
+        assert chosen.widths == [len(view[0]) for view in views]
+        for found, view in zip(chosen.encode_views(SENTENCES), views, strict=True):
+            np.testing.assert_allclose(found, np.array(view), atol=1e-5, rtol=0)
+        assert chosen.encode(SENTENCES).shape == (len(SENTENCES), chosen.dim)
+
+
+def test_trees_pool_over_words_and_over_nodes(embedder):
+    """A dependency tree has a state a word, a constituency tree one for each of its 2n - 1 nodes."""
+    for sentence, views in zip(SENTENCES, states_one_by_one(embedder), strict=True):
+        n = len(sentence.tokens)
+        assert [len(states) for _, states in views] == [n, 2 * n - 1, n, n, n]
+        root = sentence.heads.index(0)
+        np.testing.assert_array_equal(views[0][0], views[0][1][root])
+        np.testing.assert_array_equal(views[1][0], views[1][1][-1])
+
+
+def test_pooling_wants_states():
+    encoded = Encoded(torch.zeros(2, 3))
+    assert Encoder("x", 3, False).pool(encoded, "vector") is encoded.vector
+    with pytest.raises(ValueError, match="pooling = mean: the view was encoded without states"):
+        Encoder("x", 3, False).pool(encoded, "mean")
+
+
+@pytest.mark.parametrize(("n", "w"), [(40, 6), (5, 30), (1, 4), (3, 1)])
+@pytest.mark.parametrize("count", [1, 5])
+def test_components_are_the_first_of_an_uncentred_decomposition(n, w, count):
+    rng = np.random.default_rng(n + count)
+    vectors = rng.standard_normal((n, w)) * np.linspace(1, 3, w) + 2
+    _, scales, directions = np.linalg.svd(vectors, full_matrices=False)
+    expected = []
+    for vector in vectors:
+        left = vector.copy()
+        for scale, direction in list(zip(scales, directions, strict=True))[:count]:
+            left -= scale**2 / sum(scales[:count] ** 2) * (vector @ direction) * direction
+        expected.append(left)
+    before = torch.get_rng_state()
+    components = Components.fit(vectors, count)
+    assert torch.equal(torch.get_rng_state(), before)
+    np.testing.assert_allclose(components.remove_from(vectors), expected, atol=1e-7)
+    if count == 1:
+        np.testing.assert_allclose(components.remove_from(vectors) @ directions[0], 0, atol=1e-7)
+    again = Components.fit(vectors, count)
+    np.testing.assert_array_equal(again.directions, components.directions)
+
+
+def test_zero_vectors_have_nothing_to_remove():
+    zeros = np.zeros((4, 3), dtype=np.float32)
+    assert not Components.fit(zeros).remove_from(zeros).any()
+    assert not normalised(zeros).any()
+
+
+def test_each_view_is_post_processed_by_itself_before_they_are_joined(embedder):
+    chosen = embedder.with_representation(pooling="mean", remove_component=True, normalise=True)
+    plain = embedder.with_representation(pooling="mean").encode_views(SENTENCES)
+    expected = []
+    for i, view in enumerate(plain):
+        direction = embedder.components[f"trained.{i}.mean"].directions[0].astype(np.float64)
+        rows = []
+        for vector in view.astype(np.float64):
+            left = vector - (vector @ direction) * direction
+            rows.append(left / np.sqrt(sum(left**2)))
+        expected.append(np.array(rows))
+    np.testing.assert_allclose(chosen.encode(SENTENCES), np.concatenate(expected, axis=1), atol=1e-5)
+    averaged = chosen.with_representation(join="average")
+    assert averaged.dim == 8
+    np.testing.assert_allclose(averaged.encode(SENTENCES), sum(expected) / len(expected), atol=1e-5)
+
+
+def test_an_average_is_of_normalised_vectors():
+    views = [np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([[0.0, 2.0], [1.0, 0.0]])]
+    np.testing.assert_allclose(join_views(views, ["a", "b"], "average"), [[0.3, 0.9], [0.5, 0.0]])
+
+
+def test_vectors_do_not_depend_on_what_is_encoded_with_them_unless_they_are_transductive(embedder):
+    stored = embedder.with_representation(pooling="pooled", remove_component=True)
+    together, alone = stored.encode(SENTENCES), stored.encode(SENTENCES[:4])
+    np.testing.assert_allclose(alone, together[:4], atol=1e-5)
+    fitted = stored.with_representation(transductive=True)
+    together, alone = fitted.encode(SENTENCES), fitted.encode(SENTENCES[:4])
+    assert not np.allclose(alone, together[:4], atol=1e-2)
+    start = 0
+    for view in stored.with_representation(remove_component=False).encode_views(SENTENCES):
+        expected = Components.fit(view).remove_from(view)
+        np.testing.assert_allclose(together[:, start : start + view.shape[1]], expected, atol=1e-5)
+        start += view.shape[1]
+    assert fitted.encode([]).shape == (0, fitted.dim)
+
+
+def test_a_run_stores_components_of_its_training_sentences(run, embedder):
+    stored = load_components(run)
+    assert stored.keys() == {f"trained.{i}.{pooling}" for i in range(5) for pooling in POOLINGS}
+    from structviews.training.trainer import Training
+
+    training = Training(embedder.config)
+    sentences = [training.corpus.sentence(row) for row in training.train_rows]
+    assert len(sentences) < len(training.corpus)  # what is held out has no part in it
+    for i, view in enumerate(embedder.with_representation(pooling="pooled").encode_views(sentences)):
+        direction = np.linalg.svd(view.astype(np.float64), full_matrices=False)[2][0]
+        assert abs(stored[f"trained.{i}.pooled"].directions[0] @ direction) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_run_that_goes_on_has_no_components_until_it_has_finished(tmp_path, monkeypatch):
+    corpus = topic_corpus(tmp_path / "x.parsed")
+    run = train(small_config(corpus, tmp_path / "run", ("seq", "avg"), steps=2))
+    first = load_components(run)
+    extend(extended(run, None, 3))
+
+    def stop(training):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("structviews.training.loop.store_components", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train(extended(run, None, None))
+    assert not (run / COMPONENTS).exists()
+    embedder = Embedder.load(run, representation=Representation(remove_component=True))
+    with pytest.raises(InputError, match=r"has stored no components.*finish it, or give --transductive"):
+        embedder.encode(SENTENCES)
+    embedder.with_representation(transductive=True).encode(SENTENCES)
+    monkeypatch.undo()
+    train(extended(run, None, None))
+    assert np.abs(load_components(run)["trained.0.vector"].directions - first["trained.0.vector"].directions).max() > 0
+
+
+def test_components_are_kept_as_they_are(tmp_path):
+    kept = {"a.vector": Components(np.eye(2, 5, dtype=np.float32), np.array([0.7, 0.3], dtype=np.float32))}
+    save_components(tmp_path, kept)
+    (found,) = load_components(tmp_path).values()
+    np.testing.assert_array_equal(found.directions, kept["a.vector"].directions)
+    np.testing.assert_array_equal(found.shares, kept["a.vector"].shares)
+    (tmp_path / COMPONENTS).write_bytes((tmp_path / COMPONENTS).read_bytes()[:-3])
+    with pytest.raises(InputError, match=r"components\.safetensors: damaged"):
+        load_components(tmp_path)
+
+
+def test_the_sample_is_spread_over_the_corpus(tmp_path, monkeypatch):
+    corpus = opened(topic_corpus(tmp_path / "x.parsed"))
+    rows = np.arange(0, len(corpus), 2)
+    assert reference_sentences(corpus, rows) == [corpus.sentence(int(row)) for row in rows]
+    monkeypatch.setattr(representation, "REFERENCE", 4)
+    assert reference_sentences(corpus, rows) == [corpus.sentence(int(rows[i])) for i in (0, 15, 31, 47)]
+
+
+def test_a_runs_settings_are_what_it_gives_unless_others_are_asked_for(run):
+    config = Embedder.load(run).config.replaced(pooling="mean", similarity_join="average", normalise=True)
+    assert config.representation == Representation("mean", normalise=True, similarity_join="average")
+    asked = Representation("pooled", similarity_pooling="mean")
+    embedder = Embedder.load(run, representation=asked)
+    assert embedder.representation == asked
+    assert embedder.for_similarity().representation == Representation("mean")
+    assert embedder.with_representation(pooling="vector").representation == replace(asked, pooling="vector")
+    assert embedder.representation == asked
+
+
+@pytest.mark.parametrize(
+    ("chosen", "text"),
+    [
+        (Representation(), "vector"),
+        (Representation("pooled", remove_component=True, normalise=True), "pooled - pc, l2"),
+        (
+            Representation("pooled", similarity_pooling="mean", similarity_join="average"),
+            "pooled; similarity: mean, average",
+        ),
+        (Representation("mean", similarity_pooling="mean"), "mean"),
+        (Representation("mean", True, transductive=True), "mean - pc (transductive)"),
+    ],
+)
+def test_a_representation_says_what_it_is(chosen, text):
+    assert str(chosen) == text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"pooling": "max"}, "unknown pooling 'max': choose one of vector, pooled, mean"),
+        ({"join": "sum"}, "unknown join 'sum': choose one of concatenation, average"),
+        ({"similarity_pooling": "max"}, "unknown similarity_pooling 'max'"),
+        ({"transductive": True}, "no component is removed: give --remove-component too"),
+    ],
+)
+def test_wrong_representations(wrong, message):
+    with pytest.raises(InputError, match=message):
+        Representation(**wrong)
+
+
+def test_views_of_different_lengths_have_no_average(embedder):
+    chosen = embedder.with_representation(pooling="pooled", join="average")
+    with pytest.raises(InputError, match="equal dimensions, but dep has 32, const has 32, seq has 32, avg has 24"):
+        chosen.encode(SENTENCES)

@@ -1,0 +1,166 @@
+"""Vectors and their sentences in files, and as a run."""
+
+import io
+import pickle
+
+import numpy as np
+import pytest
+
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.kinds.external import given_run
+from structviews.encoding.sentence_vectors import (
+    read_sentences,
+    read_vectors,
+    saved,
+    write_sentences,
+)
+from structviews.errors import InputError
+from structviews.runs.folder import model_checksum
+
+SENTENCES = [("a", "b"), ("café", "."), ("b", "a")]
+VECTORS = np.arange(6, dtype=np.float32).reshape(3, 2)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, VECTORS)
+    write_sentences(tmp_path / "x.txt", SENTENCES)
+    return path
+
+
+def test_sentences_are_lines(file):
+    assert file.with_suffix(".txt").read_text("utf-8") == "a b\ncafé .\nb a\n"
+    assert read_sentences(file.with_suffix(".txt")) == {tokens: line for line, tokens in enumerate(SENTENCES)}
+    # By hand: white space of any kind, no newline at the end.
+    file.with_suffix(".txt").write_bytes("\ufeffa\u2028b\r\n café\t. \nb a".encode())
+    assert list(read_sentences(file.with_suffix(".txt"))) == SENTENCES
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_vectors_of_any_precision(dtype, file):
+    np.save(file, VECTORS.astype(dtype))
+    rows, vectors = read_vectors(file)
+    assert rows == {tokens: line for line, tokens in enumerate(SENTENCES)}
+    np.testing.assert_array_equal(vectors, VECTORS)
+
+
+def npy(array):
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+BAD_VECTORS = [
+    (None, r"x.npy: no such file or directory: give a .npy file"),
+    (npy(VECTORS[:2]), r"x.npy: 2 vectors for the 3 lines of x.txt: give one per line"),
+    (npy(VECTORS.ravel()), r"x.npy: an array of float32 and shape \(6,\): give floating-point numbers \(n, d\)"),
+    (npy(VECTORS.astype(np.int64)), r"x.npy: an array of int64 and shape \(3, 2\)"),
+    (npy(VECTORS.astype(complex)), r"x.npy: an array of complex128"),
+    (npy(VECTORS[:, :0]), r"x.npy: an array of float32 and shape \(3, 0\)"),
+    (npy(np.array([{}, {}, {}], dtype=object)), r"x.npy: not an array of numbers \(.*save one with numpy.save"),
+    (pickle.dumps(VECTORS), r"x.npy: not an array of numbers \(.*\): save one with numpy.save"),
+    (npy(VECTORS)[:-4], r"x.npy: not an array of numbers"),
+    (b"", r"x.npy: not an array of numbers"),
+    (npy(np.where(VECTORS == 3, np.nan, VECTORS)), r"x.npy: the vector of x.txt:2 is not finite"),
+    (
+        npy(np.where(VECTORS == 4, 1e300, VECTORS.astype(np.float64))),
+        r"x.npy: the vector of x.txt:3 is not finite",
+    ),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), BAD_VECTORS)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_bad_vectors_are_one_line(content, message, file, tmp_path):
+    if content is None:
+        file.unlink()
+    else:
+        file.write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        given_run(file, tmp_path / "run")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+BAD_SENTENCES = [
+    (None, r"x.txt: no such file or directory: give the sentences, one per line"),
+    (b"a b\n\nc\n", r"x.txt:2: blank line: put one sentence on each line"),
+    (b"a b\nc\n a  b\n", r"x.txt:3: repeats the sentence of line 1: remove one"),
+    (b"a b\nd\xe9j\xe0\nc\n", r"x.txt:2: byte 5 is not UTF-8: convert the file"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), BAD_SENTENCES)
+def test_bad_sentences_are_one_line(content, message, file, tmp_path):
+    text = file.with_suffix(".txt")
+    if content is None:
+        text.unlink()
+    else:
+        text.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        given_run(file, tmp_path / "run")
+
+
+def test_a_name_without_npy(tmp_path):
+    with pytest.raises(InputError, match=r"x.npz: not a .npy file: save the vectors with numpy.save"):
+        read_vectors(tmp_path / "x.npz")
+
+
+def test_what_an_encoder_gives_is_kept(tmp_path):
+    table = dict(zip(SENTENCES, VECTORS, strict=True))
+    path = tmp_path / "kept.npy"
+    with saved(lambda given: np.array([table[tokens] for tokens in given], dtype=np.float64), path) as encode:
+        np.testing.assert_array_equal(encode(SENTENCES[:2]), VECTORS[:2])
+        encode(SENTENCES[2:])
+        assert not path.exists()
+    assert np.load(path).dtype == np.float32
+    np.testing.assert_array_equal(np.load(path), VECTORS)
+    assert list(read_sentences(path.with_suffix(".txt"))) == SENTENCES
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["kept.npy", "kept.txt"]
+
+
+def test_nothing_is_kept_after_an_error(tmp_path):
+    def fail(given):
+        if len(given) < 3:
+            raise RuntimeError
+        return VECTORS
+
+    def use():
+        with saved(fail, tmp_path / "kept.npy") as encode:
+            encode(SENTENCES)
+            encode(SENTENCES[:1])
+
+    with pytest.raises(RuntimeError):
+        use()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_of_given_vectors(file, tmp_path):
+    run = given_run(file, tmp_path / "runs" / "x")
+    embedder = Embedder.load(run)
+    np.testing.assert_array_equal(embedder.encode([list(SENTENCES[2]), list(SENTENCES[0])]), VECTORS[[2, 0]])
+    assert (embedder.dim, embedder.views, embedder.needs) == (2, ("x",), {"tokens"})
+    unit = embedder.with_representation(normalise=True).encode([list(SENTENCES[1])])
+    np.testing.assert_allclose(unit, VECTORS[1:2] / np.linalg.norm(VECTORS[1]))
+    with pytest.raises(InputError, match=r"x.txt: 1 of 2 sentences of MR are missing, such as 'c': encode the output"):
+        embedder.check([SENTENCES[0], ("c",)], "MR")
+    with pytest.raises(InputError, match=r"x.txt: 1 of 1 sentences of the input are missing, such as 'c d'"):
+        embedder.encode([["c", "d"]])
+    with pytest.raises(InputError, match="pooling = mean: this run supports only vector"):
+        embedder.with_representation(pooling="mean").encode([list(SENTENCES[1])])
+
+
+def test_other_vectors_in_the_same_file_bring_the_run_up_to_date(file, tmp_path):
+    run = given_run(file, tmp_path / "x")
+    first = model_checksum(run)
+    assert model_checksum(given_run(file, run)) == first
+    np.save(file, VECTORS + 1)
+    with pytest.raises(InputError, match=r"x.npy: not the vectors that .*x was made from: run eval --vectors"):
+        Embedder.load(run)
+    assert model_checksum(given_run(file, run)) != first
+    np.testing.assert_array_equal(Embedder.load(run).encode([list(SENTENCES[1])]), VECTORS[1:2] + 1)
+    np.save(tmp_path / "y.npy", VECTORS)
+    write_sentences(tmp_path / "y.txt", SENTENCES)
+    with pytest.raises(InputError, match="x: already exists: give another folder with --out"):
+        given_run(tmp_path / "y.npy", run)

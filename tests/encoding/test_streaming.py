@@ -1,0 +1,246 @@
+"""Texts encoded to disk a block at a time."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from corpora import small_config, tiny_corpus
+
+from structviews.encoding import streaming
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.kinds.joined import join_runs
+from structviews.encoding.streaming import encode_text, open_text
+from structviews.errors import InputError
+from structviews.runtime import npy
+from structviews.training.loop import train
+
+LINES = [f"A bird sat on tree {i} ." for i in range(23)]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    corpus = tiny_corpus(folder / "x.parsed")
+    return [train(small_config(corpus, folder / name, ("bow", "seq"), epochs=1, seed=int(name))) for name in "12"]
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    monkeypatch.setattr(streaming, "AT_ONCE", 5)
+    path = tmp_path / "big.txt"
+    path.write_text("\n".join(LINES), "utf-8")
+    return path
+
+
+def encode(source, run, out, **options):
+    representation = options.pop("representation", {})
+    with open_text(source) as text:
+        encode_text(text, Embedder.load(run).with_representation(**representation), out, tokenised=True, **options)
+
+
+def partials(folder):
+    return sorted(folder.glob(".*.partial"))
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+@pytest.mark.parametrize("n", [1, 5, 6, 23])
+def test_the_vectors_are_those_of_the_embedder(source, runs, tmp_path, n, end):
+    lines = [*LINES[: n - 1], "Où ?  \u2028 non\x0c"]
+    source.write_bytes("\ufeff".encode() + (end or "\n").join(lines).encode() + end.encode())
+    told = []
+    encode(source, runs[0], tmp_path / "v.npy", progress=lambda done, total: told.append((done, total)))
+    vectors = np.load(tmp_path / "v.npy", mmap_mode="r")
+    expected = Embedder.load(runs[0]).encode([line.split() for line in lines])
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+    assert vectors.dtype == np.float32
+    assert told[-1] == (n, n)
+    assert [total for _, total in told] == [n] * len(told)
+    assert not partials(tmp_path)
+
+
+def test_a_transductive_component_is_that_of_all_lines(source, runs, tmp_path):
+    changes = {"remove_component": True, "transductive": True}
+    encode(source, runs[0], tmp_path / "v.npy", representation=changes)
+    expected = Embedder.load(runs[0]).with_representation(**changes).encode([line.split() for line in LINES])
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
+
+
+def test_members_of_a_join_do_not_count_sentences_twice(source, runs, tmp_path):
+    joined = join_runs([runs[0], runs[0]], tmp_path / "joined")
+    told = []
+    changes = {"remove_component": True, "transductive": True}  # all lines at once, by one call of the embedder
+    encode(source, joined, tmp_path / "v.npy", representation=changes, progress=lambda *counts: told.append(counts))
+    assert told[0] == (0, len(LINES))
+    assert told[-1] == (len(LINES), len(LINES))
+    assert {total for _, total in told} == {len(LINES)}
+    assert told == sorted(told)
+
+
+class Stopped(BaseException):
+    pass
+
+
+def interrupted(monkeypatch, after):
+    """Let the encoding of the block ``after`` some others be cut short."""
+    calls = []
+    encode = Embedder.encode
+
+    def stopping(self, *arguments, **options):
+        calls.append(1)
+        if len(calls) > after:
+            raise Stopped
+        return encode(self, *arguments, **options)
+
+    monkeypatch.setattr(Embedder, "encode", stopping)
+    return calls
+
+
+@pytest.mark.parametrize("cut", [0, 1, 200])
+def test_an_interrupted_encoding_goes_on(source, runs, tmp_path, monkeypatch, cut):
+    encode(source, runs[0], tmp_path / "whole.npy")
+    with monkeypatch.context() as patched:
+        interrupted(patched, 3)
+        with pytest.raises(Stopped):
+            encode(source, runs[0], tmp_path / "v.npy")
+    (partial,) = partials(tmp_path)
+    assert not (tmp_path / "v.npy").exists()
+    with partial.open("r+b") as file:
+        file.truncate(partial.stat().st_size - cut)
+    with monkeypatch.context() as patched:
+        calls = interrupted(patched, 9)
+        encode(source, runs[0], tmp_path / "v.npy")
+    assert len(calls) == (3 if cut else 2)
+    assert (tmp_path / "v.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
+    assert not partials(tmp_path)
+
+
+def test_what_was_begun_with_something_else_is_refused(source, runs, tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        interrupted(patched, 2)
+        with pytest.raises(Stopped):
+            encode(source, runs[0], tmp_path / "v.npy")
+    (partial,) = partials(tmp_path)
+    before = partial.read_bytes()
+    other = tmp_path / "other.txt"
+    other.write_text("\n".join(LINES[1:]), "utf-8")
+    refused = r"v\.npy: has an unfinished encoding of another text, run or representation: run that command again"
+    for arguments in (
+        (other, runs[0], {}),
+        (source, runs[1], {}),
+        (source, runs[0], {"representation": {"pooling": "mean"}}),
+    ):
+        with pytest.raises(InputError, match=refused) as error:
+            encode(*arguments[:2], tmp_path / "v.npy", **arguments[2])
+        assert str(partial) in str(error.value)
+        assert "\n" not in str(error.value)
+    assert partial.read_bytes() == before
+    encode(other, runs[1], tmp_path / "w.npy")
+    encode(other, runs[1], tmp_path / "v")  # the name of another file begins so
+    assert partial.exists()
+    encode(source, runs[0], tmp_path / "v.npy")
+    assert len(np.load(tmp_path / "v.npy")) == len(LINES)
+
+
+def test_two_at_once_are_refused(source, runs, tmp_path, monkeypatch):
+    encode_alone = Embedder.encode
+
+    def meanwhile(self, *arguments, **options):
+        with monkeypatch.context() as patched:
+            patched.setattr(Embedder, "encode", encode_alone)
+            with pytest.raises(InputError, match=r"v\.npy: another process is writing it: wait"):
+                encode(source, runs[0], tmp_path / "v.npy")
+        return encode_alone(self, *arguments, **options)
+
+    monkeypatch.setattr(Embedder, "encode", meanwhile)
+    encode(source, runs[0], tmp_path / "v.npy")
+    assert len(np.load(tmp_path / "v.npy")) == len(LINES)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a\nb\n \nc", r"big\.txt:3: blank line"),
+        (b"a\nb\n\xff", r"big\.txt: not UTF-8 at byte 4"),
+        (b"", r"big\.txt: empty"),
+        ("\ufeff".encode(), r"big\.txt:1: blank line"),
+    ],
+)
+def test_texts_that_cannot_be_read(source, tmp_path, content, message):
+    source.write_bytes(content)
+    with pytest.raises(InputError, match=message), open_text(source):
+        pass
+    with pytest.raises(InputError, match=r"none\.txt: No such file"), open_text(tmp_path / "none.txt"):
+        pass
+    with pytest.raises(InputError, match=r"Is a directory"), open_text(tmp_path):
+        pass
+
+
+def test_a_line_that_cannot_be_encoded_is_named_and_nothing_is_left(source, runs, tmp_path):
+    source.write_text("\n".join([*LINES[:11], "\u200b", *LINES]), "utf-8")
+    embedder = Embedder.load(runs[0])
+    prepare = embedder.preparer.prepare
+
+    def failing(sentences, needs):
+        from structviews.encoding.preparation import SentenceError
+
+        if ["\u200b"] in sentences:
+            raise SentenceError(sentences.index(["\u200b"]), "no words")
+        return prepare(sentences, needs)
+
+    embedder.preparer.prepare = failing
+    with open_text(source) as text, pytest.raises(InputError, match=r"big\.txt:12: no words"):
+        encode_text(text, embedder, tmp_path / "v.npy", tokenised=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["big.txt"]
+
+
+def test_vectors_that_are_not_finite(source, runs, tmp_path):
+    embedder = Embedder.load(runs[0])
+    with open_text(source) as text:
+        embedder.model.channels["trained"].words[0].weight.data[:] = float("nan")
+        with pytest.raises(InputError, match=r"big\.txt:1: its vector is not finite"):
+            encode_text(text, embedder, tmp_path / "v.npy")
+
+
+def test_a_text_that_changes_meanwhile(source, runs, tmp_path):
+    with open_text(source) as text:
+        source.write_text("a\nb\n")
+        with pytest.raises(InputError, match=r"big\.txt: changed while it was being read"):
+            encode_text(text, Embedder.load(runs[0]), tmp_path / "v.npy")
+
+
+# Dies when the first block is on disk.
+DYING = """
+import os, signal, sys
+from structviews.cli import app as cli
+
+def fsync(descriptor):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+os.fsync = fsync
+sys.argv[0] = "structviews"
+cli.main()
+"""
+
+
+def test_a_killed_command_goes_on(runs, tmp_path):
+    """Two real processes."""
+    n = npy.AT_ONCE + 100
+    (tmp_path / "big.txt").write_text("".join(f"a bird {i}\n" for i in range(n)))
+    arguments = ["encode", str(runs[0]), "big.txt", "-o", "v.npy", "--tokenised"]
+    shell = {"cwd": tmp_path, "env": os.environ | {"OMP_NUM_THREADS": "1"}, "capture_output": True}
+    killed = subprocess.run([sys.executable, "-c", DYING, *arguments], check=False, **shell)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert partials(tmp_path)[0].stat().st_size == len(npy.header(n, 16)) + npy.AT_ONCE * 16 * 4
+    assert not (tmp_path / "v.npy").exists()
+    ended = subprocess.run([sys.executable, "-m", "structviews", *arguments], check=True, **shell)
+    assert ended.stdout == b"v.npy\n"
+    assert b"sentences/s" in ended.stderr
+    vectors = np.load(tmp_path / "v.npy")
+    assert len(vectors) == n
+    rows = [0, npy.AT_ONCE - 1, npy.AT_ONCE, n - 1]
+    expected = Embedder.load(runs[0]).encode([["a", "bird", str(row)] for row in rows])
+    np.testing.assert_allclose(vectors[rows], expected, atol=1e-5)
+    assert not partials(tmp_path)

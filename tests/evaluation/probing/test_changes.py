@@ -1,0 +1,174 @@
+"""Changed sentences against what plain loops over words make of the recipes."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from grammar import bracketed, grammar_rows
+
+from structviews.evaluation.probing import changes
+from structviews.evaluation.probing.changes import Text
+from structviews.evaluation.probing.parses import Parses
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    return [row.sentence for row in grammar_rows(400, seed=3)]
+
+
+@pytest.fixture(scope="module")
+def parses(sentences):
+    return Parses.of(sentences)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def token_lists(text: Text):
+    tokens = iter(text.words.names[text.words.ids].tolist())
+    return [[next(tokens) for _ in range(n)] for n in text.lengths]
+
+
+def test_a_swapped_bigram_is_two_neighbours_behind_the_first_word(sentences, parses, rng):
+    bigrams = changes.pick_bigrams(parses, rng)
+    chosen = rng.permutation(np.flatnonzero(bigrams >= 0))
+    changed = rng.random(len(chosen)) < 0.5
+    for i, new, is_changed in zip(
+        chosen, token_lists(changes.swap(parses, chosen, bigrams[chosen], changed)), changed, strict=True
+    ):
+        old = list(sentences[i].tokens)
+        if not is_changed:
+            assert new == old
+            continue
+        different = [k for k in range(len(old)) if old[k] != new[k]]
+        k = different[0]
+        assert different == [k, k + 1]
+        assert (new[k], new[k + 1]) == (old[k + 1], old[k])
+        assert k > 0
+        assert not {",", "."} & {old[k], old[k + 1]}
+    assert len(chosen) == len(sentences)
+
+
+def test_quotes_and_sentences_without_two_words_have_no_bigram(rng):
+    brackets = [
+        "(S (`` ``) (NN it) (VB works) (NN so) (. .))",
+        "(S (NN it) (NN so) (. .))",
+        "(S (NN it) (, ,) (NN so) (NN so) (. .))",
+    ]
+    assert changes.pick_bigrams(Parses.of([bracketed(b) for b in brackets]), rng).tolist() == [-1, -1, -1]
+
+
+def bigram_counts(sentences):
+    return Counter(pair for s in sentences for pair in zip(s.tokens, s.tokens[1:], strict=False))
+
+
+def test_bigrams_are_counted_inside_sentences(sentences, parses, rng):
+    counts, names = bigram_counts(sentences), parses.words.names
+    first, second = (rng.integers(len(names), size=3000) for _ in range(2))
+    expected = [counts[names[a], names[b]] for a, b in zip(first, second, strict=True)]
+    bigrams = changes.Bigrams(parses)
+    assert bigrams.counts(first, second).tolist() == expected
+    pairs = list(counts)
+    ids = {name: i for i, name in enumerate(names)}
+    a, b = (np.array([ids[pair[k]] for pair in pairs]) for k in (0, 1))
+    assert bigrams.counts(a, b).tolist() == list(counts.values())
+    assert (parses.words.ids[bigrams.occurrence(first, rng)] == first).all()
+
+
+def test_a_replacement_has_the_tag_and_the_bigram_counts_of_the_original(sentences, parses, rng):
+    parts = rng.integers(3, size=len(sentences))
+    parts[:20] = -1
+    old, new = changes.replace_words(parses, parts, 3, 60, rng)
+    chosen = np.flatnonzero(new >= 0)
+    assert len(chosen) > 100
+    assert chosen.min() >= 20
+    counts, words = bigram_counts(sentences), Counter(t for s in sentences for t in s.tokens)
+    tag_of = dict(pair for s in sentences for pair in zip(s.tokens, s.tags, strict=True))
+    homes = {}
+    changed = np.ones(len(chosen), dtype=bool)
+    for i, tokens in zip(
+        chosen, token_lists(changes.put(parses, chosen, old[chosen], new[chosen], changed)), strict=True
+    ):
+        before = list(sentences[i].tokens)
+        (k,) = [k for k in range(len(before)) if before[k] != tokens[k]]
+        assert tag_of[tokens[k]] == sentences[i].tags[k]
+        assert all(3 <= words[word] <= 60 for word in (before[k], tokens[k]))
+        for new_pair, old_pair in (
+            ((tokens[k - 1], tokens[k]), (before[k - 1], before[k])),
+            ((tokens[k], tokens[k + 1]), (before[k], before[k + 1])),
+        ):
+            assert 0.5 <= (counts[new_pair] + 1) / counts[old_pair] <= 2
+        homes.setdefault(tokens[k], set()).add(parts[i])
+    assert all(len(home) == 1 for home in homes.values())
+
+
+def slow_inversion(sentence):
+    """Clauses swapped around the only conjunction of the grammar, by its word."""
+    tokens = list(sentence.tokens)
+    at = tokens.index("and")
+    first, second = tokens[:at], tokens[at + 1 : -1]
+    return [second[0].capitalize(), *second[1:], "and", first[0].lower(), *first[1:], "."], np.sign(
+        len(first) - len(second)
+    )
+
+
+def test_inverted_clauses(sentences, parses, rng):
+    found = changes.coordinations(parses)
+    assert found.sentences.tolist() == [i for i, s in enumerate(sentences) if "and" in s.tokens]
+    changed = rng.random(len(found.sentences)) < 0.5
+    text = token_lists(changes.invert(parses, found, changed))
+    longer = changes.first_is_longer(parses, found)
+    for i, new, is_changed, sign in zip(found.sentences, text, changed, longer, strict=True):
+        inverted, expected_sign = slow_inversion(sentences[i])
+        assert new == (inverted if is_changed else list(sentences[i].tokens))
+        assert sign == expected_sign
+
+
+@pytest.mark.parametrize(
+    ("bracket", "expected"),
+    [
+        (
+            "(S (S (NP (PRP I)) (VP (VBD ran))) (, ,) (CC but) (S (NP (NN mom)) (VP (VBD slept))) (. .))",
+            "Mom slept , but I ran .",
+        ),
+        (
+            "(S (S (NP (NNP Ann)) (VP (VBD ran))) (CC or) (S (NP (NN mom)) (VP (VBD slept))) (. .))",
+            "Mom slept or Ann ran .",
+        ),
+        ("(S (S (NP (DT THE) (NN dog)) (VP (VBD ran))) (CC or) (S (VP (VB go))) (. .))", "Go or THE dog ran ."),
+        ("(S (S (NP (DT A) (NN dog)) (VP (VBD ran))) (CC or) (S (VP (VB go))) (. .))", "Go or a dog ran ."),
+        ("(S (S (NP (DT a) (NN dog)) (VP (VBD ran))) (CC or) (S (VP (VB go))) (. .))", "go or a dog ran ."),
+        ("(S (S (NP (DT A) (CC and) (DT B)) (VP (VBD ran))) (CC or) (S (VP (VB go))) (. .))", None),
+        ("(S (S (NP (DT A)) (VP (VBD ran))) (CC or) (VP (VB go)) (. .))", None),
+    ],
+)
+def test_inversion_by_hand(bracket, expected):
+    parses = Parses.of([bracketed(bracket)])
+    found = changes.coordinations(parses)
+    text = changes.invert(parses, found, np.ones(len(found.sentences), dtype=bool))
+    assert [" ".join(tokens) for tokens in token_lists(text)] == ([expected] if expected else [])
+
+
+def test_neighbours_are_of_the_same_length_and_part(sentences, parses, rng):
+    parts = rng.integers(-1, 3, size=len(sentences))
+    anchors = rng.permutation(np.flatnonzero(parts >= 0))[:150]
+    near, far = changes.tree_neighbours(parses, parts, anchors, rng)
+    told = 0
+    for anchor, n, f in zip(anchors, near, far, strict=True):
+        if n < 0:
+            assert f < 0
+            continue
+        told += 1
+        assert len({(parses.lengths[i], parts[i]) for i in (anchor, n, f)}) == 1
+        assert anchor not in (n, f)
+        spans = [set(sentences[i].spans()) for i in (anchor, n, f)]
+        assert len(spans[0] ^ spans[1]) < len(spans[0] ^ spans[2])
+    assert told > 50
+
+
+def test_an_only_sentence_of_its_length_has_no_neighbour(rng):
+    trees = ["(S (NN a) (NN b))", "(S (NN a) (NN b) (NN c))"]
+    near, far = changes.tree_neighbours(Parses.of([bracketed(t) for t in trees]), np.zeros(2, int), np.arange(2), rng)
+    assert near.tolist() == far.tolist() == [-1, -1]

@@ -1,0 +1,186 @@
+"""Labels of many sentences at once, each against a plain walk through one tree at a time."""
+
+import random
+
+import numpy as np
+import pytest
+from grammar import annotated, bracketed
+from trees_for_tests import gum
+
+from structviews.evaluation.probing import labels
+from structviews.evaluation.probing.parses import Parses
+from structviews.parsing.binarise import unbinarise
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    rng = random.Random(1)
+    return [annotated(rng.randint(1, 14), rng) for _ in range(300)]
+
+
+@pytest.fixture(scope="module")
+def parses(sentences):
+    return Parses.of(sentences)
+
+
+def test_length_bins_are_sentevals():
+    lengths = np.arange(5, 29)
+    bins = [(5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28)]
+    assert labels.length_bins(lengths).tolist() == [k for k, (a, b) in enumerate(bins) for _ in range(a, b + 1)]
+
+
+def test_depths_are_nltks(sentences, parses):
+    # nltk counts the word as a level too.
+    assert labels.tree_depths(parses).tolist() == [unbinarise(s).height() - 1 for s in sentences]
+
+
+def slow_top(sentence):
+    """The names of the root's children in the tree as it was before binarisation."""
+    return "_".join(child if isinstance(child, str) else child.label() for child in unbinarise(sentence))
+
+
+def slow_top_of_words(sentence):
+    tree = unbinarise(sentence)
+    return sentence.tags[0] if isinstance(tree[0], str) else slow_top(sentence)
+
+
+def test_top_constituents_are_the_roots_children(sentences, parses):
+    found = labels.top_constituents(parses)
+    assert found.names[found.ids].tolist() == [slow_top_of_words(s) for s in sentences]
+
+
+@pytest.mark.parametrize(
+    ("bracket", "expected"),
+    [
+        ("(S (NP (DT the) (NN bird)) (VP (VBD sat)) (. .))", "NP_VP_."),
+        ("(S (ADVP (RB Now)) (, ,) (NP (NP (PRP it))) (VP (VBD sat) (ADVP (RB down))) (. .))", "ADVP_,_NP_VP_."),
+        ("(S (VP (VB Run) (NP (PRP it))))", "VP"),
+        ("(SBAR (S (VP (VB Run) (NP (PRP it)))))", "S"),
+        ("(INTJ (UH Yes))", "UH"),
+        ("(FRAG (INTJ (UH Yes)))", "INTJ"),
+    ],
+)
+def test_top_constituents_by_hand(bracket, expected):
+    found = labels.top_constituents(Parses.of([bracketed(bracket), bracketed("(S (NP (NN a)) (VP (VB b)))")]))
+    assert found.names[found.ids[0]] == expected
+
+
+def test_words_stand_for_missing_tags():
+    tree = bracketed("(S (VP (VB Run)) (. !))")
+    bare = type(tree)(tree.tokens, left=tree.left, right=tree.right, labels=tree.labels)
+    found = labels.top_constituents(Parses.of([bare]))
+    assert found.names.tolist() == ["VP_!"]
+
+
+def slow_arguments(sentence, relations):
+    root = sentence.heads.index(0) + 1
+    found = [i for i, head in enumerate(sentence.heads) if head == root and sentence.relations[i] in relations]
+    return found[0] if len(found) == 1 and sentence.tags[found[0]] in ("NN", "NNS") else -1
+
+
+def test_arguments_are_only_children_of_the_root(sentences, parses):
+    relations = ("nsubj", "nsubj:pass")
+    found = labels.arguments(parses, *relations)
+    places = np.where(found >= 0, found - parses.starts, -1)
+    expected = [slow_arguments(s, relations) for s in sentences]
+    assert places.tolist() == expected
+    assert max(expected) > 0
+
+
+def test_main_verbs(sentences, parses):
+    expected = [s.heads.index(0) if s.tags[s.heads.index(0)] in ("VBZ", "VBP", "VBD") else -1 for s in sentences]
+    found = labels.main_verbs(parses)
+    assert np.where(found >= 0, found - parses.starts, -1).tolist() == expected
+
+
+def slow_distance(sentence):
+    found = [
+        abs(i - head)
+        for i, (head, relation) in enumerate(zip(sentence.heads, sentence.relations, strict=True), 1)
+        if head and relation != "punct"
+    ]
+    return sum(found) / len(found) if found else 0
+
+
+def test_head_distances_and_roots(sentences, parses):
+    assert labels.mean_head_distances(parses).tolist() == pytest.approx([slow_distance(s) for s in sentences])
+    assert labels.root_quarters(parses).tolist() == [4 * s.heads.index(0) // len(s.heads) for s in sentences]
+
+
+def test_thirds_are_of_sentences_of_one_length():
+    rng = np.random.default_rng(0)
+    lengths, values = rng.integers(5, 9, size=200), rng.random(200)
+    thirds = labels.thirds_by_length(values, lengths)
+    for i in range(200):
+        same = values[lengths == lengths[i]]
+        below = (same < values[i]).sum()
+        assert thirds[i] == sum(below >= np.ceil(k * len(same) / 3) for k in (1, 2))
+
+
+def test_equal_values_are_in_the_same_third():
+    assert labels.thirds_by_length(np.array([1, 1, 1, 1, 2, 3]), np.full(6, 5)).tolist() == [0, 0, 0, 0, 2, 2]
+
+
+def slow_phrases(sentence):
+    nouns, verbs = ("NN", "NNS", "NNP", "NNPS"), ("VB", "VBD", "VBG", "VBN", "VBP", "VBZ")
+    found = []
+    for p in range(1, len(sentence.tokens)):
+        if sentence.relations[p] != "case" or sentence.tags[p] not in ("IN", "TO"):
+            continue
+        inner, thing = sentence.heads[p] - 1, p - 1
+        verb, outer = sentence.heads[thing] - 1, sentence.heads[inner] - 1
+        if sentence.relations[thing] != "obj" or sentence.tags[thing] not in nouns or inner < p or verb > thing:
+            continue
+        if sentence.tags[verb] not in verbs or sentence.tags[inner] not in nouns:
+            continue
+        if (sentence.relations[inner], outer) in (("nmod", thing), ("obl", verb)):
+            found.append((p, outer == thing))
+    return found if len(found) == 1 else []
+
+
+def test_prepositional_phrases_behind_objects():
+    from grammar import sentence
+
+    rng = random.Random(2)
+    sentences = [sentence(rng) for _ in range(100)] + [annotated(9, rng) for _ in range(2000)]
+    parses = Parses.of(sentences)
+    words, to_noun = labels.prepositional_phrases(parses)
+    found = sorted(zip(parses.sentences[words].tolist(), parses.places[words].tolist(), to_noun.tolist(), strict=True))
+    assert found == [(i, *each) for i, s in enumerate(sentences) for each in slow_phrases(s)]
+    assert len({(noun, sentence < 100) for sentence, _, noun in found}) >= 2
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, [3]),
+        ({"tags": (4, "JJ")}, []),
+        ({"tags": (3, "RP")}, []),
+        ({"tags": (2, "JJ")}, []),
+        ({"tags": (1, "JJ")}, []),
+    ],
+)
+def test_a_prepositional_phrase_is_verb_noun_preposition_noun(change, expected):
+    tags = ["PRP", "VBD", "NN", "IN", "NN"]
+    for place, tag in change.values():
+        tags[place] = tag
+    words = zip(tags, ("I", "saw", "mom", "with", "glasses"), strict=True)
+    bracket = f"(S {' '.join(f'({tag} {word})' for tag, word in words)})"
+    parses = Parses.of([bracketed(bracket, (2, 0, 2, 5, 2), ("nsubj", "root", "obj", "case", "obl"))])
+    assert labels.prepositional_phrases(parses)[0].tolist() == expected
+
+
+def test_edit_distance_counts_constituents_that_are_not_shared():
+    rng = random.Random(3)
+    sentences = [annotated(6, rng) for _ in range(40)]
+    first, second = (np.array([rng.randrange(40) for _ in range(200)]) for _ in range(2))
+    expected = [len(set(sentences[a].spans()) ^ set(sentences[b].spans())) for a, b in zip(first, second, strict=True)]
+    assert labels.edit_distances(Parses.of(sentences), first, second).tolist() == expected
+
+
+def test_labels_of_a_treebank():
+    sentences = gum(200)
+    parses = Parses.of(sentences)
+    assert labels.tree_depths(parses).tolist() == [unbinarise(s).height() - 1 for s in sentences]
+    found = labels.top_constituents(parses)
+    assert found.names[found.ids].tolist() == [slow_top_of_words(s) for s in sentences]

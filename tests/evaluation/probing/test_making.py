@@ -1,0 +1,247 @@
+"""Whole folders of tasks, made from the grammar's sentences, and what is refused."""
+
+import json
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+from corpora import opened, random_trees, write_corpus
+from grammar import annotated, grammar_rows
+from typer.testing import CliRunner
+
+from structviews.cli.app import app
+from structviews.corpus.format import Row
+from structviews.corpus.sentence import ParsedSentence
+from structviews.errors import InputError
+from structviews.evaluation.probing.making import make_tasks
+from structviews.evaluation.probing.parses import Parses
+from structviews.evaluation.probing.probing_tasks import TASKS, Pool, tree_depth
+from structviews.parsing.binarise import unbinarise
+
+N = 4000
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return grammar_rows(N)
+
+
+@pytest.fixture(scope="module")
+def corpus(rows, tmp_path_factory):
+    return opened(write_corpus(tmp_path_factory.mktemp("grammar") / "c.parsed", rows, shard_size=700))
+
+
+@pytest.fixture(scope="module")
+def folder(corpus, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made") / "probing"
+    make_tasks(corpus, folder, size=3000)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def known(rows):
+    """Sentences by their words."""
+    return {" ".join(row.sentence.tokens): row for row in rows}
+
+
+def lines(folder, file):
+    return [line.split("\t") for line in (folder / file).read_text("utf-8").splitlines()]
+
+
+def test_every_task_is_there_and_told(folder):
+    told = json.loads((folder / "probing.json").read_text())
+    assert told["left_out"].keys() == {"Depth"}
+    assert told["tasks"].keys() | told["left_out"].keys() == {task.name for task in TASKS}
+    for entry in told["tasks"].values():
+        found = lines(folder, entry["file"])
+        assert Counter(line[0] for line in found) == entry["examples"]
+        assert sorted({line[1] for line in found}) == entry["labels"]
+        assert [line[0] for line in found] == sorted((line[0] for line in found), key=("tr", "va", "te").index)
+        assert entry["examples"]["tr"] <= 3000
+
+
+def test_classes_are_balanced_but_those_of_depth(folder):
+    for task in TASKS:
+        if task.name != "Depth" and (folder / task.file).exists():
+            counts = Counter((line[0], line[1]) for line in lines(folder, task.file))
+            for part in ("tr", "va", "te"):
+                assert len({count for (p, _), count in counts.items() if p == part}) == 1, task.name
+
+
+def test_parts_share_no_document(folder, known):
+    part_of = {}
+    for task in TASKS:
+        if (folder / task.file).exists():
+            for part, _, *sentences in lines(folder, task.file):
+                for text in sentences:
+                    if text in known:
+                        assert part_of.setdefault(known[text].document, part) == part
+    assert set(part_of.values()) == {"tr", "va", "te"}
+
+
+def quarter(s):
+    return str(4 * s.heads.index(0) // len(s.heads))
+
+
+def tense(s):
+    return {"VBZ": "PRES", "VBD": "PAST"}[s.tags[s.heads.index(0)]]
+
+
+def number(relation):
+    return lambda s: s.tags[
+        next(i for i, r in enumerate(s.relations) if r == relation and s.heads[s.heads[i] - 1] == 0)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "label"),
+    [
+        ("sentence_length.txt", lambda s: str(sum(len(s.tokens) > longest for longest in (8, 12, 16, 20, 25)))),
+        ("past_present.txt", tense),
+        ("subj_number.txt", number("nsubj")),
+        ("obj_number.txt", number("obj")),
+        ("root_position.txt", quarter),
+        ("pp_attachment.txt", lambda s: "N" if "nmod" in s.relations else "V"),
+    ],
+)
+def test_labels_are_those_of_the_trees(folder, known, file, label):
+    for _, given, text in lines(folder, file):
+        assert given == label(known[text].sentence)
+
+
+def test_depths_are_those_of_the_trees_and_not_of_lengths():
+    rng = random.Random(4)
+    sentences = [annotated(rng.randint(5, 20), rng) for _ in range(3000)]
+    pool = Pool(Parses.of(sentences), np.arange(3000) % 4 - 1, (600, 600, 600), np.random.default_rng(0))
+    examples = tree_depth(pool)
+    (chosen,) = examples.intact
+    depths = [unbinarise(sentences[i]).height() - 1 for i in chosen]
+    assert examples.labels.tolist() == [str(depth) for depth in depths]
+    assert set(depths) >= set(range(6, 12))
+    for part in range(3):
+        lengths, inside = pool.parses.lengths[chosen], examples.parts == part
+        assert 100 < inside.sum() <= 700
+        assert abs(np.corrcoef(lengths[inside], np.array(depths)[inside])[0, 1]) <= 0.1
+
+
+def test_a_content_word_is_the_only_one(folder):
+    found = lines(folder, "word_content.txt")
+    targets = {label for _, label, _ in found}
+    assert len(targets) > 3
+    for _, label, text in found:
+        assert [word for word in text.lower().split() if word in targets] == [label]
+
+
+def target_words(folder, file, word):
+    homes = {}
+    for part, _, text in lines(folder, file):
+        homes.setdefault(word(text), set()).add(part)
+    return homes
+
+
+def test_target_words_have_one_part(folder, known):
+    def subject(text):
+        s = known[text].sentence
+        return s.tokens[s.relations.index("nsubj")]
+
+    homes = target_words(folder, "subj_number.txt", subject)
+    assert all(len(home) == 1 for home in homes.values())
+    assert len(homes) > 10
+
+
+@pytest.mark.parametrize("file", ["bigram_shift.txt", "odd_man_out.txt", "coordination_inversion.txt"])
+def test_what_is_original_is_in_the_corpus_and_what_is_changed_is_not(folder, known, file):
+    found = lines(folder, file)
+    for _, label, text in found:
+        assert (text in known) == (label == "O") or (label != "O" and file == "odd_man_out.txt")
+    assert len({text for _, _, text in found}) == len(found)
+
+
+def test_the_longer_clause_does_not_tell_of_inversion(folder):
+    counts = Counter()
+    for part, label, text in lines(folder, "coordination_inversion.txt"):
+        first, second = text[:-2].split(" and ")
+        counts[part, np.sign(len(first.split()) - len(second.split())), label] += 1
+    assert len(counts) == 18
+    assert all(counts[part, sign, "O"] == counts[part, sign, "I"] for part, sign, _ in counts)
+
+
+def test_trees_of_intact_sentences(folder, known):
+    trees = {" ".join(row.sentence.tokens): row for row in opened(folder / "intact.parsed")}
+    assert all(row == known[text] for text, row in trees.items())
+    for task in TASKS:
+        if (folder / task.file).exists():
+            for _, label, *sentences in lines(folder, task.file):
+                assert label in ("I", "C") or trees.keys() >= set(sentences)
+
+
+def test_the_same_seed_makes_the_same_files(corpus, folder, tmp_path):
+    make_tasks(corpus, tmp_path / "again", size=3000)
+    make_tasks(corpus, tmp_path / "other", size=3000, seed=2)
+    for path in folder.rglob("*.*"):
+        if path.is_file():
+            assert (tmp_path / "again" / path.relative_to(folder)).read_bytes() == path.read_bytes()
+    for file in ("bigram_shift.txt", "past_present.txt", "tree_edit.txt"):
+        assert (tmp_path / "other" / file).read_bytes() != (folder / file).read_bytes()
+
+
+def test_some_of_a_corpus(corpus, tmp_path):
+    make_tasks(corpus, tmp_path / "some", sentences=1500)
+    told = json.loads((tmp_path / "some" / "probing.json").read_text())
+    assert sum(told["sentences"].values()) <= 1500
+    assert 140 <= told["documents"] <= 160
+
+
+@pytest.mark.parametrize("new_words", [100, 300])
+def test_shards_with_more_words_together_than_each_alone(tmp_path, new_words):
+    """Each with indices as narrow as its own words allow: 8 bits, or 8 and 16."""
+    sentences = [[f"w{i}" for i in range(100)], [f"v{i}" for i in range(new_words)]]
+    rows = [Row(0, position, position + 1, random_trees(words)) for position, words in enumerate(sentences)]
+    corpus = opened(write_corpus(tmp_path / "c.parsed", rows, shard_size=1))
+    found, expected = Parses.read(corpus, 1, 1000, 10, np.random.default_rng(0)), Parses.of([r.sentence for r in rows])
+    for name in ("words", "tags", "relations", "labels"):
+        column, alone = getattr(found, name), getattr(expected, name)
+        assert column.names[column.ids].tolist() == alone.names[alone.ids].tolist()
+        assert column.names.tolist() == alone.names.tolist()
+    assert found.words.names[found.words.ids].tolist() == sentences[0] + sentences[1]
+    for name in ("head_words", "left", "right", "starts"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+def test_repeated_sentences_count_once(rows, tmp_path):
+    twice = [Row(r.document + d * N, r.position, r.line, r.sentence) for d in range(2) for r in rows[:1500]]
+    make_tasks(opened(write_corpus(tmp_path / "twice.parsed", twice, 1000)), tmp_path / "made", size=1000)
+    found = [text for _, _, text in lines(tmp_path / "made", "sentence_length.txt")]
+    assert len(set(found)) == len(found)
+
+
+def test_without_trees_some_tasks_are_left_out(rows, tmp_path):
+    bare = [Row(r.document, r.position, r.line, ParsedSentence(r.sentence.tokens)) for r in rows]
+    out = tmp_path / "made"
+    corpus = write_corpus(tmp_path / "bare.parsed", bare, 1000)
+    result = CliRunner().invoke(app, ["probe", "make", str(corpus), "-o", str(out)], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    assert "pp_attachment is left out: the corpus has no tags" in result.output
+    assert "root_position is left out: the corpus has no dependency trees" in result.output
+    assert {path.name for path in out.glob("*.txt")} == {"sentence_length.txt", "word_content.txt", "bigram_shift.txt"}
+
+
+def test_refusals(corpus, rows, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a").touch()
+    with pytest.raises(InputError, match="already exists: give --out a new folder"):
+        make_tasks(corpus, tmp_path / "full")
+    with pytest.raises(InputError, match="no such folder"):
+        make_tasks(corpus, tmp_path / "no" / "folder")
+    with pytest.raises(InputError, match="size = 10: give at least 500"):
+        make_tasks(corpus, tmp_path / "a", size=10)
+    with pytest.raises(InputError, match="sentences = 0"):
+        make_tasks(corpus, tmp_path / "a", sentences=0)
+    few = opened(write_corpus(tmp_path / "few.parsed", rows[:50]))
+    with pytest.raises(InputError, match=r"too small for any task \(Length: .* examples; every part needs 50\): give"):
+        make_tasks(few, tmp_path / "a")
+    short = [Row(0, 0, 1, ParsedSentence(("Yes", ".")))]
+    with pytest.raises(InputError, match="no sentences of 5 to 28 words"):
+        make_tasks(opened(write_corpus(tmp_path / "short.parsed", short)), tmp_path / "a")
+    assert {path.name for path in tmp_path.iterdir()} == {"full", "few.parsed", "short.parsed"}

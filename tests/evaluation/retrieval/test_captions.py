@@ -1,0 +1,264 @@
+"""Images and captions: the files, the loss, the ranks and what is learnt, against plain loops."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from corpora import random_trees, small_config, topic_corpus, write_corpus
+from typer.testing import CliRunner
+
+from structviews.cli.app import app
+from structviews.corpus.format import Row
+from structviews.errors import InputError
+from structviews.evaluation.retrieval import captions
+from structviews.evaluation.retrieval.captions import (
+    MARGIN,
+    Projections,
+    caption_ranks,
+    evaluate_captions,
+    fold_means,
+    folds,
+    image_ranks,
+    outside,
+    ranking_loss,
+    read_captions,
+    recall_intervals,
+    split_ranks,
+)
+from structviews.evaluation.retrieval.ranking import Ranks
+from structviews.evaluation.scores.results import load_results
+from structviews.evaluation.scores.tables import score_table
+from structviews.evaluation.senteval.task_trees import TaskTrees
+from structviews.training.loop import train
+
+OBJECTS = 30
+
+
+class Bag:
+    """Sums of a vector for each word."""
+
+    dim = 24
+
+    def __init__(self):
+        self.table = {f"w{i}": np.random.default_rng(i).standard_normal(self.dim) for i in range(OBJECTS)}
+        self.seen = []
+
+    def encode(self, sentences):
+        self.seen += sentences
+        return np.array([sum(self.table.get(w, 0 * self.table["w0"]) for w in s) for s in sentences], np.float32)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(captions, "DIM", 20)
+    monkeypatch.setattr(captions, "CONTRASTS", 4)
+    monkeypatch.setattr(captions, "BATCH", 32)
+    monkeypatch.setattr(captions, "FOLD", 20)
+    monkeypatch.setattr(captions, "EPOCHS", 7)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Features are sums of what is in an image; each caption names it, in another order and with one word more."""
+    rng = np.random.default_rng(0)
+    objects = rng.standard_normal((OBJECTS, 16))
+    for split, n in (("train", 160), ("dev", 40), ("test", 45)):
+        inside = np.array([rng.choice(OBJECTS, 3, replace=False) for _ in range(n)])
+        names = np.array([f"{split}-{i}" for i in range(n)])
+        np.savez(tmp_path / f"{split}.npz", features=objects[inside].sum(axis=1).astype(np.float16), images=names)
+        lines = []
+        for name, image in zip(names.tolist(), inside, strict=True):
+            texts = [" ".join(f"w{i}" for i in rng.permutation([*image, rng.integers(OBJECTS)])) for _ in range(6)]
+            lines.append(json.dumps({"image": name, "captions": texts}))
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def test_files_are_read_in_their_order(folder):
+    data = read_captions(folder)
+    lines = [json.loads(line) for line in (folder / "dev.jsonl").read_text().splitlines()]
+    assert data.splits["dev"].captions == [tuple(text.split()) for line in lines for text in line["captions"][:5]]
+    assert data.splits["dev"].features.dtype == np.float32
+    np.testing.assert_array_equal(data.splits["dev"].features, np.load(folder / "dev.npz")["features"])
+    assert len(data.checksums) == 6
+
+
+def save(folder, split, **arrays):
+    there = dict(np.load(folder / f"{split}.npz"))
+    np.savez(folder / f"{split}.npz", **{name: a for name, a in (there | arrays).items() if a is not None})
+
+
+def edit(folder, split, number, line):
+    lines = (folder / f"{split}.jsonl").read_text().splitlines()
+    lines[number - 1] = line
+    (folder / f"{split}.jsonl").write_text("".join(line + "\n" for line in lines if line is not None))
+
+
+FIVE = ["a b"] * 5
+BAD = [
+    (lambda f: (f / "dev.npz").unlink(), "dev.npz: No such file"),
+    (lambda f: (f / "dev.npz").write_bytes(b"PK"), "dev.npz: not an npz"),
+    (lambda f: np.savez(f / "dev.npz", features=np.array([{}]), images=np.array(["a"])), "dev.npz: not an npz"),
+    (lambda f: save(f, "dev", features=None), "dev.npz: no array 'features'"),
+    (lambda f: save(f, "dev", images=None), "dev.npz: no array 'images'"),
+    (lambda f: save(f, "dev", features=np.ones(40)), r"dev.npz: features is float64 of shape \(40,\)"),
+    (lambda f: save(f, "dev", features=np.ones((40, 3), int)), "dev.npz: features is int64"),
+    (lambda f: save(f, "dev", features=np.full((40, 16), np.nan)), "dev.npz: row 0 of features .* infinite"),
+    (lambda f: save(f, "dev", features=np.ones((40, 15))), "dev.npz: features has 15 columns, those of train 16"),
+    (lambda f: save(f, "dev", features=np.ones((39, 16))), r"dev.npz: images is <U\d+ of shape \(40,\)"),
+    (lambda f: (f / "dev.jsonl").unlink(), "dev.jsonl: No such file"),
+    (lambda f: edit(f, "dev", 3, "{"), r"dev.jsonl:3: not \{"),
+    (lambda f: edit(f, "dev", 3, '{"image": "dev-2"}'), r"dev.jsonl:3: not \{"),
+    (lambda f: edit(f, "dev", 3, json.dumps({"image": "dev-3", "captions": FIVE})), "dev.jsonl:3: image 'dev-3', but"),
+    (lambda f: edit(f, "dev", 3, json.dumps({"image": "dev-2", "captions": FIVE[1:]})), "dev.jsonl:3: fewer than 5"),
+    (lambda f: edit(f, "dev", 3, json.dumps({"image": "dev-2", "captions": [*FIVE[1:], " "]})), "dev.jsonl:3: fewer"),
+    (lambda f: edit(f, "dev", 3, json.dumps({"image": "dev-2", "captions": "a b c d e"})), "dev.jsonl:3: fewer than 5"),
+    (lambda f: edit(f, "dev", 40, None), "dev.jsonl:39: 39 lines for 40 images"),
+    (lambda f: edit(f, "dev", 40, '{"image": "dev-39", "captions": ["a", "b", "c", "d", "e"]}\n{}'), "41 lines for 40"),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), BAD)
+def test_bad_files_are_one_line(folder, damage, message):
+    damage(folder)
+    with pytest.raises(InputError, match=message) as error:
+        read_captions(folder)
+    assert "\n" not in str(error.value)
+
+
+def test_too_few_captions_to_train_on(folder, monkeypatch):
+    monkeypatch.setattr(captions, "BATCH", 800)
+    with pytest.raises(InputError, match=r"train\.jsonl: fewer than 801 captions"):
+        read_captions(folder)
+
+
+def test_the_loss_is_that_of_plain_loops():
+    torch.manual_seed(1)
+    images, texts = torch.randn(2, 6, 5).double()
+    other_images, other_texts = torch.randn(2, 6, 3, 5).double()
+    expected = 0.0
+    for i in range(6):
+        for c in range(3):
+            expected += max(0, MARGIN - images[i] @ texts[i] + images[i] @ other_texts[i, c])
+            expected += max(0, MARGIN - images[i] @ texts[i] + other_images[i, c] @ texts[i])
+    torch.testing.assert_close(ranking_loss(images, texts, other_images, other_texts), expected)
+
+
+def test_ranks_are_those_of_sorted_lists():
+    """As ``senteval/tools/ranking.py`` sorts them, where no scores are equal."""
+    scores = np.random.default_rng(0).permutation(7 * 35).reshape(7, 35).astype(np.float32)
+    scores[np.arange(35) // 5, np.arange(35)] += 50.5
+    sorted_rows = [np.argsort(-row).tolist() for row in scores]
+    by_image = [min(row.index(5 * i + c) for c in range(5)) for i, row in enumerate(sorted_rows)]
+    by_caption = [np.argsort(-scores[:, c]).tolist().index(c // 5) for c in range(35)]
+    assert image_ranks(scores).higher.tolist() == by_image
+    assert caption_ranks(scores).higher.tolist() == by_caption
+    assert set(image_ranks(scores).tied) == set(caption_ranks(scores).tied) == {1}
+    assert max(by_image) > 0
+
+
+def test_vectors_that_are_all_alike_score_no_better_than_chance():
+    scores = np.ones((20, 100))
+    assert caption_ranks(scores).recalled(1).mean() == pytest.approx(1 / 20)
+    assert image_ranks(scores).tied.tolist() == [1 + 95] * 20  # an image's own captions count once
+
+
+def test_folds_are_of_a_thousand_images():
+    assert folds(5000) == [slice(start, start + 1000) for start in range(0, 5000, 1000)]
+    assert folds(1999) == [slice(0, 1000)]
+    assert folds(999) == [slice(0, 999)]
+
+
+def test_scores_are_means_over_folds(small):
+    torch.manual_seed(0)
+    model, features, texts = Projections(4, 6, 5), torch.randn(45, 4), torch.randn(225, 6)
+    with torch.no_grad():
+        images, sentences = model.images(features), model.captions(texts)
+    medians, recalls = [], []
+    for start in (0, 20):
+        ranks = []
+        for c in range(5 * start, 5 * start + 100):
+            cosines = [float(images[i] @ sentences[c]) for i in range(start, start + 20)]
+            ranks.append(sum(each > cosines[c // 5 - start] for each in cosines))
+        medians.append(np.floor(np.median(ranks)) + 1)
+        recalls.append(100 * np.mean([rank < 5 for rank in ranks]))
+    scores = fold_means(split_ranks(model, features, texts))
+    assert scores["text to image median rank"] == np.mean(medians)
+    assert scores["text to image R@5"] == pytest.approx(np.mean(recalls))
+    assert len(scores) == 8
+
+
+def test_intervals_draw_images_with_all_their_captions():
+    rng = np.random.default_rng(0)
+    found = rng.random(200) < 0.5
+    # All captions of an image fare alike, so that five hits are one.
+    ranks = [
+        {
+            "image to text": Ranks(np.where(part, 0, 5000), np.ones(100)),
+            "text to image": Ranks(np.repeat(np.where(part, 0, 5000), 5), np.ones(500)),
+        }
+        for part in (found[:100], found[100:])
+    ]
+    intervals, scores = recall_intervals(ranks), fold_means(ranks)
+    assert intervals.keys() == {name for name in scores if "R@" in name}
+    half_width = 196 * np.sqrt(found.mean() * (1 - found.mean()) / 200)
+    for name, (low, high) in intervals.items():
+        assert (low, high) == pytest.approx((scores[name] - half_width, scores[name] + half_width), abs=1.5)
+
+
+def test_contrasts_are_drawn_from_all_that_is_outside():
+    permutation = np.random.default_rng(0).permutation(50)
+    drawn = outside(permutation, 20, 30, 20_000, np.random.default_rng(1))
+    counts = np.bincount(drawn, minlength=50)
+    assert set(np.flatnonzero(counts == 0)) == set(permutation[20:30])
+    assert np.abs(counts[counts > 0] - 500).max() < 5 * np.sqrt(500)
+
+
+@pytest.mark.usefixtures("small", "one_thread")
+def test_maps_are_learnt(folder):
+    data, bag = read_captions(folder), Bag()
+    entry = evaluate_captions(bag, data)
+    assert len(bag.seen) == len(set(bag.seen))
+    scores = entry["scores"]
+    assert scores["image to text R@1"] > 40  # chance is 5
+    assert scores["text to image R@10"] > 85  # chance is 50
+    assert entry["protocol"]["folds"] == 2
+    assert entry["examples"] == {"train": 800, "dev": 200, "test": 225}
+    assert evaluate_captions(Bag(), data) == entry
+    # Captions of other images: nothing to learn, and nothing leaks.
+    rng = np.random.default_rng(0)
+    for images in data.splits.values():
+        images.captions[:] = [images.captions[i] for i in rng.permutation(len(images.captions))]
+    assert evaluate_captions(bag, data)["scores"]["text to image R@1"] < 15
+
+
+@pytest.mark.usefixtures("small")
+def test_training_ends_at_the_fourth_epoch_without_a_gain(folder, monkeypatch):
+    sums = iter([10, 20, 20, 15, 30, 30, 5, 99])
+    monkeypatch.setattr(captions, "fold_means", lambda _: {"R@1": next(sums)})
+    data = read_captions(folder)
+    table = Bag().encode([caption for each in data.splits.values() for caption in each.captions])
+    ends = np.cumsum([len(each.captions) for each in data.splits.values()])
+    rows = dict(zip(data.splits, np.split(np.arange(ends[-1]), ends[:-1]), strict=True))
+    told = []
+    _, best = captions.fit(table, rows, data.splits, told.append)
+    assert (best, len(told)) == (30, 7)
+
+
+@pytest.mark.usefixtures("small")
+def test_the_command_adds_to_the_results(folder, tmp_path):
+    run = train(small_config(topic_corpus(tmp_path / "x.parsed"), tmp_path / "run", ("dep", "avg"), steps=2))
+    distinct = {c for each in read_captions(folder).splits.values() for c in each.captions}
+    rows = [Row(0, i, i + 1, random_trees(list(caption))) for i, caption in enumerate(sorted(distinct))]
+    parsed = write_corpus(tmp_path / "captions.parsed", rows, shard_size=1000)
+    assert len(TaskTrees(parsed).find(sorted(distinct))) == len(distinct)
+    command = ["captions", str(run), "--images", str(folder)]
+    ended = CliRunner().invoke(app, [*command, "--parsed", str(parsed)])
+    assert ended.exit_code == 0, ended.output
+    assert "image to text" in ended.stdout
+    entry = load_results(run)["tasks"]["COCO"]
+    assert (entry["dim"], entry["protocol"]["margin"]) == (16, 0.2)
+    table = score_table([run])
+    shown = "/".join(f"{entry['scores'][f'{way} R@1']:.1f}" for way in captions.DIRECTIONS)
+    assert table.rows[0][table.header.index("COCO")] == shown

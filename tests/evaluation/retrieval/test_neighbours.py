@@ -1,0 +1,286 @@
+"""Exact search, against loops over all vectors; pools, their files, and the command."""
+
+import fcntl
+import shutil
+
+import numpy as np
+import pytest
+from corpora import small_config, topic_corpus, topic_rows, write_corpus
+from rich.console import Console
+from typer.testing import CliRunner
+
+from structviews.cli import retrieve
+from structviews.cli.app import app
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.preparation import SentenceError
+from structviews.errors import InputError
+from structviews.evaluation.retrieval import candidates, neighbours
+from structviews.evaluation.retrieval.candidates import (
+    open_pool,
+    pool_vectors,
+    vectors_path,
+)
+from structviews.evaluation.retrieval.neighbours import count_rivals, nearest
+from structviews.training.loop import train
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Several blocks of vectors and several of queries in small tests."""
+    monkeypatch.setattr(neighbours, "FIRST_BLOCK", 2)
+    monkeypatch.setattr(neighbours, "QUERIES", 3)
+    monkeypatch.setattr(neighbours, "BLOCK_BYTES", 4 * 6 * 17)
+
+
+@pytest.fixture(params=["numpy", "faiss"])
+def each_searcher(request, monkeypatch):
+    """Search with and without FAISS."""
+    if request.param == "faiss":
+        pytest.importorskip("faiss")
+    monkeypatch.setattr(neighbours, "FAISS", request.param == "faiss")
+
+
+def vectors_with_ties(rng, n, d=6):
+    """Directions along one axis or two, so that cosines are equal exactly or clearly not; some are zero."""
+    return rng.integers(-1, 2, size=(n, d)).astype(np.float32) * rng.choice([0, 1], size=(n, d), p=[0.7, 0.3]).astype(
+        np.float32
+    )
+
+
+def cosine(a, b):
+    lengths = np.sqrt(float(a @ a)) * np.sqrt(float(b @ b))
+    return float(a @ b) / lengths if lengths else 0.0
+
+
+@pytest.mark.parametrize("k", [1, 3, 10, 130])
+@pytest.mark.usefixtures("small_blocks", "each_searcher")
+def test_nearest_is_that_of_plain_loops(k):
+    rng = np.random.default_rng(k)
+    vectors, queries = rng.standard_normal((120, 6)).astype(np.float32), rng.standard_normal((8, 6)).astype(np.float32)
+    itself = np.array([-1, 0, 119, 50, -1, 17, 17, 3])
+    found = nearest(queries, vectors, k, itself)
+    for query, own, scores, rows in zip(queries, itself, found.scores, found.rows, strict=True):
+        expected = sorted((i for i in range(120) if i != own), key=lambda i: -cosine(query, vectors[i]))[:k]
+        assert rows.tolist() == expected + [-1] * (k - len(expected))
+        np.testing.assert_allclose(scores[: len(expected)], [cosine(query, vectors[i]) for i in expected], atol=1e-4)
+
+
+@pytest.mark.usefixtures("small_blocks", "each_searcher")
+def test_of_equals_the_first_is_found():
+    rng = np.random.default_rng(0)
+    vectors = np.eye(6, dtype=np.float32)[rng.integers(6, size=100)] * rng.choice([1, 2, 4], size=(100, 1)).astype("f4")
+    queries = np.eye(6, dtype=np.float32)
+    for query, rows in enumerate(nearest(queries, vectors, 8).rows):
+        assert rows.tolist() == np.flatnonzero(vectors[:, query] > 0)[:8].tolist()
+
+
+@pytest.mark.usefixtures("small_blocks", "each_searcher")
+def test_zero_vectors_are_at_cosine_0():
+    found = nearest(np.array([[1, 0]], np.float32), np.array([[-1, 0], [0, 0], [2, 0]], np.float32), 3)
+    assert found.rows.tolist() == [[2, 1, 0]]
+    assert found.scores.tolist() == [[1, 0, -1]]
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_rivals_are_those_of_plain_loops():
+    rng = np.random.default_rng(1)
+    vectors, queries = np.sign(vectors_with_ties(rng, 90)), np.eye(6, dtype=np.float32)
+    scores = np.array([0, 0, 1, -1, 0, 1], np.float32)
+    hidden = np.array([0, 3, 4, 40, 41, 89])
+    ranks = count_rivals(queries, vectors, scores, hidden)
+    for query, score, higher, tied in zip(queries, scores, *ranks, strict=True):
+        rivals = [cosine(query, vectors[i]) for i in range(90) if i not in hidden]
+        assert higher == sum(rival > score for rival in rivals)
+        assert tied == sum(rival == score for rival in rivals)
+    assert ranks.tied.min() > 0
+
+
+@pytest.mark.parametrize("n", [1, 255, 256, 257, 100_000])
+@pytest.mark.parametrize("d", [1, 300, 20_000])
+def test_blocks_cover_everything_within_their_memory(n, d):
+    cut = list(neighbours.blocks(n, d))
+    assert np.array_equal(np.concatenate([np.arange(b.start, b.stop) for b in cut]), np.arange(n))
+    assert max(b.stop - b.start for b in cut) * 4 * max(d, neighbours.QUERIES) <= neighbours.BLOCK_BYTES
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    corpus = topic_corpus(folder / "x.parsed")
+    return train(small_config(corpus, folder / "run", ("seq", "avg"), steps=2))
+
+
+LINES = ["one bird sings", "two birds sing", "", "one  bird sings", "three birds", "one bird sings", "two birds sing"]
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "pool.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+def test_a_sentence_is_in_the_pool_once(text):
+    opened = open_pool(text)
+    assert opened.texts == ["one bird sings", "two birds sing", "three birds"]
+    assert opened.places.tolist() == [1, 2, 5]
+    assert opened.counts.tolist() == [3, 2, 1]
+    assert opened.rows_of(["three birds", "four birds", "one bird sings"]).tolist() == [2, -1, 0]
+    assert opened.describe(0) == f"{text}:1 (and 2 more)  one bird sings"
+    assert opened.describe(2) == f"{text}:5  three birds"
+
+
+def test_a_parsed_corpus_is_a_pool_with_its_trees(tmp_path):
+    rows = topic_rows(documents=3)
+    opened = open_pool(write_corpus(tmp_path / "x.parsed", [*rows, *rows[:5]], shard_size=10))
+    texts = [" ".join(row.sentence.tokens) for row in [*rows, *rows[:5]]]
+    assert opened.texts == list(dict.fromkeys(texts))
+    assert opened.places.tolist() == [texts.index(text) for text in opened.texts]
+    assert opened.counts.tolist() == [texts.count(text) for text in opened.texts]
+    assert opened.sentences(3, 9) == [rows[place].sentence for place in opened.places[3:9]]
+    assert opened.read("They don't.") == ("They do n't .", ("They", "do", "n't", "."))
+    assert open_pool(tmp_path / "x.parsed", tokenised=True).read("don't  x") == ("don't x", ("don't", "x"))
+
+
+@pytest.mark.parametrize("content", ["", "\n \n\n"])
+def test_an_empty_pool_is_an_error(tmp_path, content):
+    (tmp_path / "pool.txt").write_text(content)
+    with pytest.raises(InputError, match=r"pool\.txt: empty: give"):
+        open_pool(tmp_path / "pool.txt")
+
+
+class Interrupts:
+    """An embedder that counts, and stops after some calls."""
+
+    def __init__(self, embedder, calls=10**6):
+        self.embedder, self.calls, self.encoded = embedder, calls, 0
+        self.dim, self.description = embedder.dim, embedder.description
+
+    def encode(self, sentences, progress=None):
+        if not self.calls:
+            raise KeyboardInterrupt
+        self.calls -= 1
+        self.encoded += len(sentences)
+        return self.embedder.encode(sentences, progress=progress)
+
+
+def test_an_interrupted_encoding_goes_on_and_ends_the_same(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(candidates, "AT_ONCE", 7)
+    opened = open_pool(write_corpus(tmp_path / "x.parsed", topic_rows(documents=5)))
+    embedder = Embedder.load(run)
+    path = vectors_path(opened, run, embedder)
+    expected = np.concatenate([embedder.encode(opened.sentences(i, i + 7)) for i in range(0, len(opened), 7)])
+    with pytest.raises(KeyboardInterrupt):
+        pool_vectors(opened, run, Interrupts(embedder, 3))
+    (partial,) = path.parent.iterdir()
+    assert not path.exists()
+    with partial.open("ab") as file:
+        file.write(b"cut short by a kill")
+    rest = Interrupts(embedder)
+    told = []
+    np.testing.assert_array_equal(pool_vectors(opened, run, rest, lambda *done: told.append(done)), expected)
+    assert rest.encoded == len(opened) - 21
+    assert told[-1] == (len(opened), len(opened))
+    assert list(path.parent.iterdir()) == [path]
+    again = Interrupts(embedder, 0)
+    vectors = pool_vectors(opened, run, again)
+    assert isinstance(vectors, np.memmap)
+    np.testing.assert_array_equal(vectors, expected)
+    assert path.read_bytes()[-expected.nbytes :] == expected.tobytes()
+
+
+def test_other_vectors_and_other_sentences_get_another_file(run, text):
+    embedder, opened = Embedder.load(run), open_pool(text)
+    paths = {
+        vectors_path(opened, run, embedder),
+        vectors_path(opened, run, embedder.with_representation(pooling="mean")),
+        vectors_path(open_pool(text, tokenised=True), run, embedder),
+    }
+    text.write_text(text.read_text() + "one more\n")
+    paths.add(vectors_path(open_pool(text), run, embedder))
+    assert len(paths) == 4
+    assert {path.parent for path in paths} == {text.parent / "pool.txt.vectors"}
+
+
+def test_two_processes_do_not_write_one_file(run, text):
+    opened, embedder = open_pool(text), Embedder.load(run)
+    path = vectors_path(opened, run, embedder)
+    path.parent.mkdir()
+    with path.with_name(f".{path.name}.partial").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="another process is writing it"):
+            pool_vectors(opened, run, embedder)
+
+
+class Gives:
+    """An embedder of given vectors."""
+
+    dim, description = 2, "given"
+
+    def __init__(self, *vectors):
+        self.vectors = vectors
+
+    def encode(self, sentences, progress=None):
+        if not self.vectors:
+            raise SentenceError(2, "'two birds sing': not parsed")
+        return np.array(self.vectors[: len(sentences)], dtype=np.float32)
+
+
+def test_what_cannot_be_encoded_says_where(run, text):
+    with pytest.raises(InputError, match=r"pool\.txt:5: 'two birds sing': not parsed"):
+        pool_vectors(open_pool(text), run, Gives())
+    with pytest.raises(InputError, match=r"pool\.txt:5: its vector is not finite"):
+        pool_vectors(open_pool(text), run, Gives([1, 2], [3, 4], [np.nan, 1]))
+    assert not [path for path in (text.parent / "pool.txt.vectors").iterdir() if path.suffix == ".npy"]
+
+
+def test_the_command_shows_the_nearest_but_not_the_query(run, text):
+    command = ["nearest", str(run), "--corpus", str(text), "-k", "2", "--tokenised", "--query"]
+    ended = CliRunner().invoke(app, [*command, "one bird   sings"])
+    assert ended.exit_code == 0, ended.output
+    lines = ended.stdout.splitlines()
+    assert lines[0] == "one bird sings"
+    assert {line[7:].strip() for line in lines[1:]} == {
+        f"{text}:2 (and 1 more)  two birds sing",
+        f"{text}:5  three birds",
+    }
+    queries = text.parent / "queries.txt"
+    queries.write_text("three birds\nsomething else\n")
+    ended = CliRunner().invoke(app, [*command, str(queries), "--similarity"])
+    assert [line for line in ended.stdout.splitlines() if line[0] != " "] == ["three birds", "something else"]
+    assert len(ended.stdout.splitlines()) == 6
+
+
+def test_what_several_runs_find_stands_side_by_side(run, text, monkeypatch):
+    # Every row on one line. $COLUMNS would not do: a console keeps the value that it finds when it is made, and in
+    # the workers of pytest-xdist there is one (80), which readline sets in the process that starts them.
+    monkeypatch.setattr(retrieve, "console", Console(width=400))
+    monkeypatch.chdir(text.parent)
+    shutil.copytree(run, "other")
+    command = ["nearest", str(run), "other", "--corpus", text.name, "-k", "2", "--tokenised", "--query"]
+    ended = CliRunner().invoke(app, [*command, "one bird sings"])
+    assert ended.exit_code == 0, ended.output
+    title, *lines = ended.stdout.splitlines()
+    assert title.strip() == "one bird sings"
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if line.startswith("│")]
+    alone = CliRunner().invoke(app, ["nearest", str(run), *command[3:], "one bird sings"]).stdout.splitlines()[1:]
+    assert rows == [[line.strip()] * 2 for line in alone]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--query", "x", "-k", "0"], "-k 0: give at least 1"),
+        (["--query", " "], "sentence 1: a sentence needs at least one token"),
+        (["--query", "x", "--corpus", "nothing.txt"], "nothing.txt: No such file or directory"),
+    ],
+)
+def test_bad_input_is_one_line(run, text, flags, message):
+    ended = CliRunner().invoke(app, ["nearest", str(run), "--corpus", str(text), *flags])
+    assert isinstance(ended.exception, InputError)
+    assert message in str(ended.exception)
+
+
+def test_a_query_may_be_longer_than_a_path(run, text):
+    ended = CliRunner().invoke(app, ["nearest", str(run), "--corpus", str(text), "--query", "bird " * 100])
+    assert ended.exit_code == 0, ended.output

@@ -1,0 +1,161 @@
+"""Context retrieval: who may be asked what, and the scores, against plain loops."""
+
+import json
+
+import numpy as np
+import pytest
+from corpora import opened, small_config, topic_corpus, topic_rows, write_corpus
+from typer.testing import CliRunner
+
+from structviews.batches.order import held_out
+from structviews.cli.app import app
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.kinds.joined import join_runs
+from structviews.errors import InputError
+from structviews.evaluation.retrieval import next_sentence
+from structviews.evaluation.retrieval.records import load_entries, save_entry
+from structviews.runs.folder import model_checksum
+from structviews.training.baselines import make_baseline
+from structviews.training.loop import train
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Two runs with other held-out documents, an untrained one, and the join of the first two."""
+    folder = tmp_path_factory.mktemp("context")
+    corpus = topic_corpus(folder / "x.parsed", documents=40)
+    for seed in (1, 2):
+        train(small_config(corpus, folder / f"run-{seed}", ("seq", "avg"), steps=2, held_out=0.5, seed=seed))
+    make_baseline("random", corpus, folder / "random", encoders={"views": ["seq", "avg"], "hidden": 8, "word_dim": 6})
+    join_runs([folder / "run-1", folder / "run-2"], folder / "joined")
+    return folder
+
+
+def documents_of(corpus):
+    return np.array([row.document for row in corpus])
+
+
+def test_only_documents_that_no_run_was_trained_on_are_asked_about(place):
+    corpus = opened(place / "x.parsed")
+    documents = documents_of(corpus)
+    first, second = (held_out(documents, seed, 0.5) for seed in (1, 2))
+    assert (first & second).any()
+    assert (first != second).any()
+    for runs, free in (
+        (["run-1"], first),
+        (["run-2", "random"], second),
+        (["run-1", "run-2"], first & second),
+        (["joined"], first & second),
+        (["random"], np.ones(len(documents), dtype=bool)),
+    ):
+        passages = next_sentence.read_passages([place / run for run in runs], corpus, 10**6)
+        assert passages.documents.tolist() == documents[free].tolist()
+        assert passages.sentences == [corpus.sentence(i) for i in np.flatnonzero(free)]
+        assert passages.positions.tolist() == [corpus.row(i).position for i in np.flatnonzero(free)]
+        assert passages.chosen == ("all" if free.all() else "held out")
+
+
+def test_what_a_run_began_with_was_trained_on_too(place, tmp_path):
+    corpus, documents = opened(place / "x.parsed"), documents_of(opened(place / "x.parsed"))
+    settings = {"steps": 2, "held_out": 0.5, "seed": 2, "init_from": str(place / "run-1")}
+    later = train(small_config(place / "x.parsed", tmp_path / "later", ("seq", "avg"), **settings))
+    free = held_out(documents, 1, 0.5) & held_out(documents, 2, 0.5)
+    assert next_sentence.unseen([later], corpus, documents).tolist() == free.tolist()
+
+
+def test_of_another_corpus_all_documents_are_asked_about(place, tmp_path):
+    other = opened(topic_corpus(tmp_path / "other.parsed", seed=5))
+    passages = next_sentence.read_passages([place / "run-1"], other, 10**6)
+    assert (len(passages.sentences), passages.chosen) == (len(other), "all")
+
+
+def test_nothing_held_out_is_an_error(place, tmp_path):
+    run = train(small_config(place / "x.parsed", tmp_path / "run", ("seq", "avg"), steps=1, held_out=0))
+    with pytest.raises(InputError, match=r"x\.parsed: the runs were trained on all its documents: give another"):
+        next_sentence.read_passages([run], opened(place / "x.parsed"), 10**6)
+
+
+def test_the_corpus_is_that_of_the_runs(place, tmp_path):
+    runs = [place / "run-1", place / "random", place / "joined"]
+    assert next_sentence.corpus_of(runs) == place / "x.parsed"
+    other = train(small_config(topic_corpus(tmp_path / "y.parsed"), tmp_path / "run", ("seq", "avg"), steps=1))
+    with pytest.raises(InputError, match=r"several corpora \(.*x.parsed, .*y.parsed\): give one with --corpus"):
+        next_sentence.corpus_of([*runs, other])
+
+
+@pytest.mark.parametrize("most", [1, 9, 30, 1000])
+def test_whole_documents_are_drawn(most):
+    documents = np.repeat(np.arange(12), [4, 7, 1, 3, 9, 2, 5, 4, 8, 6, 1, 3])
+    chosen = next_sentence.drawn(documents, most)
+    for document in range(12):
+        assert len(set(chosen[documents == document])) == 1
+    assert chosen.sum() <= most or len(set(documents[chosen])) == 1
+    assert chosen.any()
+    assert chosen.all() == (most == 1000)
+
+
+def test_scores_are_those_of_plain_loops(place):
+    passages = next_sentence.read_passages([place / "run-1"], opened(place / "x.parsed"), 10**6)
+    trials = passages.trials(20)
+    embedder = Embedder.load(place / "run-1")
+    scores, dim = next_sentence.measure(embedder, passages, trials)
+    vectors = embedder.encode(passages.sentences).astype(np.float64)
+    ranks = []
+    for anchor, candidates in zip(trials.anchors, trials.candidates, strict=True):
+        cosines = [
+            vectors[anchor] @ vectors[c] / np.linalg.norm(vectors[anchor]) / np.linalg.norm(vectors[c])
+            for c in candidates
+        ]
+        ranks.append(1 + sum(cosine > cosines[0] for cosine in cosines))
+    assert dim == 16
+    assert {k: p.value for k, p in scores.recall.items()} == pytest.approx(
+        {k: np.mean([rank <= k for rank in ranks]) for k in (1, 5, 10)}, abs=1e-3
+    )
+    assert scores.reciprocal_rank.value == pytest.approx(np.mean([1 / rank for rank in ranks]), abs=1e-3)
+    assert scores.median_rank == pytest.approx(np.median(ranks), abs=1)
+    assert scores.reciprocal_rank.low < scores.reciprocal_rank.value < scores.reciprocal_rank.high
+
+
+def test_the_command_asks_all_runs_the_same_and_keeps_the_scores(place):
+    runs = [place / name for name in ("run-1", "joined", "random")]
+    command = ["retrieve", *map(str, runs), "--candidates", "20"]
+    for flags in ([], ["--similarity"], []):
+        ended = CliRunner().invoke(app, [*command, *flags])
+        assert ended.exit_code == 0, ended.output
+    assert "Next sentence among 20" in ended.output
+    entries = [load_entries(run, model_checksum(run)) for run in runs]
+    assert [len(each) for each in entries] == [1, 1, 1]  # the same vectors, so the same entry
+    assert len({json.dumps(each[0]["settings"]) for each in entries}) == 1
+    assert entries[0][0]["settings"]["documents"] == "held out"
+    assert set(entries[0][0]["scores"]) == {
+        "recall@1", "recall@5", "recall@10", "mean reciprocal rank", "median rank",
+    }  # fmt: skip
+
+
+def test_entries_of_other_weights_are_dropped(place, tmp_path):
+    run = train(small_config(place / "x.parsed", tmp_path / "run", ("seq", "avg"), steps=1))
+    entry = {"task": "context", "data": "a", "representation": "vector", "settings": {"n": 1}, "scores": {"x": 1}}
+    model = model_checksum(run)
+    save_entry(run, entry)
+    save_entry(run, entry | {"data": "b"})
+    save_entry(run, entry | {"scores": {"x": 2}})
+    assert load_entries(run, model) == [entry | {"data": "b"}, entry | {"scores": {"x": 2}}]
+    (run / "model.safetensors").write_bytes((place / "run-1" / "model.safetensors").read_bytes())
+    save_entry(run, entry)
+    assert load_entries(run, model_checksum(run)) == [entry]
+    (run / "retrieval.json").write_text("{")
+    with pytest.raises(InputError, match=r"retrieval\.json: not valid JSON: remove the file"):
+        save_entry(run, entry)
+
+
+def test_bad_input_is_one_line(place, tmp_path):
+    few = write_corpus(tmp_path / "few.parsed", topic_rows(documents=2, sentences=3))
+    for flags, message in (
+        (["--candidates", "1"], "--candidates 1: give at least 2"),
+        (["--corpus", str(few)], "6 held-out sentences are too few to draw 999 candidates"),
+        (["--corpus", str(tmp_path)], "is not a parsed corpus"),
+    ):
+        ended = CliRunner().invoke(app, ["retrieve", str(place / "run-1"), *flags])
+        assert isinstance(ended.exception, InputError)
+        assert message in str(ended.exception)
+        assert "\n" not in str(ended.exception)

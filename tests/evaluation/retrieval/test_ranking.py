@@ -1,0 +1,190 @@
+"""Recall of the true neighbour, against plain loops and against what vectors of known quality must give."""
+
+import numpy as np
+import pytest
+
+from structviews.errors import InputError
+from structviews.evaluation.retrieval.ranking import (
+    Trials,
+    cosine_scores,
+    inner_products,
+    neighbour_trials,
+    ranks_of_first,
+    recall,
+    repeated,
+)
+from structviews.evaluation.scores.intervals import proportion
+
+
+def corpus(rng, n_documents=30, longest=40):
+    """Documents with skipped sentences and with repeated texts."""
+    documents, positions, texts = [], [], []
+    for document in range(n_documents):
+        for position in range(rng.integers(2, longest)):
+            if rng.random() < 0.1:
+                continue
+            documents.append(document)
+            positions.append(position)
+            texts.append(("same",) if rng.random() < 0.2 else (f"{document}", f"{position}"))
+    return np.array(documents), np.array(positions), texts
+
+
+def test_trials_obey_every_rule():
+    documents, positions, texts = corpus(np.random.default_rng(1))
+    trials = neighbour_trials(documents, positions, texts, size=100, seed=3)
+
+    place = {(d, p): row for row, (d, p) in enumerate(zip(documents, positions, strict=True))}
+    expected = []
+    for row in range(len(texts)):
+        following = place.get((documents[row], positions[row] + 1))
+        if following is not None and texts[row] != texts[following]:
+            expected.append((row, following))
+    assert list(zip(trials.anchors, trials.candidates[:, 0], strict=True)) == expected
+    assert trials.candidates.shape == (len(expected), 100)
+    for anchor, candidates, document in zip(trials.anchors, trials.candidates, trials.documents, strict=True):
+        assert document == documents[anchor]
+        assert len(set(candidates)) == 100
+        banned = {texts[anchor], texts[candidates[0]]}
+        previous = place.get((documents[anchor], positions[anchor] - 1))
+        for other in candidates[1:]:
+            assert other not in (anchor, previous)
+            assert texts[other] not in banned
+
+
+def test_the_next_document_does_not_go_on_from_this_one():
+    """The second document lost its first two sentences, so its positions seem to go on."""
+    trials = neighbour_trials(np.array([0, 0, 1, 1]), np.array([0, 1, 2, 3]), [(c,) for c in "abcd"], size=2)
+    assert trials.anchors.tolist() == [0, 2]
+
+
+def test_trials_draw_every_eligible_sentence_equally_often():
+    documents, positions = np.zeros(30, int), np.arange(30)
+    texts = [(str(i),) for i in range(30)]
+    drawn = [neighbour_trials(documents, positions, texts, size=10, seed=s).candidates[14, 1:] for s in range(600)]
+    counts = np.bincount(np.concatenate(drawn), minlength=30)
+    assert set(np.flatnonzero(counts == 0)) == {13, 14, 15}
+    eligible = counts[counts > 0]
+    # 600 x 9 draws over 27 sentences: 200 each; five standard deviations of a binomial.
+    assert np.abs(eligible - 200).max() < 5 * np.sqrt(600 * (1 / 3) * (2 / 3))
+
+
+def test_trials_depend_on_the_seed_alone():
+    documents, positions, texts = corpus(np.random.default_rng(2))
+    first, again, other = (neighbour_trials(documents, positions, texts, seed=s).candidates for s in (5, 5, 6))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_trials_can_use_up_the_eligible_sentences():
+    documents, positions = np.array([0, 0, 1, 2, 3]), np.array([0, 1, 0, 0, 0])
+    trials = neighbour_trials(documents, positions, [(c,) for c in "abcde"], size=4)
+    assert sorted(trials.candidates[0]) == [1, 2, 3, 4]
+
+
+def test_too_few_sentences_are_an_error():
+    documents, positions = np.array([0, 0, 1, 2, 3]), np.array([0, 1, 0, 0, 0])
+    with pytest.raises(InputError, match="5 held-out sentences are too few to draw 4 candidates"):
+        neighbour_trials(documents, positions, [(c,) for c in "abcde"], size=5)
+    with pytest.raises(InputError, match="none of the 3 held-out sentences is followed"):
+        neighbour_trials(np.array([0, 0, 1]), np.array([0, 2, 0]), [("a",), ("b",), ("c",)])
+
+
+def test_repeated_marks_all_but_the_first():
+    rows = np.random.default_rng(0).integers(6, size=(50, 8))
+    expected = [[row[j] in row[:j] for j in range(8)] for row in rows.tolist()]
+    assert repeated(rows).tolist() == expected
+
+
+def random_trials(rng, n=700, m=900, size=7):
+    return Trials(rng.integers(m, size=n), rng.integers(m, size=(n, size)), np.sort(rng.integers(20, size=n)))
+
+
+def test_scores_are_those_of_plain_loops():
+    rng = np.random.default_rng(0)
+    trials = random_trials(rng)  # more than a chunk
+    vectors = rng.standard_normal((900, 5))
+    cosine = cosine_scores(vectors, trials)
+    for n in range(0, len(trials.anchors), 37):
+        for c, j in enumerate(trials.candidates[n]):
+            i = trials.anchors[n]
+            lengths = np.sqrt(vectors[i] @ vectors[i]) * np.sqrt(vectors[j] @ vectors[j])
+            assert cosine[n, c] == pytest.approx(vectors[i] @ vectors[j] / lengths)
+
+
+def test_cosine_with_a_zero_vector_is_zero():
+    trials = Trials(np.array([0]), np.array([[1, 2]]), np.array([0]))
+    assert cosine_scores(np.array([[1.0, 0], [0, 0], [2, 0]]), trials).tolist() == [[0, 1]]
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_recall_is_that_of_plain_loops_with_ties(k):
+    rng = np.random.default_rng(k)
+    scores = rng.integers(5, size=(300, 8)).astype(float)
+    documents = np.sort(rng.integers(12, size=300))
+    hits = []
+    for row in scores:
+        # Of all places that a random order gives the true candidate among those tied with it, how many are good?
+        places = range(sum(row > row[0]), sum(row >= row[0]))
+        hits.append(np.mean([place < k for place in places]))
+    assert recall(scores, documents, k=k).value == pytest.approx(np.mean(hits))
+
+
+def test_perfect_vectors_find_every_neighbour():
+    documents, positions, texts = corpus(np.random.default_rng(4))
+    trials = neighbour_trials(documents, positions, texts)
+    # g of the next sentence is the same basis vector as f of this one.
+    f = np.eye(len(texts) + 1)[1:]
+    g = np.eye(len(texts) + 1)[:-1]
+    result = recall(inner_products(f, g, trials), trials.documents)
+    assert (result.value, result.low, result.high, result.count) == (1, 1, 1, len(trials.anchors))
+
+
+def test_random_vectors_find_one_in_a_hundred():
+    rng = np.random.default_rng(10)
+    documents, positions, texts = corpus(rng, n_documents=100)
+    trials = neighbour_trials(documents, positions, texts)
+    result = recall(cosine_scores(rng.standard_normal((len(texts), 16)), trials), trials.documents)
+    assert result.low <= 0.01 <= result.high
+    assert result.high < 0.03
+
+
+def test_vectors_that_are_all_alike_score_chance():
+    documents, positions, texts = corpus(np.random.default_rng(7))
+    trials = neighbour_trials(documents, positions, texts)
+    ones = np.ones((len(texts), 4))
+    assert recall(cosine_scores(ones, trials), trials.documents).value == pytest.approx(0.01)
+
+
+def test_scores_that_are_not_finite_are_an_error():
+    with pytest.raises(InputError, match="NaN or infinite"):
+        recall(np.array([[np.nan, 1.0], [0, 1]]), np.array([0, 1]))
+
+
+def test_interval_covers_the_truth_when_sentences_of_a_document_go_together():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(200):
+        rates = rng.beta(2, 2, size=40)
+        documents = np.repeat(np.arange(40), 25)
+        hits = rng.random(1000) < rates[documents]
+        interval = proportion(hits, documents)
+        covered += interval.low <= 0.5 <= interval.high
+    # 96 % here; Wilson's interval for independent trials covers 64 %.
+    assert covered >= 170
+
+
+def test_interval_of_one_document_is_an_error():
+    with pytest.raises(InputError, match="at least 2 documents, not 1"):
+        proportion([1, 0], [4, 4])
+
+
+def test_ranks_with_ties_are_means_over_their_orders():
+    scores = np.random.default_rng(3).integers(4, size=(200, 6)).astype(float)
+    ranks = ranks_of_first(scores)
+    reciprocals, places = [], []
+    for row in scores:
+        possible = [1 + place for place in range(sum(row > row[0]), sum(row >= row[0]))]
+        reciprocals.append(np.mean([1 / rank for rank in possible]))
+        places.append(np.mean(possible))
+    np.testing.assert_allclose(ranks.reciprocal(), reciprocals)
+    assert ranks.median() == np.median(places)

@@ -1,0 +1,131 @@
+"""Two runs compared: on the same data by the same protocol, or not at all."""
+
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from structviews.cli.app import app
+from structviews.errors import InputError
+from structviews.evaluation.scores.compare import as_rich, compare_runs
+from structviews.evaluation.scores.results import save_results
+
+GOLD = {"MR": np.arange(400) % 2, "STS14": np.arange(400) / 100}
+
+
+def make_run(root, name, tasks=("MR", "STS14"), wrong=40, noise=1.0, **changes):
+    """A run with predictions that are wrong on some examples of MR, and noisy on two data sets of STS14."""
+    run = root / name
+    run.mkdir()
+    (run / "model.safetensors").write_bytes(name.encode())
+    (run / "config.toml").write_text('[views]\nnames = ["seq", "seq"]\n')
+    # The first examples, so that the errors of the better run are errors of the other too.
+    predicted = np.where(np.arange(400) < wrong, 1 - GOLD["MR"], GOLD["MR"])
+    noisy = GOLD["STS14"] + noise * np.random.default_rng(ord(name)).standard_normal(400)
+    tested = {
+        "MR": {"all": (predicted, GOLD["MR"])},
+        "STS14": {
+            part: (noisy[rows], GOLD["STS14"][rows]) for part, rows in (("a", slice(0, 100)), ("b", slice(100, 400)))
+        },
+    }
+    scores = {"MR": {"accuracy": 100 - wrong / 4}, "STS14": {"pearson mean": 0.5, "pearson all": 0.6}}
+    entries = {
+        task: {"scores": scores[task], "partial": {}, "dim": 8, "data": {f"{task}/file": "1" * 64}} for task in tasks
+    }
+    results = {
+        "format": 1,
+        "protocol": {"name": "senteval", "seed": 1111},
+        "dim": 8,
+        "tasks": entries,
+        "unavailable": {},
+        "predictions": {task: tested[task] for task in tasks},
+    }
+    save_results(run, results | changes)
+    return run
+
+
+def test_each_task_has_its_difference_interval_and_p(tmp_path):
+    first, second = make_run(tmp_path, "a", wrong=20), make_run(tmp_path, "b", wrong=60)
+    found = compare_runs(first, second)
+    (task, score, each, adjusted), (*sts, other, less) = found.rows
+    assert (task, score, each.first, each.second) == ("MR", "accuracy", 95.0, 85.0)
+    # All 40 examples on which they differ are in favour of the first.
+    deviation = 100 * np.sqrt(0.1 * 0.9 / 400)
+    assert [each.low, each.high] == pytest.approx([10 - 1.96 * deviation, 10 + 1.96 * deviation], abs=0.4)
+    assert each.p == pytest.approx(2 / 2001)
+    assert adjusted == pytest.approx(4 / 2001)
+    assert sts == ["STS14", "pearson mean"]
+    parts = [np.corrcoef(*pair)[0, 1] for pair in predictions_of(first)]
+    assert other.first == pytest.approx(np.mean(parts))
+    assert other.p == less  # the largest is not adjusted
+    console = Console(width=80, record=True)
+    console.print(as_rich(found))
+    text = console.export_text()
+    assert "+10.0" in text
+    assert "0.001" in text
+    assert "…" not in text
+
+
+def predictions_of(run):
+    from structviews.evaluation.scores.results import load_predictions, load_results
+
+    return load_predictions(run, load_results(run))["STS14"].values()
+
+
+def test_the_order_of_the_runs_turns_the_sign(tmp_path):
+    first, second = make_run(tmp_path, "a", wrong=20), make_run(tmp_path, "b", wrong=30)
+    one, other = (compare_runs(*pair).rows[0][2] for pair in ((first, second), (second, first)))
+    assert [one.low, one.high] == pytest.approx([-other.high, -other.low], abs=0.3)
+    assert one.p == pytest.approx(other.p, abs=0.005)
+
+
+def test_tasks_that_one_run_lacks_are_named(tmp_path):
+    found = compare_runs(make_run(tmp_path, "a"), make_run(tmp_path, "b", tasks=["MR"]))
+    assert [row[0] for row in found.rows] == ["MR"]
+    assert any(f"{tmp_path / 'a'}: not compared: STS14" in note for note in found.notes)
+
+
+def change(run, **changes):
+    results = json.loads((run / "results.json").read_text())
+    (run / "results.json").write_text(json.dumps(results | changes))
+
+
+def test_what_cannot_be_compared_is_refused_in_one_line(tmp_path):
+    first, second = make_run(tmp_path, "a"), make_run(tmp_path, "b")
+    for broken, message in (
+        ({"protocol": {"name": "kiros", "seed": 1111}}, r"different protocols \(name 'senteval' and 'kiros'\)"),
+        ({"protocol": {"name": "senteval", "seed": 1111, "grids": {"all": [1]}}}, r"different protocols \(grids\);"),
+        ({"tasks": {"TREC": {}}}, "a and .*b: no task in common"),
+        ({"tasks": {"MR": {"data": {"MR/file": "2" * 64}}}}, r"MR was scored on different data \(MR/file differs\)"),
+        (
+            {"predictions": "0" * 64},
+            "b: no task with predictions of both; run: structviews eval .* --tasks MR,STS14",
+        ),
+        ({"model": "0" * 64}, "b: no scores for its current weights"),
+    ):
+        kept = (second / "results.json").read_text()
+        change(second, **broken)
+        with pytest.raises(InputError, match=message) as caught:
+            compare_runs(first, second)
+        assert "\n" not in str(caught.value)
+        (second / "results.json").write_text(kept)
+    with pytest.raises(InputError, match="nowhere: not a run"):
+        compare_runs(first, tmp_path / "nowhere")
+
+
+def test_other_examples_are_refused(tmp_path, monkeypatch):
+    first = make_run(tmp_path, "a")
+    monkeypatch.setitem(GOLD, "MR", 1 - GOLD["MR"])
+    second = make_run(tmp_path, "b")
+    with pytest.raises(InputError, match="MR was scored on different examples"):
+        compare_runs(first, second)
+
+
+def test_the_compare_command(tmp_path):
+    paths = [str(make_run(tmp_path, name, wrong=wrong)) for name, wrong in (("a", 20), ("b", 60))]
+    shown = CliRunner().invoke(app, ["compare", *paths])
+    assert shown.exit_code == 0, shown.output
+    assert "+10.0" in shown.output
+    assert "Holm" in shown.output

@@ -1,0 +1,139 @@
+"""Bootstrap intervals and paired tests against slow, obvious ones."""
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest, pearsonr, spearmanr
+from sklearn.metrics import f1_score, mean_squared_error
+
+from structviews.evaluation.scores import intervals
+from structviews.evaluation.scores.intervals import (
+    holm,
+    paired_differences,
+    score_intervals,
+)
+
+SLOW = {
+    "accuracy": lambda predicted, gold: 100 * np.mean(predicted == gold),
+    "f1": lambda predicted, gold: 100 * f1_score(gold, predicted, zero_division=0),
+    "pearson": lambda predicted, gold: pearsonr(predicted, gold)[0],
+    "spearman": lambda predicted, gold: spearmanr(predicted, gold)[0],
+    "mse": lambda predicted, gold: mean_squared_error(gold, predicted),
+}
+CLASSES, SCORES = ("accuracy", "f1"), ("pearson", "spearman", "mse")
+
+
+def classes(rng, n=60, right=0.8):
+    gold = rng.integers(0, 2, n)
+    return np.where(rng.random(n) < right, gold, 1 - gold), gold
+
+
+def grades(rng, n=60, noise=1.0):
+    """Scores with ties on both sides."""
+    gold = np.round(rng.uniform(1, 5, n))
+    return np.round(gold + noise * rng.standard_normal(n), 1), gold
+
+
+@pytest.mark.parametrize(("names", "make"), [(CLASSES, classes), (SCORES, grades)])
+def test_every_score_of_every_draw_is_that_of_the_drawn_examples(names, make, monkeypatch):
+    monkeypatch.setattr(intervals, "RESAMPLES", 260)  # more than one block
+    predicted, gold = make(np.random.default_rng(0))
+    outcomes = intervals._Outcomes.of([predicted], gold)
+    found = intervals._bootstrap(names, [outcomes], seed=3)
+    counts = np.concatenate([weights for (weights,) in intervals._draws([outcomes.counts], 3)]).astype(int)
+    assert (counts.sum(1) == len(gold)).all()
+    for name in names:
+        drawn = [SLOW[name](np.repeat(outcomes.systems[0], c), np.repeat(outcomes.gold, c)) for c in counts]
+        np.testing.assert_allclose(found[name][0], [SLOW[name](predicted, gold), *drawn], atol=1e-9)
+
+
+@pytest.mark.parametrize(("name", "make"), [("accuracy", classes), ("pearson", grades)])
+def test_intervals_are_those_of_examples_drawn_one_by_one(name, make):
+    rng = np.random.default_rng(1)
+    predicted, gold = make(rng, 200)
+    rows = rng.integers(0, 200, (2_000, 200))
+    slow = np.percentile([SLOW[name](predicted[r], gold[r]) for r in rows], [2.5, 97.5])
+    found = score_intervals([name], {"test": (predicted, gold)})[name]
+    assert found == pytest.approx(slow, abs=0.1 * (slow[1] - slow[0]))
+
+
+def test_aggregates_over_data_sets():
+    rng = np.random.default_rng(2)
+    tested = {"a": grades(rng, 40), "b": grades(rng, 120, 2.0)}
+    outcomes = [intervals._Outcomes.of([predicted], gold) for predicted, gold in tested.values()]
+    names = ["pearson mean", "spearman weighted mean", "pearson all", "spearman all"]
+    found = {name: values[0, 0] for name, values in intervals._bootstrap(names, outcomes, 0).items()}
+    r, rho = ([SLOW[kind](*pair) for pair in tested.values()] for kind in ("pearson", "spearman"))
+    together = [np.concatenate(column) for column in zip(*tested.values(), strict=True)]
+    assert found == pytest.approx(
+        {
+            names[0]: np.mean(r),
+            names[1]: np.average(rho, weights=[40, 120]),
+            names[2]: SLOW["pearson"](*together),
+            names[3]: SLOW["spearman"](*together),
+        }
+    )
+
+
+def test_intervals_cover_the_truth_and_equal_systems_seldom_differ(monkeypatch):
+    monkeypatch.setattr(intervals, "RESAMPLES", 400)
+    rng = np.random.default_rng(4)
+    covered = wrong = 0
+    for _ in range(200):
+        gold = rng.standard_normal(100)
+        first, second = (0.6 * gold + 0.8 * rng.standard_normal(100) for _ in range(2))
+        low, high = score_intervals(["pearson"], {"x": (first, gold)})["pearson"]
+        covered += low <= 0.6 <= high
+        p = paired_differences(["pearson"], {"x": (first, gold)}, {"x": (second, gold)})["pearson"].p
+        wrong += p < 0.05
+    assert 180 <= covered <= 199  # 190 of 200, give or take 3 deviations
+    assert 1 <= wrong <= 20  # 10
+
+
+def test_accuracies_differ_by_mcnemars_exact_test():
+    """Of the examples on which just one of two systems is right, each is right on half if they are equal."""
+    gold = np.zeros(400, dtype=int)
+    first, second = gold.copy(), gold.copy()
+    first[:20] = 1
+    second[20:60] = 1
+    found = paired_differences(["accuracy"], {"test": (first, gold)}, {"test": (second, gold)})["accuracy"]
+    assert (found.first, found.second) == (95, 90)
+    assert found.p == pytest.approx(binomtest(20, 60).pvalue, abs=0.008)
+    deviation = 100 * np.sqrt(60 / 400 - 0.05**2) / 20
+    assert [found.low, found.high] == pytest.approx([5 - 1.96 * deviation, 5 + 1.96 * deviation], abs=0.3)
+
+
+def test_correlations_differ_by_williams_test():
+    """Two correlations with the same gold (Williams, 1959; Steiger, 1980, eq. 7)."""
+    from scipy.stats import t as student
+
+    rng = np.random.default_rng(6)
+    n = 300
+    gold = rng.standard_normal(n)
+    first = gold + rng.standard_normal(n)
+    second = 0.5 * first + 0.3 * gold + 0.8 * rng.standard_normal(n)
+    a, b, c = (pearsonr(*pair)[0] for pair in ((gold, first), (gold, second), (first, second)))
+    determinant = 1 - a**2 - b**2 - c**2 + 2 * a * b * c
+    scale = 2 * determinant * (n - 1) / (n - 3) + (a + b) ** 2 / 4 * (1 - c) ** 3
+    p = 2 * student.sf(abs(a - b) * np.sqrt((n - 1) * (1 + c) / scale), n - 3)
+    found = paired_differences(["pearson"], {"x": (first, gold)}, {"x": (second, gold)})["pearson"]
+    assert 0.001 < p < 0.3
+    assert found.p == pytest.approx(p, abs=0.03)
+    assert found.first - found.second == pytest.approx(a - b)
+
+
+def test_a_system_does_not_differ_from_itself():
+    tested = {"test": classes(np.random.default_rng(5))}
+    found = paired_differences(["accuracy", "f1"], tested, tested)
+    assert all((each.low, each.high, each.p) == (0, 0, 1) for each in found.values())
+
+
+def test_draws_in_which_a_correlation_is_undefined_are_left_out():
+    gold = np.array([1.0, 1, 1, 2])
+    low, high = score_intervals(["pearson"], {"x": (np.array([0.0, 0, 1, 2]), gold)})["pearson"]
+    assert -1 <= low <= high <= 1
+
+
+def test_holm():
+    # The smallest of four times 4, the next times 3 and so on, never less than one before it.
+    assert holm([0.04, 0.01, 0.03, 0.9]) == pytest.approx([0.09, 0.04, 0.09, 0.9])
+    assert holm([0.5, 0.6]) == [1, 1]

@@ -1,0 +1,104 @@
+"""The papers' figures: their file, and whether the papers print them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from structviews.evaluation.scores.published import papers, published, published_rows
+from structviews.evaluation.senteval.tasks import TASKS
+from structviews.evaluation.senteval.tasks.sts import STS_SETS
+
+PAPERS = Path(__file__).resolve().parents[3] / "shared" / "papers"
+SCORES = {"classification": ("accuracy", "f1"), "pairs": ("pearson", "spearman", "mse")}
+# Lines between a table's caption and its rows.
+NEAR = 45
+
+
+def rows():
+    return {(row.paper, row.name): row for row in published_rows(list(TASKS))}
+
+
+def test_every_figure_is_a_number_with_its_place_and_a_known_measure():
+    scored = {f"{task} {score}" for task in TASKS for kind in SCORES.values() for score in kind}
+    of_sets = {f"{year}/{name}" for year, names in STS_SETS.items() for name in (*names, "SMT")}
+    aggregates = {f"{year} {kind}" for year in STS_SETS for kind in ("mean", "weighted mean")}
+    assert len(published()) > 700
+    for each in published():
+        assert each.paper in papers()
+        assert each.table
+        assert each.row
+        assert each.model
+        assert each.measure in scored | of_sets | aggregates | {"dim"}, each
+        if each.measure != "dim" and not each.measure.endswith("mse"):
+            assert 4 <= each.score <= 100, each
+
+
+def test_no_figure_stands_twice():
+    places = [(each.paper, each.model, each.corpus, each.measure) for each in published()]
+    # Q prints MC-QT in two tables, the second time beside other models.
+    assert {place for place in places if places.count(place) > 1} == {
+        ("Q", "MC-QT", "BookCorpus+UMBC", f"{task} accuracy") for task in ("MR", "CR", "SUBJ", "MPQA", "TREC")
+    }
+
+
+def test_figures_that_the_papers_print():
+    found = rows()
+    dep_const = found["S", "DEP, CONST (UMBC 40M)"]
+    assert (dep_const.dim, dep_const.source(["MR"])) == ("4800", "S 1")
+    assert [str(dep_const.cell(task)) for task in ("MR", "TREC", "MRPC", "SICK-R")] == [
+        "80.7",
+        "92.6",
+        "76.8/83.6",
+        "87.0",
+    ]
+    assert str(found["Q", "MC-QT (BookCorpus)"].cell("SICK-R")) == "86.8"  # printed as 0.868
+    assert str(found["Q", "MC-QT (BookCorpus+UMBC)"].cell("SST2")) == "87.6"
+    assert str(found["M", "multi-view D1 (BookCorpus)"].cell("SICK-R")) == "87.9"  # printed as 87.85
+    assert str(found["S", "BERT-base [CLS]"].cell("MRPC")) == "71.1"
+
+
+def test_sts_aggregates_are_comparable_or_marked():
+    found = rows()
+    ours = found["M", "multi-view D1 (BookCorpus)"]
+    # Printed for 2013: 60.1, with the SMT set; (46.3 + 69.9 + 83.4) / 3 without.
+    assert [str(ours.cell(year)) for year in STS_SETS] == ["60.9", "66.5", "71.5", "76.5", "75.8"]
+    assert ours.source(["STS13"]) == "M S1"
+    assert str(found["M", "GloVe+WR"].cell("STS13")) == "62.3"
+    assert str(found["F", "multi-view G1 (BookCorpus)"].cell("STS13")) == "60.5‡"
+    assert str(found["F", "multi-view G1 (BookCorpus)"].cell("STS14")) == "71.1"
+    # The paper's 0.49 is weighted by numbers of pairs; the mean of its six sets is (48+15+53+62+53+48) / 6.
+    assert str(found["Q", "combine-QT (BookCorpus)"].cell("STS14")) == "46.5"
+
+
+def letters(text: str) -> str:
+    return re.sub("[^a-z0-9]", "", re.sub(r"</?\w+>", "", text).lower())
+
+
+@pytest.mark.parametrize("paper", papers())
+def test_the_paper_prints_every_figure_in_that_row_of_that_table(paper):
+    text = PAPERS / papers()[paper]["text"]
+    if not text.is_file():
+        pytest.skip(f"needs the papers' texts in {PAPERS}")
+    lines = text.read_text(encoding="utf-8").splitlines()
+    printed: dict[tuple[str, ...], list[str]] = {}
+    for each in published():
+        if each.paper == paper:
+            # A row of the file: of one model, or where the columns are models of one measure.
+            side = each.measure if each.table in COLUMNS_ARE_MODELS[paper] else f"{each.model}; {each.corpus}"
+            printed.setdefault((each.table, each.row, side), []).append(each.text)
+    for (table, row, _), figures in printed.items():
+        # The supplement has a table 1 of its own, the last of the text.
+        captions = [i for i, line in enumerate(lines) if re.search(rf"Table {table.removeprefix('S')}[.:]", line)]
+        caption = captions[-1] if table.startswith("S") else captions[0]
+        near = lines[max(0, caption - NEAR) : caption + NEAR]
+        assert any(letters(line).startswith(letters(row)) and in_order(figures, line) for line in near), (table, row)
+
+
+COLUMNS_ARE_MODELS = {"S": (), "Q": (), "M": ("S1", "3"), "F": ("3",), "C": ("4",)}
+
+
+def in_order(figures: list[str], line: str) -> bool:
+    """Whether a line has these numbers, with others between them at most."""
+    numbers = iter(re.findall(r"\d+(?:\.\d+)?", line))
+    return all(figure in numbers for figure in figures)

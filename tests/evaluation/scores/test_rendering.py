@@ -1,0 +1,202 @@
+"""Intervals, marks and published rows in the table; LaTeX, HTML and the matrix of views."""
+
+import csv
+import io
+import json
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from rich.console import Console
+from test_tables import make_run, seeded
+from typer.testing import CliRunner
+
+from structviews.cli.app import app
+from structviews.errors import InputError
+from structviews.evaluation.scores import heatmap
+from structviews.evaluation.scores.figures import BEST, TIE
+from structviews.evaluation.scores.rendering import (
+    as_csv,
+    as_html,
+    as_latex,
+    as_markdown,
+    as_rich,
+)
+from structviews.evaluation.scores.tables import score_table
+
+
+def scored(root, name, views, **scores):
+    """A run with accuracies, or Pearson correlations below 1, and intervals of one point to each side."""
+    tasks = {}
+    for task, value in scores.items():
+        score, width = ("pearson", 0.01) if value < 1 else ("accuracy", 1.0)
+        tasks[task] = {"scores": {score: value}, "intervals": {score: [value - width, value + width]}}
+    return make_run(root, name, views, tasks)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return [
+        scored(tmp_path, "a_1", ["seq", "seq"], MR=78.04, TREC=91.0),
+        scored(tmp_path, "b", ["dep", "seq"], MR=79.5, TREC=90.1),
+        scored(tmp_path, "c", ["dep", "const"], MR=80.0),
+    ]
+
+
+def marks(table):
+    return [[[figure.mark for figure in cell.figures] for cell in row.cells] for row in table.runs]
+
+
+def test_the_best_and_those_within_its_interval_are_marked(runs):
+    assert marks(score_table(runs)) == [[[""], [BEST]], [[TIE], [TIE]], [[BEST], []]]
+
+
+def test_a_score_on_part_of_a_task_neither_wins_nor_ties(runs, tmp_path):
+    part = make_run(
+        tmp_path, "d", ["avg", "avg"], {"MR": {"scores": {"accuracy": 99.0}, "partial": {"MR/x": "9 of 10"}}}
+    )
+    assert marks(score_table([*runs, part])) == [[[""], [BEST]], [[TIE], [TIE]], [[BEST], []], [[""], []]]
+
+
+def test_both_numbers_of_mrpc_are_marked_by_themselves_and_without_intervals_none_ties(tmp_path):
+    table = score_table([*seeded(tmp_path / "x", [(72.0, 80.0)]), *seeded(tmp_path / "y", [(71.9, 82.0)], hidden=9)])
+    assert marks(table) == [[[BEST, ""]], [["", BEST]]]
+
+
+def test_intervals_on_request_and_of_several_runs_their_mean(runs, tmp_path):
+    table = score_table(runs, intervals=True)
+    assert table.rows[0][3:] == ["78.0 [77.0, 79.0]", "91.0 [90.0, 92.0]"]
+    assert table.rows[2][4] == "-"
+    assert any("bootstrap" in note for note in table.legend)
+    several = seeded(tmp_path / "sweep", [(70.0, 80.0), (72.0, 80.0)])
+    for run, ends in zip(several, ([68.0, 71.5], [70.0, 74.5]), strict=True):
+        results = json.loads((run / "results.json").read_text())
+        results["tasks"]["MRPC"]["intervals"] = {"accuracy": ends, "f1": [78.0, 82.0]}
+        (run / "results.json").write_text(json.dumps(results))
+    text = "71.0 ± 1.4 [69.0, 73.0]/80.0 ± 0.0 [78.0, 82.0]"
+    assert score_table(several, intervals=True).rows[0][4] == text
+
+
+def test_published_rows_stand_apart_in_every_format(runs):
+    table = score_table(runs, published=True)
+    own = ["dep,const" in row for row in table.rows]
+    assert own == [False, False, True]
+    model, source, dim, mr, trec = next(row.texts for row in table.published if row.labels[0].startswith("DEP, CONST"))
+    assert (model, source, dim, mr, trec) == ("DEP, CONST (UMBC 40M)", "S 1", "4800", "80.7", "92.6")
+    assert all(row.cells[0].figures or row.cells[1].figures for row in table.published)
+    assert not any(figure.mark for row in table.published for cell in row.cells for figure in cell.figures)
+    lines = as_markdown(table).split("\n")
+    assert lines[5] == "| **published** |  |  |  |  |"
+    rows = list(csv.reader(as_csv(table).splitlines()))
+    assert [row[0] for row in rows] == ["source", *["run"] * 3, *["published"] * len(table.published)]
+    console = Console(width=200, file=io.StringIO())
+    console.print(*as_rich(table, 200))
+    shown = console.file.getvalue()
+    assert shown.index("b ") < shown.index("published") < shown.index("DEP, CONST")
+    assert "\\emph{published}" in as_latex(table)
+    assert "<tbody class='published'>" in as_html(table)
+    assert not score_table(runs).published
+
+
+def test_latex_has_equal_rows_escapes_names_and_marks_scores(runs):
+    latex = as_latex(score_table(runs))
+    assert "a\\_1 & seq,seq & 600 & 78.0 & \\textbf{91.0} \\\\" in latex
+    assert "b & dep,seq & 600 & \\underline{79.5} & \\underline{90.1} \\\\" in latex
+    assert "c & dep,const & 600 & \\textbf{80.0} & -- \\\\" in latex
+    assert "% c: TREC not evaluated" in latex
+    assert "95 \\% interval" in latex
+    assert latex.count("\\toprule") == latex.count("\\bottomrule") == 1
+
+
+def test_many_tasks_are_several_tabulars_with_every_score_once(tmp_path):
+    names = ["MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "SICK-E", "SICK-R", "STS12", "STS13", "STS14", "STS15"]
+    run = scored(tmp_path, "a", ["seq", "seq"], **{name: 50.0 + i for i, name in enumerate(names)})
+    latex = as_latex(score_table([run]))
+    assert latex.count("\\begin{tabular}{@{}llrrrrrrr@{}}") == 2
+    assert all(latex.count(f"& {50 + i}.0") == 1 for i in range(len(names)))
+
+
+class Tags(HTMLParser):
+    """Counts cells, and checks that what is opened is closed."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.cells = [], []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "link", "img"):
+            self.open.append(tag)
+        assert not {name for name, _ in attrs} & {"src", "href"}  # nothing from elsewhere
+        self.cells += [tag] * (tag == "td")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_html_is_a_page_of_its_own(runs):
+    page = as_html(score_table([*runs, *runs[:0]]))
+    tags = Tags()
+    tags.feed(page)
+    assert not tags.open
+    assert len(tags.cells) == 3 * 5
+    assert "<td title='95 % interval [79.0, 81.0]'><b>80.0</b></td>" in page
+    assert "<u>79.5</u>" in page
+
+
+def test_names_are_text_in_html(tmp_path):
+    run = scored(tmp_path, "a&b<i>", ["seq"], MR=70.0)
+    assert "a&amp;b&lt;i&gt;" in as_html(score_table([run]))
+
+
+def test_a_matrix_has_each_pair_on_both_sides_and_holes_where_there_is_none(runs):
+    matrix = heatmap.view_matrix(runs, "MR")
+    assert matrix.views == ["const", "dep", "seq"]
+    expected = [[np.nan, 80.0, np.nan], [80.0, np.nan, 79.5], [np.nan, 79.5, 78.04]]
+    np.testing.assert_array_equal(matrix.values, expected)
+    assert matrix.texts == [["-", "80.0", "-"], ["80.0", "-", "79.5"], ["-", "79.5", "78.0"]]
+    matrix = heatmap.view_matrix(runs, "TREC")
+    assert matrix.views == ["dep", "seq"]
+    assert "not in the matrix (not two views, or no score): c" in matrix.notes
+
+
+def test_what_has_no_matrix(runs, tmp_path):
+    with pytest.raises(InputError, match="--matrix CR: no run has a score for it; scored tasks: MR, TREC"):
+        heatmap.view_matrix(runs, "CR")
+    again = scored(tmp_path / "other", "b2", ["seq", "dep"], MR=70.0)
+    with pytest.raises(InputError, match="b and b2 have the same views seq, dep; give one of them"):
+        heatmap.view_matrix([*runs, again], "MR")
+    with pytest.raises(InputError, match="no run with two views has a score"):
+        heatmap.view_matrix([scored(tmp_path, "one", ["seq"], MR=1.5)], "MR")
+
+
+def test_pictures(runs, tmp_path):
+    pytest.importorskip("matplotlib")
+    matrix = heatmap.view_matrix(runs, "MR")
+    starts = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
+    for ending, start in starts.items():
+        heatmap.draw(matrix, tmp_path / f"heat{ending}")
+        first = (tmp_path / f"heat{ending}").read_bytes()
+        assert first.startswith(start)
+    heatmap.draw(matrix, tmp_path / "heat.svg")
+    heatmap.draw(matrix, tmp_path / "again.svg")
+    assert (tmp_path / "heat.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
+    with pytest.raises(InputError, match=r"heat.jpg: pictures must end in .png, .svg, .pdf"):
+        heatmap.draw(matrix, tmp_path / "heat.jpg")
+    with pytest.raises(InputError, match=r"the folder .* does not exist"):
+        heatmap.draw(matrix, tmp_path / "nowhere" / "heat.png")
+
+
+def test_the_flags_of_the_table_command(runs, tmp_path):
+    paths = [str(run) for run in runs]
+
+    def run(*flags):
+        return CliRunner().invoke(app, ["table", *paths, *flags])
+
+    assert "\\toprule" in run("--format", "latex").output
+    assert run("--format", "html", "--published").output.startswith("<!doctype html>")
+    assert "[79.0, 81.0]" in run("--format", "csv", "--intervals").output
+    shown = run("--matrix", "MR")
+    assert shown.exit_code == 0
+    assert "78.0" in shown.output
+    assert isinstance(run("--matrix", "MR", "--published").exception, InputError)
+    assert isinstance(run("--picture", "x.png").exception, InputError)

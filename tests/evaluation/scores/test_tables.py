@@ -1,0 +1,262 @@
+"""The table: one row per run, missing scores said."""
+
+import csv
+import io
+import json
+import types
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from structviews.cli.app import app
+from structviews.errors import InputError
+from structviews.evaluation.scores.rendering import as_csv, as_markdown, as_rich
+from structviews.evaluation.scores.results import load_results
+from structviews.evaluation.scores.tables import score_table
+from structviews.evaluation.senteval import scoring
+from structviews.runs.config import TrainConfig
+from structviews.runs.folder import model_checksum
+from structviews.runs.settings_file import Parsed, save_config
+from structviews.runs.which_vectors import Representation
+
+
+class Represented:
+    """An encoder that has two representations."""
+
+    def __init__(self, encode, pooling="vector"):
+        self.encode = encode if pooling == "vector" else lambda sentences: encode(sentences)[:, ::2]
+        self.pooling = self.description = pooling
+        self.needs = {"tokens"}
+        self.representation = Representation()
+        self._whole = encode
+
+    def with_representation(self, pooling="vector"):
+        return Represented(self._whole, pooling)
+
+    def for_similarity(self):
+        return self
+
+
+def make_run(root, name, views, tasks=None, unavailable=None):
+    run = root / name
+    run.mkdir(parents=True)
+    (run / "model.safetensors").write_bytes(name.encode())
+    (run / "config.toml").write_text(f"[views]\nnames = {json.dumps(views)}\n")
+    if tasks is not None:
+        tasks = {task: {"partial": {}, **entry} for task, entry in tasks.items()}
+        results = {"format": 1, "dim": 600, "protocol": {}, "tasks": tasks, "unavailable": unavailable or {}}
+        results["model"] = model_checksum(run)
+        (run / "results.json").write_text(json.dumps(results))
+    return run
+
+
+@pytest.fixture
+def runs(tmp_path):
+    tasks = {
+        "SICK-R": {"scores": {"pearson": 0.8214, "spearman": 0.7, "mse": 0.3}},
+        "MRPC": {"scores": {"accuracy": 73.26, "f1": 81.05}, "partial": {"MRPC/x.txt": "39 of 4,076 examples"}},
+        "STS14": {"scores": {"pearson mean": 0.5512, "pearson weighted mean": 0.6, "pearson all": 0.4}},
+        "MR": {"scores": {"accuracy": 0.0}},
+    }
+    return [
+        make_run(tmp_path, "dep-const", ["dep", "const"], tasks, {"CR": "data/CR/custrev.pos: no such file"}),
+        make_run(tmp_path, "seq-seq", ["seq", "seq"], {"MR": {"scores": {"accuracy": 75.04}}}),
+        make_run(tmp_path, "bow-seq", ["bow", "seq"]),
+    ]
+
+
+def test_rows_and_notes(runs):
+    table = score_table(runs)
+    assert table.header == ["run", "views", "dim", "MR", "CR", "MRPC", "SICK-R", "STS14"]
+    assert table.rows == [
+        ["dep-const", "dep,const", "600", "0.0", "-", "73.3/81.0*", "82.1", "55.1"],
+        ["seq-seq", "seq,seq", "600", "75.0", "-", "-", "-", "-"],
+        ["bow-seq", "bow,seq", "-", "-", "-", "-", "-", "-"],
+    ]
+    notes = "\n".join(table.notes)
+    assert "unweighted mean" in table.legend[0]
+    assert "CR unavailable: data/CR/custrev.pos: no such file" in notes
+    assert "MRPC*: scored on part of the task, MRPC/x.txt has 39 of 4,076 examples" in table.legend
+    assert "seq-seq: CR, MRPC, SICK-R, STS14 not evaluated" in notes
+    assert f"bow-seq: this model has not been evaluated; run: structviews eval {runs[2]}" in notes
+
+
+def test_markdown_and_csv(runs):
+    table = score_table(runs)
+    lines = as_markdown(table).split("\n")
+    assert lines[0] == "| run | views | dim | MR | CR | MRPC | SICK-R | STS14 |"
+    assert lines[1] == "| --- | --- | --: | --: | --: | --: | --: | --: |"
+    assert lines[2] == "| dep-const | dep,const | 600 | 0.0 | - | 73.3/81.0* | 82.1 | 55.1 |"
+    assert lines[5:7] == ["", f"- {table.legend[0]}"]
+    assert list(csv.reader(as_csv(table).splitlines())) == [table.header, *table.rows]
+
+
+def test_a_narrow_terminal_gets_several_tables_with_every_score_whole(runs):
+    table = score_table(runs)
+    console = Console(width=50, file=io.StringIO())
+    parts = as_rich(table, console.width)
+    console.print(*parts, sep="\n")
+    shown = console.file.getvalue()
+    assert len(parts) > 1
+    assert len(as_rich(table, 200)) == 1
+    assert "…" not in shown
+    assert all(cell in shown for row in (table.header, *table.rows) for cell in row)
+    assert max(map(len, shown.split("\n"))) <= 50
+
+
+def test_a_task_that_was_not_scored_is_asked_for_with_its_folder(tmp_path):
+    accuracy = {"scores": {"accuracy": 50.0}}
+    a = make_run(tmp_path, "a", ["dep"], {"MR": accuracy})
+    b = make_run(tmp_path, "b", ["dep"], {"Tense": accuracy, "head_distance": accuracy})
+    notes = score_table([a, b]).notes
+    left = f"run: structviews eval {a} --probing DIR --tasks Tense,head_distance"
+    assert f"a: Tense, head_distance not evaluated; {left}" in notes
+    assert f"b: MR not evaluated; run: structviews eval {b} --senteval DIR --tasks MR" in notes
+
+
+def test_scores_of_weights_that_have_changed_are_not_shown(runs):
+    (runs[1] / "model.safetensors").write_bytes(b"trained on")
+    table = score_table(runs)
+    assert table.rows[1][2:] == ["-"] * 6
+    assert any(note.startswith("seq-seq: this model has not been evaluated") for note in table.notes)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (None, "not a run: it has no config.toml"),
+        ("views = [", "config.toml: not TOML"),
+        ("view = 3", r"config.toml: \[views\] has no list of names"),
+    ],
+)
+def test_bad_runs(config, message, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    if config:
+        (run / "config.toml").write_text(config)
+    with pytest.raises(InputError, match=message):
+        score_table([run])
+
+
+def test_the_view_that_the_generative_objective_leaves_behind_is_shown(tmp_path):
+    run = make_run(tmp_path, "generative", ["seq"])
+    (run / "config.toml").write_text('[views]\nnames = ["seq"]\n[objective]\nname = "generative"\n')
+    assert score_table([run]).rows[0][1] == "seq,linear"
+
+
+def test_the_table_command(runs):
+    paths = [str(run) for run in runs]
+    shown = CliRunner().invoke(app, ["table", *paths, "--format", "csv"])
+    assert shown.exit_code == 0
+    assert 'dep-const,"dep,const",600,0.0,-' in shown.output
+    shown = CliRunner().invoke(app, ["table", *paths, "--format", "md"])
+    assert shown.output.startswith("| run | views |")
+    shown = CliRunner().invoke(app, ["table", *paths])
+    assert "dep,const" in shown.output
+    assert "CR unavailable" in shown.output
+
+
+def test_the_eval_command(tmp_path, folder, encode, monkeypatch):
+    monkeypatch.setattr(scoring, "Embedder", types.SimpleNamespace(load=lambda run: Represented(encode)))
+    run = make_run(tmp_path, "dep-seq", ["dep", "seq"])
+    (folder / "TREC/TREC_10.label").unlink()
+    command = ["eval", str(run), "--senteval", str(folder), "--tasks", "MR, TREC"]
+    shown = CliRunner().invoke(app, [*command, "--partial"])
+    assert shown.exit_code == 0, shown.output
+    assert load_results(run)["tasks"]["MR"]["scores"]["accuracy"] > 95
+    assert "*" in shown.output
+    assert "TREC unavailable" in shown.output
+    shown = CliRunner().invoke(app, [*command[:-1], "CR"])
+    assert shown.exit_code == 2  # nothing was scored
+    assert "CR unavailable" in shown.output
+    assert "MR*" in shown.output  # the earlier score is still there
+    assert isinstance(CliRunner().invoke(app, [*command[:-1], "nonsense"]).exception, InputError)
+
+
+def test_scores_of_other_vectors_are_kept_beside_the_runs_own(tmp_path, folder, encode, monkeypatch):
+    monkeypatch.setattr(scoring, "Embedder", types.SimpleNamespace(load=lambda run: Represented(encode)))
+    run = make_run(tmp_path, "dep-seq", ["dep", "seq"])
+    command = ["eval", str(run), "--senteval", str(folder), "--partial", "--tasks"]
+    for more in (["SICK-R"], ["MR,SICK-R", "--pooling", "mean"], ["MR"]):
+        shown = CliRunner().invoke(app, [*command, *more])
+        assert shown.exit_code == 0, shown.output
+    assert sorted(load_results(run)["tasks"]) == ["MR", "SICK-R"]
+    assert load_results(run)["representation"] == "vector"
+    other = load_results(run, "results.mean.json")
+    assert (other["representation"], other["flags"], other["dim"]) == ("mean", " --pooling mean", 10)
+    assert [row[:3] for row in score_table([run]).rows] == [
+        ["dep-seq", "dep,seq", "20"],
+        ["dep-seq (mean)", "dep,seq", "10"],
+    ]
+    del other["tasks"]["MR"]
+    (run / "results.mean.json").write_text(json.dumps(other))
+    assert (
+        f"dep-seq (mean): MR not evaluated; run: structviews eval {run} --senteval DIR --tasks MR --pooling mean"
+        in (score_table([run]).notes)
+    )
+
+
+def test_scores_by_another_protocol_are_kept_beside_the_runs_own(tmp_path, folder, encode, monkeypatch):
+    monkeypatch.setattr(scoring, "Embedder", types.SimpleNamespace(load=lambda run: Represented(encode)))
+    run = make_run(tmp_path, "dep-seq", ["dep", "seq"])
+    command = ["eval", str(run), "--senteval", str(folder), "--partial", "--tasks", "MR"]
+    for more in ([], ["--protocol", "kiros"]):
+        shown = CliRunner().invoke(app, [*command, *more])
+        assert shown.exit_code == 0, shown.output
+    own, other = load_results(run), load_results(run, "results.kiros.json")
+    assert (own["protocol"]["name"], own["flags"]) == ("senteval", "")
+    assert (other["protocol"]["name"], other["flags"]) == ("kiros", " --protocol kiros")
+    assert [row[0] for row in score_table([run]).rows] == ["dep-seq", "dep-seq (kiros)"]
+    assert isinstance(CliRunner().invoke(app, [*command, "--protocol", "kiro"]).exception, InputError)
+    shown = CliRunner().invoke(app, [*command, "--ensemble"])
+    assert "not a joined run" in str(shown.exception)
+
+
+def seeded(tmp_path, scores, **settings):
+    """Runs that differ by their seed alone, with their scores for MRPC; None for one without."""
+    runs = []
+    for seed, score in enumerate(scores, 1):
+        tasks = {"MRPC": {"scores": dict(zip(("accuracy", "f1"), score, strict=True))}} if score else None
+        run = make_run(tmp_path, f"seq-seq-seed{seed}", ["seq", "seq"], tasks)
+        given = {"corpus": "x.parsed", "views": ("seq", "seq"), "seed": seed, "out": str(run), "hidden": 8}
+        save_config(run, TrainConfig.of(**given | settings), Parsed())
+        runs.append(run)
+    return runs
+
+
+def test_runs_that_differ_by_their_seed_are_one_row(runs, tmp_path):
+    several = seeded(tmp_path / "sweep", [(70.0, 80.0), (71.0, 80.0), (75.0, 83.0)])
+    table = score_table([*several, *runs])
+    assert table.header == ["run", "views", "dim", "n", "MR", "CR", "MRPC", "SICK-R", "STS14"]
+    # Sample deviations: sqrt((4 + 1 + 9) / 2), sqrt((1 + 1 + 4) / 2).
+    assert table.rows[0] == ["seq-seq", "seq,seq", "600", "3", "-", "-", "72.0 ± 2.6/81.0 ± 1.7", "-", "-"]
+    assert [row[3] for row in table.rows] == ["3", "1", "1", "1"]
+    assert table.rows[1][6] == "73.3/81.0*"
+    assert any("sample standard deviation" in note for note in table.legend)
+    assert "± 2.6" in as_markdown(table)
+    console = Console(width=60, file=io.StringIO())
+    console.print(*as_rich(table, console.width), sep="\n")
+    assert "72.0 ± 2.6/81.0 ± 1.7" in console.file.getvalue()
+
+
+def test_a_mean_says_how_many_runs_it_is_of(tmp_path):
+    several = seeded(tmp_path, [(70.0, 80.0), None, (74.0, 84.0)])
+    for run in (several[0], several[2]):
+        results = json.loads((run / "results.json").read_text())
+        (run / "results.json").write_text(json.dumps(results | {"representation": "vector"}))
+    table = score_table(several)
+    assert table.rows[0][3:] == ["3", "72.0 ± 2.8/82.0 ± 2.8 (2)"]
+    assert any(note.startswith("seq-seq-seed2: this model has not been evaluated") for note in table.notes)
+
+
+def test_other_settings_or_the_same_seed_are_rows_of_their_own(tmp_path):
+    one = seeded(tmp_path / "a", [(70.0, 80.0), (72.0, 80.0)])
+    other = seeded(tmp_path / "b", [(70.0, 80.0)], hidden=9)
+    again = seeded(tmp_path / "c", [(60.0, 80.0)], tree_backend="naive")
+    rows = score_table([*one, *other, *again]).rows
+    assert [(row[3], row[4]) for row in rows] == [
+        ("2", "71.0 ± 1.4/80.0 ± 0.0"),
+        ("1", "70.0/80.0"),
+        ("1", "60.0/80.0"),
+    ]

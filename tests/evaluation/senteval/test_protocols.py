@@ -1,0 +1,324 @@
+"""Protocols against plain loops that follow SentEval's and the skip-thought scripts' code with scikit-learn."""
+
+import json
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax
+from scipy.stats import pearsonr, spearmanr
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.utils import shuffle
+
+from structviews.errors import InputError
+from structviews.evaluation.senteval.protocols import PROTOCOLS
+from structviews.evaluation.senteval.protocols.kiros_protocol import KIROS
+from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL, senteval_order
+from structviews.evaluation.senteval.relatedness import fit_relatedness
+from structviews.evaluation.senteval.task_scores import cosine, log_probabilities, pair_features, score_task
+from structviews.evaluation.senteval.tasks.finding import read_task, task_names
+from structviews.evaluation.senteval.tasks.reading import Examples, Task
+
+LOW, HIGH, KIROS_GRID = ([2.0**t for t in range(*ends)] for ends in ((-2, 4), (-1, 6), (0, 9)))
+
+
+def noisy(n: int, d: int, classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Classes that overlap, so that strengths differ in their accuracy."""
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.arange(n) % classes)
+    centres = np.random.default_rng(0).standard_normal((classes, d))
+    return (0.3 * (centres[labels] + 1.5 * rng.standard_normal((n, d)))).astype(np.float32), labels
+
+
+def task_of(metrics: tuple[str, ...] = ("accuracy",), **splits: tuple[np.ndarray, np.ndarray]):
+    """A task of sentences of various lengths, in no order, and its vectors."""
+    rng = np.random.default_rng(9)
+    examples = {
+        split: Examples(tuple(("w",) * n for n in rng.integers(1, 9, len(labels))), (), labels)
+        for split, (_, labels) in splits.items()
+    }
+    vectors = {split: (features, np.empty((0, features.shape[1]))) for split, (features, _) in splits.items()}
+    return Task("MADE", "classification", examples, {}, {}, metrics), vectors
+
+
+class PlainSentEval:
+    """SentEval's choices, as its code has them."""
+
+    grids = (LOW, HIGH)
+
+    @staticmethod
+    def ordered(examples: Examples) -> list[int]:
+        return sorted(range(len(examples)), key=lambda i: (len(examples.first[i]), examples.targets[i]))
+
+    @staticmethod
+    def folds(labels):
+        return StratifiedKFold(n_splits=10, shuffle=True, random_state=1111).split(np.zeros(len(labels)), labels)
+
+    @staticmethod
+    def logits(features, labels, test, strength):
+        model = LogisticRegression(C=strength, tol=1e-8, max_iter=5000).fit(features.astype(np.float64), labels)
+        return model.predict_log_proba(test.astype(np.float64))
+
+    @staticmethod
+    def chosen(scores):
+        return np.argmax([round(100 * score, 2) for score in scores])
+
+    @staticmethod
+    def inner_score(gold, predicted, metrics):
+        return np.mean(gold == predicted)
+
+
+class PlainKiros:
+    """The same of the skip-thought scripts."""
+
+    grids = (KIROS_GRID, KIROS_GRID)
+
+    @staticmethod
+    def ordered(examples: Examples) -> list[int]:
+        return shuffle(list(range(len(examples))), random_state=1234)
+
+    @staticmethod
+    def folds(labels):
+        return KFold(10).split(labels)
+
+    @staticmethod
+    def logits(features, labels, test, strength):
+        classes, decisions = np.unique(labels), []
+        for label in classes[-1:] if len(classes) == 2 else classes:
+            model = LogisticRegression(C=strength, solver="liblinear", tol=1e-10, max_iter=20_000)
+            model.fit(features.astype(np.float64), labels == label)
+            decisions.append(model.predict_proba(test.astype(np.float64))[:, 1])
+        if len(classes) == 2:
+            decisions.insert(0, 1 - decisions[0])
+        shares = np.array(decisions).T
+        return np.log(shares / shares.sum(1, keepdims=True))
+
+    @staticmethod
+    def chosen(scores):
+        return np.argmax(scores)
+
+    @staticmethod
+    def inner_score(gold, predicted, metrics):
+        return f1_score(gold, predicted) if "f1" in metrics else np.mean(gold == predicted)
+
+
+PLAIN = pytest.mark.parametrize(("plain", "protocol"), [(PlainSentEval, SENTEVAL), (PlainKiros, KIROS)])
+
+
+def best(plain, features, labels, grid, metrics=("accuracy",)):
+    """The inner loop: the strength with the best mean score on its folds, and that score in percent."""
+    scores = []
+    for strength in grid:
+        parts = []
+        for train, test in plain.folds(labels):
+            predicted = plain.logits(features[train], labels[train], features[test], strength).argmax(1)
+            parts.append(plain.inner_score(labels[test], predicted, metrics))
+        scores.append(np.mean(parts))
+    chosen = plain.chosen(scores)
+    return grid[chosen], 100 * scores[chosen]
+
+
+def nested(plain, task, features):
+    """Strengths, dev scores and log-probabilities of every example in the task's order."""
+    labels, order = task.splits["all"].targets, np.array(plain.ordered(task.splits["all"]))
+    strengths, devs, logs = [], [], np.empty((len(labels), labels.max() + 1))
+    for train, test in plain.folds(labels[order]):
+        train, test = order[train], order[test]  # noqa: PLW2901
+        strength, dev = best(plain, features[train], labels[train], plain.grids[0])
+        strengths.append(strength)
+        devs.append(dev)
+        logs[test] = plain.logits(features[train], labels[train], features[test], strength)
+    return strengths, devs, logs
+
+
+@cache
+def two_members(plain):
+    """A task, two sets of its vectors, and what the plain loop says of each."""
+    task, one = task_of(all=noisy(110, 5, 2, seed=1))
+    other = {"all": (0.5 * one["all"][0][:, :2] + 0.3, np.empty((0, 2)))}
+    return task, [one, other], [nested(plain, task, vectors["all"][0]) for vectors in (one, other)]
+
+
+@PLAIN
+def test_nested_cross_validation_is_the_plain_loop(plain, protocol):
+    task, (vectors, _), ((strengths, devs, logs), _) = two_members(plain)
+    labels = task.splits["all"].targets
+    result = score_task(task, vectors, protocol)
+    assert result["strengths"] == strengths
+    assert len(set(strengths)) > 1
+    np.testing.assert_array_equal(result["predictions"]["all"], logs.argmax(1))
+    # Folds differ in size by one example.
+    assert result["scores"]["accuracy"] == pytest.approx(100 * np.mean(logs.argmax(1) == labels), abs=0.01)
+    assert result["dev"]["accuracy"] == pytest.approx(np.mean(devs), abs=0.005)
+    assert result["unconverged"] == 0
+
+
+@PLAIN
+@pytest.mark.parametrize("classes", [2, 4])
+def test_cross_validation_is_the_plain_loop(plain, protocol, classes):
+    metrics = ("accuracy", "f1") if classes == 2 else ("accuracy",)
+    task, vectors = task_of(metrics, train=noisy(120, 5, classes, seed=2), test=noisy(90, 5, classes, seed=3))
+    order = plain.ordered(task.splits["train"])
+    train, labels, gold = vectors["train"][0], task.splits["train"].targets, task.splits["test"].targets
+    strength, dev = best(plain, train[order], labels[order], plain.grids[1], metrics)
+    predicted = plain.logits(train, labels, vectors["test"][0], strength).argmax(1)
+    result = score_task(task, vectors, protocol)
+    np.testing.assert_array_equal(result["predictions"]["test"], predicted)
+    assert result["strengths"] == [strength]
+    chooses = "f1" if protocol is KIROS and classes == 2 else "accuracy"
+    assert result["dev"] == {chooses: pytest.approx(dev, abs=0.005)}
+    assert result["scores"]["accuracy"] == pytest.approx(100 * np.mean(predicted == gold))
+    if classes == 2:
+        assert result["scores"]["f1"] == pytest.approx(100 * f1_score(gold, predicted))
+
+
+def test_the_development_set_chooses():
+    splits = {split: noisy(n, 6, 3, seed) for split, n, seed in (("train", 120, 4), ("dev", 60, 5), ("test", 90, 6))}
+    task, vectors = task_of(**splits)
+    predicted = {
+        split: [PlainSentEval.logits(*splits["train"], splits[split][0], strength).argmax(1) for strength in LOW]
+        for split in ("dev", "test")
+    }
+    scores = [round(100 * np.mean(each == splits["dev"][1]), 2) for each in predicted["dev"]]
+    chosen = int(np.argmax(scores))
+    result = score_task(task, vectors)
+    assert result["strengths"] == [LOW[chosen]]
+    assert result["dev"]["accuracy"] == pytest.approx(scores[chosen])
+    np.testing.assert_array_equal(result["predictions"]["test"], predicted["test"][chosen])
+    assert result["scores"]["accuracy"] == pytest.approx(100 * np.mean(predicted["test"][chosen] == splits["test"][1]))
+
+
+@PLAIN
+def test_an_ensemble_averages_log_probabilities_by_inner_scores(plain, protocol):
+    task, both, members = two_members(plain)
+    labels = task.splits["all"].targets
+    expected, shares = np.empty(len(labels), dtype=int), []
+    order = np.array(plain.ordered(task.splits["all"]))
+    for fold, (_, test) in enumerate(plain.folds(labels[order])):
+        weights = [devs[fold] / sum(each[1][fold] for each in members) for _, devs, _ in members]
+        shares.append(weights)
+        expected[order[test]] = sum(w * each[2][order[test]] for w, each in zip(weights, members, strict=True)).argmax(
+            1
+        )
+    result = score_task(task, both, protocol)
+    np.testing.assert_array_equal(result["predictions"]["all"], expected)
+    assert any((each[2].argmax(1) != expected).any() for each in members)
+    # An example on the boundary may fall to either side of it.
+    for member, (_, devs, _) in zip(result["members"], members, strict=True):
+        assert next(iter(member["dev"].values())) == pytest.approx(np.mean(devs), abs=0.15)
+    np.testing.assert_allclose(result["weights"], shares, atol=5e-3)
+    assert np.abs(np.array(shares) - 0.5).max() > 0.01
+
+
+def test_an_ensemble_of_relatedness_models_and_of_cosines(folder):
+    task = read_task("SICK-R", folder, allow_partial=True)
+    rng = np.random.default_rng(0)
+    members = [
+        {
+            split: tuple(rng.standard_normal((len(e), d)).astype(np.float32) for _ in "uv")
+            for split, e in task.splits.items()
+        }
+        for d in (3, 5)
+    ]
+    result = score_task(task, members)
+    scores = {split: examples.targets for split, examples in task.splits.items()}
+    fitted = [
+        fit_relatedness(
+            {split: pair_features(*pair) for split, pair in vectors.items()},
+            scores,
+            senteval_order(task.splits["train"]),
+            1111,
+        )
+        for vectors in members
+    ]
+    weights = np.array([dev for dev, _ in fitted]) / sum(dev for dev, _ in fitted)
+    shares = np.exp(log_softmax(sum(w * logs for w, (_, logs) in zip(weights, fitted, strict=True)), axis=1))
+    np.testing.assert_allclose(result["predictions"]["test"], shares @ np.arange(1, 6), rtol=1e-5)
+    assert result["weights"] == [pytest.approx(weights)]
+
+    task = read_task("SICK14", folder, allow_partial=True)
+    result = score_task(task, members)
+    expected = np.mean([cosine(*vectors["test"]) for vectors in members], axis=0)
+    np.testing.assert_allclose(result["predictions"]["test"], expected)
+
+
+def test_probabilities_of_one_against_the_rest_are_normalised():
+    logits = np.array([[0.3, -2.0, 4.0]])
+    shares = 1 / (1 + np.exp(-logits))
+    np.testing.assert_allclose(log_probabilities(logits, True), np.log(shares / shares.sum()))
+    np.testing.assert_allclose(log_probabilities(logits, False), log_softmax(logits, axis=1))
+    np.testing.assert_allclose(np.exp(log_probabilities(logits[:, 2:], True)), [[1 - shares[0, 2], shares[0, 2]]])
+
+
+def test_examples_are_sorted_as_senteval_sorts_them(folder):
+    task = read_task("MR", folder, allow_partial=True)
+    examples = task.splits["all"]
+    order = senteval_order(examples)
+    plain = sorted(
+        zip(task.splits["all"].first, task.splits["all"].targets, strict=True), key=lambda z: (len(z[0]), z[1])
+    )
+    assert [(examples.first[i], examples.targets[i]) for i in order] == plain
+
+    pairs = Examples((("b", "b"), ("a",), ("c",), ("d",)), (("x",), ("y", "y"), ("z",), ("w",)), np.array([1, 2, 4, 3]))
+    assert senteval_order(pairs).tolist() == [3, 2, 1, 0]
+
+
+def test_pair_features():
+    u, v = np.array([[1.0, -2.0]]), np.array([[3.0, 5.0]])
+    np.testing.assert_array_equal(pair_features(u, v), [[2, 7, 3, -10]])
+
+
+def test_cosine_of_a_zero_vector_is_zero():
+    u, v = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]), np.array([[1.0, 1.0], [1.0, 0.0], [-1.0, -1.0]])
+    np.testing.assert_allclose(cosine(u, v), [np.sqrt(0.5), 0, -1])
+
+
+def test_similarity_has_each_set_and_three_aggregates():
+    rng = np.random.default_rng(0)
+    vectors = {name: (rng.standard_normal((n, 4)), rng.standard_normal((n, 4))) for name, n in (("a", 5), ("b", 20))}
+    gold = {name: rng.random(len(pair[0])) for name, pair in vectors.items()}
+    examples = {name: Examples((("w",),) * len(gold[name]), (("w",),) * len(gold[name]), gold[name]) for name in gold}
+    result = score_task(Task("STS", "similarity", examples, {}, {}), vectors)
+    cosines = {
+        name: [float(x @ y / np.linalg.norm(x) / np.linalg.norm(y)) for x, y in zip(u, v, strict=True)]
+        for name, (u, v) in vectors.items()
+    }
+    for kind, function in (("pearson", pearsonr), ("spearman", spearmanr)):
+        a, b = (function(cosines[name], gold[name])[0] for name in "ab")
+        assert result["sets"]["a"][kind] == pytest.approx(a)
+        assert result["scores"][f"{kind} mean"] == pytest.approx((a + b) / 2)
+        assert result["scores"][f"{kind} weighted mean"] == pytest.approx((5 * a + 20 * b) / 25)
+        together = function(cosines["a"] + cosines["b"], [*gold["a"], *gold["b"]])[0]
+        assert result["scores"][f"{kind} all"] == pytest.approx(together)
+    assert result["sets"]["b"]["pairs"] == 20
+    np.testing.assert_allclose(result["predictions"]["a"], cosines["a"])
+
+
+def test_too_few_examples_for_the_folds_are_refused():
+    features, _ = noisy(40, 3, 2, seed=1)
+    task, vectors = task_of(all=(features, np.array([1] * 8 + [0] * 32)))
+    with pytest.raises(InputError, match="class has 8 examples, too few for 10 folds"):
+        score_task(task, vectors)
+
+
+def test_what_the_protocols_cover(folder):
+    tasks = {name: read_task(name, folder, allow_partial=True) for name in task_names()}
+    assert all(SENTEVAL.covers(task) for task in tasks.values())
+    assert [name for name, task in tasks.items() if KIROS.covers(task)] == [
+        *("MR", "CR", "SUBJ", "MPQA", "TREC", "MRPC", "SICK-R")
+    ]
+    with pytest.raises(InputError, match="the kiros protocol does not cover this task; use --protocol senteval"):
+        score_task(tasks["SST2"], {}, KIROS)
+    with pytest.raises(InputError, match="unknown protocol 'kiro': choose one of kiros, senteval"):
+        PROTOCOLS["kiro"]
+
+
+def test_protocols_describe_themselves():
+    described = {name: protocol.describe() for name, protocol in ((name, PROTOCOLS[name]) for name in PROTOCOLS)}
+    json.dumps(described)
+    assert described["senteval"] != described["kiros"]
+    assert described["kiros"]["grids"]["all"] == KIROS_GRID
+    assert described["senteval"]["grids"]["train/test"] == HIGH
+    assert "intercept" in described["kiros"]["penalty"]

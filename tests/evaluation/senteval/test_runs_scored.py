@@ -1,0 +1,226 @@
+"""Runs of every kind through the eval command."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpora import load_random, small_config, topic_corpus
+from typer.testing import CliRunner
+
+from structviews.cli.app import app
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.kinds.joined import join_runs
+from structviews.encoding.preparation import Preparer
+from structviews.encoding.sentence_vectors import read_sentences
+from structviews.errors import InputError
+from structviews.evaluation.scores.results import load_results, results_name
+from structviews.evaluation.senteval.suite import TaskVectors, evaluate, read_tasks
+from structviews.evaluation.senteval.task_scores import score_task
+from structviews.parsing import pipeline
+from structviews.parsing.backends import PARSERS
+from structviews.training.baselines import make_baseline
+from structviews.training.loop import train
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    corpus = topic_corpus(folder / "x.parsed")
+    trained = train(small_config(corpus, folder / "seq-avg", ("seq", "avg"), steps=2))
+    encoders = {"views": ["seq", "avg"], "hidden": 8, "word_dim": 6}
+    untrained = make_baseline("random", corpus, folder / "random", encoders=encoders)
+    return [trained, untrained, join_runs([trained, untrained], folder / "joined", similarity_join="average")]
+
+
+def test_supervised_and_similarity_tasks_get_their_own_vectors(runs, folder):
+    command = ["eval", *map(str, runs), "--senteval", str(folder), "--partial", "--tasks", "MR,STS12"]
+    ended = CliRunner().invoke(app, command)
+    assert ended.exit_code == 0, ended.output
+    flags = ["--pooling", "pooled", "--remove-component", "--normalise"]
+    flags += ["--similarity-pooling", "mean", "--similarity-join", "average", "--transductive"]
+    ended = CliRunner().invoke(app, [*command, *flags])
+    assert ended.exit_code == 0, ended.output
+    text = "pooled - pc (transductive), l2; similarity: mean - pc (transductive), l2, average"
+    assert results_name(text) == ("results.pooled-pc-transductive-l2-similarity-mean-pc-transductive-l2-average.json")
+    members = "; members: concatenation, similarity average"
+    for run, more, width in zip(runs, ("", "", members), (1, 1, 2), strict=True):
+        own = load_results(run)
+        assert (own["representation"], own["flags"]) == (f"vector{more}", "")
+        assert [own["tasks"][task]["dim"] for task in ("MR", "STS12")] == [16 * width, 16]
+        other = load_results(run, results_name(text + more))
+        assert (other["representation"], other["flags"]) == (text + more, " " + " ".join(flags))
+        assert [other["tasks"][task]["dim"] for task in ("MR", "STS12")] == [56 * width, 8]
+
+
+def test_an_ensemble_averages_the_predictions_of_the_runs_that_are_joined(runs, folder):
+    *members, joined = runs
+    command = ["eval", str(joined), "--senteval", str(folder), "--partial", "--tasks", "TREC,STS12", "--ensemble"]
+    ended = CliRunner().invoke(app, command)
+    assert ended.exit_code == 0, ended.output
+    text = "vector; members: concatenation, similarity average, ensemble"
+    found = load_results(joined, results_name(text))
+    assert (found["representation"], found["flags"]) == (text, " --ensemble")
+    tasks, _ = read_tasks(["TREC", "STS12"], folder, allow_partial=True)
+    for task in tasks:
+        vectors = [TaskVectors(Embedder.load(run).encode).of(task) for run in members]
+        assert found["tasks"][task.name]["scores"] == pytest.approx(score_task(task, vectors)["scores"], abs=1e-4)
+
+
+@pytest.fixture(scope="module")
+def with_trees(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("with-trees")
+    return train(small_config(topic_corpus(folder / "x.parsed"), folder / "dep-avg", ("dep", "avg"), steps=2))
+
+
+@pytest.fixture
+def random_parser(monkeypatch):
+    """Random trees as a backend: that of the runs here."""
+    monkeypatch.setitem(PARSERS._known, "random", load_random)
+
+
+def structviews(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def scores(run, name="results.json"):
+    return {task: entry["scores"] for task, entry in load_results(run, name)["tasks"].items()}
+
+
+@pytest.fixture
+def copied(with_trees, tmp_path):
+    return Path(shutil.copytree(with_trees, tmp_path / "dep-avg"))
+
+
+def test_tasks_are_parsed_once_for_machines_without_a_parser(copied, folder, probing, random_parser, monkeypatch):
+    which = ["--senteval", folder, "--probing", probing, "--tasks", "SICK-E,STS12,STS-B-cos,Tense"]
+    ended = structviews("eval", copied, *which, "--partial")
+    assert ended.exit_code == 0, ended.output
+    expected = scores(copied)
+    assert set(expected) == {"SICK-E", "STS12", "STS-B-cos", "Tense"}
+    parsed = copied.parent / "tasks.parsed"
+    parse = ["parse", *which, "--parser", "random", "-o", parsed]
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(pipeline, "write_manifest", interrupt)
+        assert structviews(*parse).exit_code == 130
+    shard = (parsed / "shard-00000.arrow").stat().st_mtime_ns
+    ended = structviews(*parse)
+    assert ended.exit_code == 0, ended.output
+    assert (parsed / "shard-00000.arrow").stat().st_mtime_ns == shard
+    tokens = [row.sentence.tokens for row in ParsedCorpus.open(parsed)]
+    found, _ = read_tasks(["SICK-E", "STS12", "STS-B-cos", "Tense"], folder, probing, allow_partial=True)
+    assert tokens == list(dict.fromkeys(sentence for task in found for sentence in task.sentences()))
+    monkeypatch.setattr(Preparer, "_resolve_parser", None)
+    (copied / "results.json").unlink()
+    ended = structviews("eval", copied, *which, "--partial", "--parsed", parsed)
+    assert ended.exit_code == 0, ended.output
+    assert scores(copied) == expected
+    ended = structviews("eval", copied, "--senteval", folder, "--tasks", "MR", "--partial", "--parsed", parsed)
+    assert "70 of 70 sentences of MR are missing, such as 'a fine and moving film , n0'" in str(ended.exception)
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_a_run_whose_parser_is_not_there(copied, folder):
+    ended = structviews("eval", copied, "--senteval", folder, "--tasks", "MR", "--partial")
+    assert isinstance(ended.exception, InputError)
+    message = str(ended.exception)  # names the parsers that there are, those of other tests too
+    assert "the run's parser cannot be loaded here (unknown parser 'random': choose one of" in message
+    assert "): give parsed sentences" in message
+    assert not (copied / "results.json").exists()
+
+
+def test_one_view_alone(copied, folder, random_parser):
+    command = ["eval", copied, "--senteval", folder, "--tasks", "MR,STS12", "--partial"]
+    assert structviews(*command).exit_code == 0
+    ended = structviews(*command, "--view", "dep", "--similarity-pooling", "mean")
+    assert ended.exit_code == 0, ended.output
+    text = "dep alone: vector; similarity: mean"
+    alone = load_results(copied, results_name(text))
+    assert (alone["representation"], alone["flags"]) == (text, " --view dep --similarity-pooling mean")
+    assert [entry["dim"] for entry in alone["tasks"].values()] == [8, 8]
+    assert [entry["dim"] for entry in load_results(copied)["tasks"].values()] == [16, 16]
+    embedder = Embedder.load(copied)
+
+    def first_view(sentences):
+        return embedder.encode_views(sentences)[0]
+
+    expected = evaluate(first_view, ["MR"], folder, allow_partial=True)["tasks"]["MR"]["scores"]
+    assert alone["tasks"]["MR"]["scores"] == expected
+    assert f"dep-avg ({text})" in " ".join(structviews("table", copied, "--format", "md").output.split())
+    ended = structviews(*command, "--view", "const")
+    assert str(ended.exception) == "no view 'const': the run has dep, avg"
+
+
+def test_kept_vectors_score_as_the_run_does(runs, folder, tmp_path):
+    run = Path(shutil.copytree(runs[0], tmp_path / "seq-avg"))
+    command = ["--senteval", folder, "--tasks", "SICK-E,MR,STS12,SICK14", "--partial"]
+    ended = structviews("eval", run, *command, "--save-vectors", tmp_path / "vec", "--similarity-pooling", "mean")
+    assert ended.exit_code == 0, ended.output
+    stem = "seq-avg.vector-similarity-mean"
+    expected = scores(run, "results.vector-similarity-mean.json")
+    names = [f"{stem}{which}.{end}" for which in ("", ".similarity") for end in ("npy", "txt")]
+    assert sorted(path.name for path in (tmp_path / "vec").iterdir()) == sorted(names)
+    found, _ = read_tasks(["SICK-E", "MR"], folder, allow_partial=True)
+    sentences = read_sentences(tmp_path / "vec" / f"{stem}.txt")
+    assert list(sentences) == list(dict.fromkeys(sentence for task in found for sentence in task.sentences()))
+    for which, tasks in (("", "SICK-E,MR"), (".similarity", "STS12,SICK14")):
+        out = tmp_path / f"given{which}"
+        vectors = tmp_path / "vec" / f"{stem}{which}.npy"
+        ended = structviews("eval", "--vectors", vectors, *command, "--tasks", tasks, "-o", out)
+        assert ended.exit_code == 0, ended.output
+        assert scores(out) == {task: expected[task] for task in tasks.split(",")}
+    ended = structviews("eval", "--vectors", vectors, *command, "--tasks", "MR", "-o", out)
+    assert "similarity.txt: 70 of 70 sentences of MR are missing" in str(ended.exception)
+
+
+def test_sentences_to_encode_elsewhere(folder, probing, encode, tmp_path):
+    (folder / "MR/rt-polarity.pos").unlink()
+    text = tmp_path / "x.txt"
+    which = ["--senteval", folder, "--probing", probing, "--tasks", "head_distance,SST5,MR"]
+    ended = structviews("sentences", *which, "-o", text)
+    assert ended.exit_code == 0, ended.output
+    assert "skipping MR: " in ended.output
+    np.save(tmp_path / "x.npy", encode([tuple(line.split()) for line in text.read_text().splitlines()]))
+    ended = structviews("eval", "--vectors", tmp_path / "x.npy", *which, "--partial", "-o", tmp_path / "run")
+    assert ended.exit_code == 0, ended.output
+    expected = evaluate(encode, ["head_distance", "SST5"], folder, probing=probing, allow_partial=True)["tasks"]
+    assert scores(tmp_path / "run") == {name: expected[name]["scores"] for name in ("head_distance", "SST5")}
+    assert "MR unavailable" in ended.output
+    header = structviews("table", tmp_path / "run", "--format", "md").output.split("\n", 1)[0]
+    assert header == "| run | views | dim | MR | SST5 | head_distance |"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["eval"], "no tasks: give --senteval"),
+        (["eval", "--senteval", "S"], "nothing to score: name runs, or give --vectors"),
+        (["eval", "--senteval", "S", "-o", "x"], "--out: only goes with --vectors"),
+        (["eval", "RUN", "--senteval", "S", "--tasks", "Tense"], "Tense is a probing task; give the folder"),
+        (["eval", "RUN", "--senteval", "nowhere"], "nowhere: no such folder"),
+        (["eval", "RUN", "--senteval", "S", "--parsed", "nowhere"], "nowhere does not exist: make a parsed corpus"),
+        (
+            ["eval", "RUN", "--senteval", "S", "--save-vectors", "x", "--remove-component", "--transductive"],
+            "drop --transductive",
+        ),
+        (["parse"], "nothing to parse: name a text, or give --senteval or --probing"),
+        (["parse", "x.txt", "--senteval", "S"], "parse the tasks' own tokens: give no text"),
+        (["parse", "--senteval", "S", "--parser", "treebank"], "parse the tasks' own tokens: give no text"),
+        (
+            ["sentences", "--senteval", "RUN", "-o", "x.txt"],
+            "no task could be read: give the folder with",
+        ),
+        (["sentences", "--senteval", "S", "-o", "no/x.txt"], "no/x.txt: cannot be written: give --out"),
+    ],
+)
+def test_commands_that_cannot_be(arguments, message, runs, folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    named = {"RUN": runs[0], "S": folder}
+    ended = structviews(*(named.get(argument, argument) for argument in arguments))
+    assert isinstance(ended.exception, InputError)
+    assert message in str(ended.exception)
+    assert "\n" not in str(ended.exception)

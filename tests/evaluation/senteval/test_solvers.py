@@ -1,0 +1,273 @@
+"""The batched solver against scikit-learn, the relatedness model against SentEval's own steps."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import pearsonr
+from sklearn.linear_model import LogisticRegression
+
+from structviews.errors import InputError
+from structviews.evaluation.senteval import logistic, relatedness
+from structviews.evaluation.senteval.logistic import Design, fit_logistic
+from structviews.evaluation.senteval.relatedness import (
+    KIROS_RELATEDNESS,
+    SENTEVAL_RELATEDNESS,
+    correlation,
+    fit_relatedness,
+    soft_labels,
+)
+
+
+def problem(n: int, d: int, classes: int, seed: int = 0, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    features = (rng.standard_normal((n, d)) * np.linspace(0.2, 3, d) + 1).astype(np.float32) * np.float32(scale)
+    noisy = features @ rng.standard_normal((d, classes)) / scale + 3 * rng.standard_normal((n, classes))
+    return features, noisy.argmax(1)
+
+
+def reference(
+    features: np.ndarray, labels: np.ndarray, chosen: np.ndarray, strength: float
+) -> tuple[float, np.ndarray]:
+    """Objective and predictions of scikit-learn at a tight tolerance, float64."""
+    features = features.astype(np.float64)
+    model = LogisticRegression(C=strength, tol=1e-9, max_iter=20_000).fit(features[chosen], labels[chosen])
+    likelihood = model.predict_log_proba(features[chosen])[np.arange(chosen.sum()), labels[chosen]]
+    return -likelihood.sum() + (model.coef_**2).sum() / (2 * strength), model.predict(features)
+
+
+def liblinear(
+    features: np.ndarray, labels: np.ndarray, chosen: np.ndarray, strength: float
+) -> tuple[float, np.ndarray]:
+    """The same of liblinear, the classes one against the rest: the intercept has a penalty too."""
+    features, objective, decisions = features.astype(np.float64), 0.0, []
+    for label in range(1, 2) if labels.max() == 1 else range(labels.max() + 1):
+        model = LogisticRegression(C=strength, solver="liblinear", tol=1e-10, max_iter=20_000)
+        model.fit(features[chosen], labels[chosen] == label)
+        signs = np.where(labels[chosen] == label, 1, -1)
+        objective += np.logaddexp(0, -signs * model.decision_function(features[chosen])).sum()
+        objective += ((model.coef_**2).sum() + model.intercept_[0] ** 2) / (2 * strength)
+        decisions.append(model.decision_function(features))
+    return objective, (decisions[0] > 0).astype(int) if len(decisions) == 1 else np.argmax(decisions, axis=0)
+
+
+@pytest.mark.parametrize("one_vs_rest", [False, True])
+@pytest.mark.parametrize("classes", [2, 3, 6])
+@pytest.mark.parametrize(("n", "d"), [(400, 30), (60, 150)])
+@pytest.mark.parametrize("scale", [0.01, 1.0])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_same_objective_and_predictions_as_scikit_learn(one_vs_rest, classes, n, d, scale, parts):
+    features, labels = problem(n, d, classes, scale=scale)
+    training = np.random.default_rng(1).random((parts, n)) < 0.8
+    strengths = [0.25, 2.0, 32.0]
+    design = Design([features], training.any(0), centred=not one_vs_rest)
+    fits = fit_logistic(design, labels, training, strengths, one_vs_rest)
+    assert fits.converged.all()
+    assert fits.logits.shape == (parts, 3, n, 1 if classes == 2 else classes)
+    for s, strength in enumerate(strengths):
+        objective, predictions = (liblinear if one_vs_rest else reference)(features, labels, training[-1], strength)
+        assert fits.objectives[-1, s] == pytest.approx(objective, rel=2e-6)
+        assert np.mean(fits.predictions[-1, s] != predictions) <= 1 / n
+
+
+def test_a_problem_is_solved_the_same_alone_and_in_any_block(monkeypatch):
+    features, labels = problem(200, 20, 3)
+    training = np.random.default_rng(2).random((7, 200)) < 0.7
+    strengths = np.geomspace(0.1, 30, 3)
+    design = Design([features], training.any(0))
+    together = fit_logistic(design, labels, training, strengths)
+    monkeypatch.setattr(logistic, "BLOCK_ELEMENTS", 1)
+    apart = fit_logistic(design, labels, training, strengths)
+    np.testing.assert_allclose(together.objectives, apart.objectives, rtol=1e-6)
+    alone = fit_logistic(design, labels, training[3:4], strengths)
+    np.testing.assert_allclose(together.objectives[3], alone.objectives[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize(("n", "d"), [(50, 8), (12, 50)])
+def test_the_design_keeps_all_inner_products_with_what_is_learnt_from(n, d, centred, monkeypatch):
+    monkeypatch.setattr(logistic, "CHUNK_ELEMENTS", 100)
+    features, _ = problem(n, d, 2)
+    training = np.arange(n) % 4 > 0
+    design = Design(np.split(features, [n // 3]), training, centred)
+    expected = features - features.mean(0) if centred else features
+    found = (torch.cat(design.parts) - design.mean).numpy()
+    assert design.shape == (n, min(d, training.sum()) + 1)
+    np.testing.assert_allclose(found @ found[training].T, expected @ expected[training].T, atol=1e-3)
+
+    full = np.concatenate([found, np.ones((n, 1))], axis=1)
+    rng = np.random.default_rng(0)
+    weights, errors = rng.standard_normal((full.shape[1], 2, 3)), rng.standard_normal((n, 2, 3))
+    logits = design.logits(torch.from_numpy(weights).float()).numpy()
+    np.testing.assert_allclose(logits, np.einsum("nr,rkp->nkp", full, weights), rtol=1e-3, atol=1e-3)
+    gradient = design.gradient(torch.from_numpy(errors).float()).numpy()
+    np.testing.assert_allclose(gradient, np.einsum("nr,nkp->rkp", full, errors), rtol=1e-3, atol=1e-3)
+    importance = rng.random(n) * training
+    hessian = design.hessian(torch.from_numpy(importance).float()).numpy()
+    expected = np.einsum("nr,n,ns->rs", full, importance, full)
+    np.testing.assert_allclose(np.tril(hessian), np.tril(expected), rtol=1e-3, atol=1e-3)
+
+
+def test_a_fit_that_runs_out_of_steps_says_so(monkeypatch):
+    monkeypatch.setattr(logistic, "MAX_ITERATIONS", 1)
+    features, labels = problem(300, 20, 2)
+    training = np.ones((1, 300), dtype=bool)
+    fits = fit_logistic(Design([features], training[0]), labels, training, [1000.0])
+    assert not fits.converged[0, 0]
+    assert fits.predictions.shape == (1, 1, 300)
+
+
+def test_a_class_without_training_examples_is_refused():
+    features, labels = problem(60, 5, 3)
+    with pytest.raises(InputError, match="training part 0 has no example of some class"):
+        fit_logistic(Design([features], labels != 1), labels, (labels != 1)[None], [1.0])
+
+
+def test_soft_labels_are_those_of_senteval():
+    def senteval(scores, classes=5):
+        labels = np.zeros((len(scores), classes), dtype=np.float32)
+        for j, y in enumerate(scores):
+            for i in range(classes):
+                if i + 1 == np.floor(y) + 1:
+                    labels[j, i] = y - np.floor(y)
+                if i + 1 == np.floor(y):
+                    labels[j, i] = np.floor(y) - y + 1
+        return labels
+
+    scores = np.array([0.0, 0.4, 1.0, 2.6, 3.7, 4.999, 5.0])
+    np.testing.assert_allclose(soft_labels(scores), senteval(scores), atol=1e-6)
+
+
+ORDER = np.random.default_rng(4).permutation(150)
+
+
+def relatedness_data() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    rng = np.random.default_rng(3)
+    features = {
+        s: rng.standard_normal((n, 6)).astype(np.float32) for s, n in (("train", 150), ("dev", 40), ("test", 50))
+    }
+    direction = rng.standard_normal(6)
+    scores = {s: np.clip(3 + x @ direction + 0.3 * rng.standard_normal(len(x)), 0, 5) for s, x in features.items()}
+    return features, scores
+
+
+def plain_relatedness(features, scores, seed, kiros=False):
+    """SentEval's loop or that of eval_sick.py, with an Adam from its formula and gradients by hand, float64."""
+    rng = np.random.RandomState(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layer = torch.nn.Linear(features["train"].shape[1], 5)
+        if kiros:
+            torch.nn.init.xavier_uniform_(layer.weight)
+            torch.nn.init.zeros_(layer.bias)
+    weights = [layer.weight.detach().double().numpy().copy(), layer.bias.detach().double().numpy().copy()]
+    first, second, t = [0.0, 0.0], [0.0, 0.0], 0
+
+    def shares(x):
+        logits = x @ weights[0].T + weights[1]
+        exponentials = np.exp(logits - logits.max(1, keepdims=True))
+        return exponentials / exponentials.sum(1, keepdims=True)
+
+    x, y = features["train"].astype(np.float64), soft_labels(scores["train"]).astype(np.float64)
+    best, stop_count, epochs, stop, size = -1.0, 0, 0, False, 128 if kiros else 64
+    while not stop and epochs <= (100 if kiros else 1000):
+        for _ in range(20 if kiros else 50):
+            order = ORDER if kiros else ORDER[rng.permutation(len(x))]
+            for i in range(0, len(x), size):
+                batch = order[i : i + size]
+                p = shares(x[batch])
+                if kiros:
+                    logit = (p * y[batch].sum(1, keepdims=True) - y[batch]) / len(p)
+                else:
+                    error = 2 * (p - y[batch]) / p.size
+                    logit = p * (error - (error * p).sum(1, keepdims=True))
+                t += 1
+                for j, gradient in enumerate((logit.T @ x[batch], logit.sum(0))):
+                    first[j] = 0.9 * first[j] + 0.1 * gradient
+                    second[j] = 0.999 * second[j] + 0.001 * gradient**2
+                    scaled = np.sqrt(second[j] / (1 - 0.999**t)) + 1e-8
+                    weights[j] = weights[j] - 1e-3 * first[j] / (1 - 0.9**t) / scaled
+        epochs += 20 if kiros else 50
+        score = pearsonr(shares(features["dev"]) @ np.arange(1, 6), scores["dev"])[0]
+        if score > best:
+            best, kept = score, shares(features["test"]) @ np.arange(1, 6)
+        else:
+            stop = kiros or stop_count >= 3
+            stop_count += 1
+    return best, kept
+
+
+@pytest.mark.parametrize("training", [SENTEVAL_RELATEDNESS, replace(KIROS_RELATEDNESS, epochs=20, most=100)])
+def test_relatedness_is_that_of_the_plain_loop(training):
+    features, scores = relatedness_data()
+    dev, logs = fit_relatedness(features, scores, ORDER, 1111, training)
+    predicted = np.exp(logs) @ np.arange(1, 6)
+    expected_dev, expected = plain_relatedness(features, scores, 1111, training.glorot)
+    assert dev == pytest.approx(expected_dev, abs=1e-5)
+    np.testing.assert_allclose(predicted, expected, atol=1e-3)
+    if training is SENTEVAL_RELATEDNESS:  # the other is cut short here
+        assert pearsonr(predicted, scores["test"])[0] > 0.9
+
+
+def test_relatedness_ends_at_the_fourth_round_without_gain(monkeypatch):
+    features, scores = relatedness_data()
+    scripted = iter([0.5, 0.4, 0.5, 0.6, 0.3, 0.2, 0.9, 0.95])
+    monkeypatch.setattr(relatedness, "correlation", lambda *arguments: next(scripted))
+    assert fit_relatedness(features, scores, ORDER, seed=1)[0] == 0.6
+    assert list(scripted) == [0.9, 0.95]
+
+
+def test_relatedness_repeats_by_seed_and_leaves_the_global_generators_alone():
+    features, scores = relatedness_data()
+    state = torch.get_rng_state()
+    runs = [fit_relatedness(features, scores, ORDER, seed=seed)[1] for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(runs[0], runs[1])
+    assert not np.array_equal(runs[0], runs[2])
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_relatedness_of_equal_vectors_is_undefined_not_zero():
+    features, scores = relatedness_data()
+    with pytest.raises(InputError, match="undefined: the predicted scores"):
+        fit_relatedness({split: np.ones_like(x) for split, x in features.items()}, scores, ORDER, seed=1)
+
+
+def test_correlation_of_one_score_is_undefined():
+    with pytest.raises(InputError, match="of 1 scores is undefined"):
+        correlation("pearson", np.array([1.0]), np.array([2.0]))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_large_factors_are_made_one_at_a_time(classes, monkeypatch):
+    features, labels = problem(300, 40, classes)
+    training = np.random.default_rng(1).random((1, 300)) < 0.8
+    design, strengths = Design([features], training[0]), [0.01, 0.25, 8.0, 512.0]
+    expected = fit_logistic(design, labels, training, strengths)
+    kept = []
+    factor = logistic._Rough.factor
+
+    def counted(self, level):
+        found = factor(self, level)
+        kept.append(len(self.factors))
+        return found
+
+    monkeypatch.setattr(logistic._Rough, "factor", counted)
+    monkeypatch.setattr(logistic, "FACTOR_ELEMENTS", 1)
+    found = fit_logistic(design, labels, training, strengths)
+    assert max(kept) == 1
+    np.testing.assert_allclose(found.objectives, expected.objectives, rtol=1e-6)
+    np.testing.assert_array_equal(found.predictions, expected.predictions)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_tolerance_out_of_reach_ends_where_steps_gain_nothing(parts, monkeypatch):
+    monkeypatch.setattr(logistic, "TOLERANCE", 1e-14)
+    features, labels = problem(300, 40, 2)
+    training = np.random.default_rng(1).random((parts, 300)) < 0.8
+    fits = fit_logistic(Design([features], training.any(0)), labels, training, [0.25, 8.0])
+    assert fits.converged.all()
+    assert fits.iterations.max() < 100
+    for s, strength in enumerate((0.25, 8.0)):
+        objective, _ = reference(features, labels, training[-1], strength)
+        assert fits.objectives[-1, s] == pytest.approx(objective, rel=2e-6)

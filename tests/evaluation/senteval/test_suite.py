@@ -1,0 +1,273 @@
+"""Encoders through tasks, and what ``results.json`` keeps."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from structviews.errors import InputError
+from structviews.evaluation.scores.results import (
+    load_predictions,
+    load_results,
+    save_results,
+)
+from structviews.evaluation.senteval import suite, task_scores
+from structviews.evaluation.senteval.suite import (
+    TaskVectors,
+    evaluate,
+    evaluate_each,
+    read_tasks,
+)
+from structviews.evaluation.senteval.task_scores import score_task, task_features
+from structviews.evaluation.senteval.tasks import TASKS
+from structviews.evaluation.senteval.tasks.finding import read_task
+from structviews.runs.folder import model_checksum
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = tmp_path / "runs" / "dep-const"
+    run.mkdir(parents=True)
+    (run / "model.safetensors").write_bytes(b"weights")
+    (run / "config.toml").write_text('[views]\nnames = ["dep", "const"]\n')
+    return run
+
+
+def test_every_task_is_scored(folder, encode):
+    results = evaluate(encode, list(TASKS), folder, allow_partial=True)
+    assert results["unavailable"] == {}
+    assert list(results["tasks"]) == list(TASKS)
+    assert results["dim"] == 20
+    for name, entry in results["tasks"].items():
+        assert entry["partial"], name
+        assert all(len(checksum) == 64 for checksum in entry["data"].values())
+        assert set(entry["seconds"]) == {"encoding", "scoring"}
+    for name in ("MR", "CR", "SUBJ", "MPQA", "SST2"):
+        assert results["tasks"][name]["scores"]["accuracy"] > 95, name
+    assert results["tasks"]["TREC"]["scores"]["accuracy"] > 90
+    assert set(results["tasks"]["MRPC"]["scores"]) == {"accuracy", "f1"}
+    assert results["tasks"]["SICK-R"]["scores"]["pearson"] > 0.9
+    assert set(results["tasks"]["STS-B"]["scores"]) == {"pearson", "spearman", "mse"}
+    assert len(results["tasks"]["STS16"]["sets"]) == 5
+    for name, tested in results.pop("predictions").items():
+        entry = results["tasks"][name]
+        assert entry["intervals"].keys() == entry["scores"].keys()
+        for score, (low, high) in entry["intervals"].items():
+            assert low <= entry["scores"][score] + 1e-9 <= high + 2e-9, (name, score)
+        for part, (predicted, gold) in tested.items():
+            assert len(predicted) == len(gold) == entry["examples"][part]
+    assert list(results["tasks"]) == list(TASKS)
+    json.dumps(results, allow_nan=False)
+
+
+def test_each_distinct_sentence_is_encoded_once_over_all_tasks_and_goes_to_its_place(folder, probing, encode):
+    tasks = ["MRPC", "SICK-E", "Tense", "STS12", "MR", "STS13", "SICK14", "STS-B-cos"]
+    seen = []
+
+    def counting(sentences):
+        seen.extend(sentences)
+        return encode(sentences)
+
+    def scores(results):
+        return {name: entry["scores"] for name, entry in results["tasks"].items()}
+
+    alone = {}
+    for name in tasks:
+        seen.clear()
+        alone |= scores(evaluate(counting, [name], folder, probing=probing, allow_partial=True))
+        assert len(set(seen)) == len(seen)
+    seen.clear()
+    assert scores(evaluate(counting, tasks, folder, probing=probing, allow_partial=True)) == alone
+    assert len(set(seen)) == len(seen)
+    found, _ = read_tasks(tasks, folder, probing, allow_partial=True)
+    assert set(seen) == {sentence for task in found for sentence in task.sentences()}
+    assert len(seen) < sum(len(task.sentences()) for task in found)
+    assert all(isinstance(sentence, tuple) for sentence in seen)
+
+
+def test_blocks_of_sentences_do_not_change_the_vectors(folder, encode, monkeypatch):
+    tasks, _ = read_tasks(["SICK-R", "MR", "SICK-E", "MRPC"], folder, allow_partial=True)
+    expected = TaskVectors(encode, tasks)
+    expected = [expected.of(task) for task in tasks]
+    monkeypatch.setattr(suite, "SENTENCES_AT_ONCE", 7)
+    sizes = []
+
+    def recording(sentences):
+        sizes.append(len(sentences))
+        return encode(sentences)
+
+    found = TaskVectors(recording, tasks)
+    for task, vectors in zip(tasks, expected, strict=True):
+        for split, both in found.of(task).items():
+            for part, whole in zip(both, vectors[split], strict=True):
+                np.testing.assert_array_equal(part, whole)
+                assert part.shape == whole.shape
+    assert max(sizes) == 7
+
+
+def test_vectors_are_kept_no_longer_than_needed(folder, encode):
+    tasks, _ = read_tasks(["SICK-R", "SICK-E", "MR"], folder, allow_partial=True)
+    vectors = TaskVectors(encode, tasks)
+    kept = []
+    for task in tasks:
+        vectors.of(task)
+        kept.append(len(vectors._kept))
+    assert kept == [len(tasks[0].sentences()), 0, 0]
+
+
+def test_transductive_vectors_see_the_whole_task_and_nothing_else(folder, encode):
+    calls = []
+
+    def recording(sentences):
+        calls.append(sentences)
+        return encode(sentences)
+
+    tasks = ["SICK-R", "SICK-E", "SICK14"]
+    evaluate(recording, tasks, folder, transductive=True, allow_partial=True)
+    found, _ = read_tasks(tasks, folder, allow_partial=True)
+    assert calls == [task.sentences() for task in found]
+
+
+def test_pairs_for_inference_have_both_vectors_among_their_features(folder, encode, monkeypatch):
+    shapes = []
+    dev = read_task("SNLI", folder, allow_partial=True).splits["dev"]
+
+    def recorded(task, vectors):
+        features = task_features(task, vectors)
+        shapes.extend((split, *x.shape) for split, x in features.items())
+        u, v, difference, product = np.split(features["dev"], 4, axis=1)
+        np.testing.assert_array_equal(u, encode(list(dev.first)))
+        np.testing.assert_array_equal(v, encode(list(dev.second)))
+        np.testing.assert_array_equal(difference, np.abs(u - v))
+        np.testing.assert_array_equal(product, u * v)
+        return features
+
+    monkeypatch.setattr(task_scores, "task_features", recorded)
+    entry = evaluate(encode, ["SNLI"], folder, allow_partial=True)["tasks"]["SNLI"]
+    assert shapes == [(split, 40, 80) for split in ("train", "dev", "test")]
+    assert entry["strengths"] == [1e9]
+    assert entry["scores"]["accuracy"] == 100
+
+
+def test_similarity_tasks_may_have_vectors_of_their_own(folder, encode):
+    def half(sentences):
+        return encode(sentences)[:, :7]
+
+    results = evaluate(encode, ["MR", "SICK-R", "STS12"], folder, similarity=half, allow_partial=True)["tasks"]
+    assert {name: entry["dim"] for name, entry in results.items()} == {"MR": 20, "SICK-R": 20, "STS12": 7}
+    assert (
+        results["STS12"]["scores"] == evaluate(half, ["STS12"], folder, allow_partial=True)["tasks"]["STS12"]["scores"]
+    )
+
+
+def test_columns_of_an_ensemble_are_members_that_learn_by_themselves(folder, encode):
+    tasks, _ = read_tasks(["TREC", "STS12"], folder, allow_partial=True)
+    for task in tasks:
+        vectors = TaskVectors(encode).of(task)
+        members = [{split: (u[:, a:b], v[:, a:b]) for split, (u, v) in vectors.items()} for a, b in ((0, 15), (15, 20))]
+        (result,) = evaluate_each(encode, [task], widths=[15, 5])
+        expected = score_task(task, members)
+        assert result["tasks"][task.name]["scores"] == pytest.approx(expected["scores"])
+        for part, (predicted, _) in result["predictions"][task.name].items():
+            np.testing.assert_allclose(predicted, expected["predictions"][part], rtol=1e-5)
+
+
+def test_an_unreadable_task_is_unavailable_and_the_others_run(folder, encode):
+    (folder / "TREC/TREC_10.label").unlink()
+    results = evaluate(encode, ["TREC", "MR"], folder, allow_partial=True)
+    assert list(results["tasks"]) == ["MR"]
+    assert re.search("TREC_10.label: no such file or directory", results["unavailable"]["TREC"])
+
+
+def test_an_undefined_score_is_unavailable_not_zero(folder):
+    def constant(sentences):
+        return np.ones((len(sentences), 4), dtype=np.float32)
+
+    results = evaluate(constant, ["STS12", "SICK-R", "MR"], folder, allow_partial=True)
+    assert list(results["tasks"]) == ["MR"]
+    assert results["unavailable"]["STS12"].startswith("STS12: the correlation of 9 scores is undefined")
+    assert "undefined" in results["unavailable"]["SICK-R"]
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        (lambda n: np.zeros((n - 1, 4)), r"MR: vectors of shape \(69, 4\) for 70 sentences"),
+        (np.zeros, r"MR: vectors of shape \(70,\) for 70"),
+        (lambda n: np.full((n, 4), np.nan), "MR: 70 of 70 vectors .*infinite.* 'a fine"),
+    ],
+)
+def test_vectors_that_are_none_stop_the_evaluation(vectors, message, folder):
+    with pytest.raises(InputError, match=message):
+        evaluate(lambda sentences: vectors(len(sentences)), ["MR"], folder, allow_partial=True)
+
+
+def test_a_folder_that_does_not_exist(tmp_path, encode):
+    with pytest.raises(InputError, match="nowhere: no such folder"):
+        evaluate(encode, ["MR"], tmp_path / "nowhere")
+    with pytest.raises(InputError, match="unknown task 'MX'"):
+        evaluate(encode, ["MX"], tmp_path)
+
+
+def test_results_are_kept_and_merged(run, folder, encode):
+    assert load_results(run) is None
+    made = evaluate(encode, ["MR", "CR"], folder, allow_partial=True)
+    first = save_results(run, made)
+    assert first["model"] == model_checksum(run)
+    (folder / "CR/custrev.pos").unlink()
+    (folder / "MPQA/mpqa.pos").unlink()
+    more = evaluate(encode, ["SUBJ", "CR", "MPQA"], folder, allow_partial=True)
+    save_results(run, more)
+    kept = load_results(run)
+    assert set(kept["tasks"]) == {"MR", "CR", "SUBJ"}
+    assert set(kept["unavailable"]) == {"MPQA"}
+    assert kept["tasks"]["MR"] == first["tasks"]["MR"]
+    assert sorted(path.name for path in run.iterdir()) == [
+        "config.toml",
+        "model.safetensors",
+        "predictions.safetensors",
+        "results.json",
+    ]
+    predictions = load_predictions(run, kept)
+    assert set(predictions) == {"MR", "CR", "SUBJ"}
+    for name, parts in (made["predictions"] | more["predictions"]).items():
+        for found, given in zip(predictions[name]["all"], parts["all"], strict=True):
+            np.testing.assert_array_equal(found, given)
+
+
+def test_predictions_that_are_not_of_these_results_are_not_given(run, folder, encode):
+    results = evaluate(encode, ["MR"], folder, allow_partial=True)
+    save_results(run, results)
+    save_results(run, results | {"representation": "mean"}, "results.mean.json")
+    own, other = run / "predictions.safetensors", run / "predictions.mean.safetensors"
+    assert other.read_bytes() == own.read_bytes()
+    own.write_bytes(other.read_bytes()[:-1] + b"x")
+    assert load_predictions(run, load_results(run)) == {}
+    assert set(load_predictions(run, load_results(run, "results.mean.json"), "results.mean.json")) == {"MR"}
+
+
+@pytest.mark.parametrize("change", ["model", "protocol", "representation"])
+def test_results_of_another_model_or_protocol_are_dropped(change, run, folder, encode):
+    save_results(run, evaluate(encode, ["MR"], folder, allow_partial=True))
+    results = evaluate(encode, ["CR"], folder, allow_partial=True)
+    if change == "model":
+        (run / "model.safetensors").write_bytes(b"other weights")
+    elif change == "representation":
+        results["representation"] = "mean"
+    else:
+        results["protocol"] = {**results["protocol"], "seed": 1}
+    save_results(run, results)
+    assert set(load_results(run)["tasks"]) == {"CR"}
+
+
+def test_bad_run_folders(run, folder, encode):
+    results = evaluate(encode, ["MR"], folder, allow_partial=True)
+    (run / "results.json").write_text('{"format": 1,\n "tasks": {')
+    with pytest.raises(InputError, match=r"results.json:2: not valid JSON; remove the file"):
+        save_results(run, results)
+    (run / "results.json").write_text('{"format": 7}')
+    with pytest.raises(InputError, match="not results of format 1"):
+        save_results(run, results)
+    with pytest.raises(InputError, match=r"not a run: it has no model.safetensors"):
+        save_results(run.parent, results)

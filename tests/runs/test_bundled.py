@@ -1,0 +1,207 @@
+"""The model that comes with the package: a small one in its place, and the real one where it is."""
+
+import inspect
+import json
+import shutil
+import sys
+import tomllib
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from corpora import opened, small_config, tiny_corpus
+from safetensors.torch import load_file
+from vector_files import random_vectors, write_vectors
+
+from structviews.adapters.sklearn import SentenceVectorizer
+from structviews.cli import app as cli
+from structviews.encoding.embedder import Embedder
+from structviews.errors import InputError
+from structviews.evaluation.scores.results import load_results, save_results
+from structviews.hub import pull
+from structviews.hub.packing import pack
+from structviews.runs import bundled
+from structviews.training.loop import train
+from structviews.words.vocabulary import count_words
+
+ROOT = Path(__file__).parents[2]
+TEXTS = ["A bird sings.", "The oven is hot.", "It sat on the dead tree."]
+TASK = {"scores": {"accuracy": 75.0}, "partial": {}, "dim": 16}
+READ_ONLY = (
+    "default: the bundled model is read-only: use a copy, which `structviews pull default -o runs/default` makes"
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A corpus, word vectors, a run with them, and the package's folder with the run packed."""
+    place = tmp_path_factory.mktemp("place")
+    corpus = tiny_corpus(place / "x.parsed")
+    words = sorted(count_words(opened(corpus)))
+    vectors = write_vectors(place / "v.vec", words, random_vectors(words, 6))
+    settings = {"views": ("seq", "avg"), "channels": ("fixed",), "vectors": str(vectors), "epochs": 1}
+    run = train(small_config(corpus, place / "run", **settings))
+    folder = place / "models/default"
+    pack(run, folder, 1000)
+    results = {"format": 1, "dim": 16, "representation": "vector", "protocol": {"name": "senteval"}}
+    for each in (run, folder):
+        save_results(each, results | {"tasks": {"MR": TASK}, "unavailable": {}})
+    (folder / "README.md").write_text("its card")
+    (place / "sentences.txt").write_text("\n".join(TEXTS) + "\n")
+    return place
+
+
+@pytest.fixture
+def folder(place, monkeypatch, tmp_path):
+    """That folder in the place of the package's; nothing may change in it."""
+    monkeypatch.setattr(bundled, "FOLDER", place / "models/default")
+    monkeypatch.chdir(tmp_path)
+    before = contents(bundled.FOLDER)
+    yield bundled.FOLDER
+    assert contents(place / "models/default") == before
+
+
+@pytest.fixture
+def missing(monkeypatch, tmp_path):
+    monkeypatch.setattr(bundled, "FOLDER", tmp_path / "models/default")
+    monkeypatch.chdir(tmp_path)
+
+
+def contents(folder):
+    return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+
+
+def test_it_is_loaded_by_its_name(folder):
+    embedder = Embedder.load("default")
+    assert embedder.folder == folder
+    vectors = embedder.encode(TEXTS)
+    assert vectors.shape == (3, 16)
+    assert vectors.dtype == np.float32
+    assert {weight.dtype for weight in embedder.model.parameters()} == {torch.float32}
+    assert load_file(folder / "model.safetensors")["channels.fixed.words.0.weight"].dtype == torch.float16
+    np.testing.assert_array_equal(vectors, Embedder.load(folder).encode(TEXTS))
+    np.testing.assert_array_equal(SentenceVectorizer("default").fit_transform(TEXTS), vectors)
+
+
+def test_a_folder_of_that_name(folder, place, tmp_path):
+    shutil.copytree(place / "run", tmp_path / "default")
+    for run in ("./default", Path("default")):
+        assert Embedder.load(run).folder == Path("default")
+    assert Embedder.load("default").folder == folder
+
+
+def test_without_it_one_line_says_so(missing, command, tmp_path):
+    line = "default: this copy of structviews has no bundled model: name a run, or ./default for a folder of that name"
+    for call in (Embedder.load, pull):
+        with pytest.raises(InputError) as error:
+            call("default")
+        assert str(error.value) == line
+    assert command("table", "default") == (2, "", f"error: {line}\n")
+    assert not list(tmp_path.rglob("*default*"))
+
+
+def test_every_command_that_takes_runs_knows_the_name():
+    """Of what is given as a run, ``default`` is the model in the package."""
+    groups = [group.typer_instance for group in cli.app.registered_groups]
+    found = [
+        (command.name, name, parameter.annotation.__metadata__[0])
+        for group in groups
+        for command in group.registered_commands
+        for name, parameter in inspect.signature(command.callback).parameters.items()
+        if name in ("run", "runs", "first", "second", "resume", "init_from")
+    ]
+    assert len(found) > 15
+    assert [(command, name) for command, name, given in found if given.parser is not bundled.run_folder] == []
+
+
+def test_commands_that_read(folder, place, command, tmp_path):
+    code, _, errors = command("encode", "default", place / "sentences.txt", "-o", "v.npy")
+    assert code == 0, errors
+    np.testing.assert_allclose(np.load("v.npy"), Embedder.load("default").encode(TEXTS), atol=1e-6)
+    code, output, errors = command("table", "default", place / "run", "--format", "csv")
+    assert (code, output.splitlines()[1:]) == (0, ['default,"seq,avg",16,75.0', 'run,"seq,avg",16,75.0']), errors
+    shutil.copy(place / "sentences.txt", "s.txt")
+    code, output, errors = command("nearest", "default", "--corpus", "s.txt", "--query", TEXTS[0], "-k", 1)
+    assert (code, len(output.splitlines())) == (0, 2), errors
+    code, output, errors = command("nearest", "default", place / "run", "--corpus", "s.txt", "--query", TEXTS[0])
+    assert code == 0, errors
+    assert "┃ default  " in output
+    code, output, errors = command("join", "default", place / "run", "-o", "joined")
+    assert (code, output) == (0, "joined\n"), errors
+    assert Embedder.load("joined").dim == 32
+
+
+def test_pages_of_it(folder, place, command):
+    for name in ("jinja2", "matplotlib"):
+        pytest.importorskip(name, reason="needs structviews[report]")
+    shutil.copy(place / "sentences.txt", "s.txt")
+    code, _, errors = command("report", "default", "--corpus", "s.txt")
+    assert code == 0, errors
+    assert "default" in Path("report.html").read_text()
+    code, _, errors = command("project", "default", "--corpus", "s.txt", "-o", "p.html")
+    assert code == 0, errors
+
+
+def test_training_begins_with_it(folder, place, command):
+    given = ("--views", "seq,avg", "--corpus", place / "x.parsed", "--channels", "fixed", "--vectors", place / "v.vec")
+    sizes = ("--hidden", 8, "--word-dim", 6, "--batch-size", 8, "--steps", 1, "--lr", 1e-9, "--held-out", 0.3)
+    code, output, errors = command("train", *given, *sizes, "--init-from", "default")
+    assert (code, output) == (0, "runs/seq-avg\n"), errors
+    begun = Embedder.load("runs/seq-avg").encode(TEXTS)
+    np.testing.assert_allclose(begun, Embedder.load("default").encode(TEXTS), atol=2e-3)
+
+
+WRITING = [
+    ["eval", "default", "--senteval", "data"],
+    ["retrieve", "runs/x", "default"],
+    ["captions", "default", "--images", "coco"],
+    ["analogy", "score", "default", "--tuples", "t.tsv", "--pool", "s.txt"],
+    ["expand", "default", "--vectors", "v.vec"],
+    ["train", "--resume", "default", "--epochs", "2"],
+]
+
+
+@pytest.mark.parametrize("arguments", WRITING, ids=lambda words: words[0])
+def test_commands_that_write_refuse_it(folder, command, arguments):
+    assert command(*arguments) == (2, "", f"error: {READ_ONLY}\n")
+    by_path = [folder if word == "default" else word for word in arguments]
+    assert command(*by_path) == (2, "", f"error: {READ_ONLY}\n")
+
+
+def test_a_copy_is_a_run_like_any_other(folder, command, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    assert command("pull", "default") == (0, "runs/default\n", "")
+    assert command("pull", "default", "-o", "mine") == (0, "mine\n", "")
+    copy = tmp_path / "mine"
+    assert {path.name for path in copy.iterdir()} == {path.name for path in folder.iterdir()}
+    assert (copy / "README.md").read_text() == "its card"
+    np.testing.assert_array_equal(Embedder.load(copy).encode(TEXTS), Embedder.load("default").encode(TEXTS))
+    results = {name: value for name, value in load_results(copy).items() if name != "model"}
+    save_results(copy, results | {"tasks": {"SUBJ": TASK}})
+    assert set(json.loads((copy / "results.json").read_text())["tasks"]) == {"MR", "SUBJ"}
+    code, output, errors = command("pull", "default")
+    assert (code, output) == (2, "")
+    assert errors == "error: runs/default: already exists: give another folder with --out\n"
+
+
+class TestShippedModel:
+    """The real one."""
+
+    def test_raw_strings_have_vectors(self):
+        warnings.simplefilter("error")  # such as one that another parser is built in than made its trees
+        embedder = Embedder.load("default")
+        vectors = embedder.encode(["A black bird is sitting on a dead tree.", "Nobody knows why.", "zxqv"])
+        assert vectors.shape == (3, embedder.dim)
+        assert np.isfinite(vectors).all()
+        assert np.linalg.norm(vectors[0] - vectors[1]) > 0.1
+
+    def test_it_is_small_and_whole(self):
+        size = sum(path.stat().st_size for path in bundled.FOLDER.iterdir())
+        assert size <= 40e6
+        patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+        packaged = {path for pattern in patterns["structviews"] for path in bundled.FOLDER.parents[1].glob(pattern)}
+        assert set(bundled.FOLDER.iterdir()) <= packaged
+        assert (bundled.FOLDER / "README.md").read_text().startswith("---\n")
+        assert load_results(bundled.FOLDER)["tasks"]

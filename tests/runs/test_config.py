@@ -1,0 +1,204 @@
+import pytest
+
+from structviews.errors import InputError
+from structviews.objectives import OBJECTIVES
+from structviews.runs.config import TrainConfig
+from structviews.runs.settings_file import Parsed, load_config, load_run, save_config
+from structviews.settings import settings_of
+
+NEEDED = {"corpus": "x.parsed", "views": ["dep", "const"]}
+
+
+def config(**settings):
+    return TrainConfig.from_flat(NEEDED | settings, "here.toml")
+
+
+OTHERS = {
+    "corpus": 'a "quoted" \\ Käfer \N{BIRD}\t.parsed',
+    "views": ("seq", "seq", "bow"),
+    "out": "runs/x y",
+    "init_from": "runs/ä",
+    "context": 2,
+    "channels": ("fixed", "trained"),
+    "vectors": "glove.txt",
+    "self_score": "zero",
+    "mask_duplicates": True,
+    "hidden": 7,
+    "word_dim": 9,
+    "word_init": 0.25,
+    "initialisation": "he",
+    "gate_bias": -1.5,
+    "vocabulary": 11,
+    "batch_size": 13,
+    "accumulate": 2,
+    "gather_negatives": True,
+    "epochs": 17,
+    "steps": 19,
+    "lr": 1e-05,
+    "clip": 2,
+    "seed": 0,
+    "precision": "fp32",
+    "tree_backend": "naive",
+    "held_out": 0.25,
+    "validate_every": 3,
+    "log_every": 4,
+    "checkpoint_minutes": 0.001,
+    "tensorboard": True,
+    "eval_every": 21,
+    "eval_task": "SICK14",
+    "eval_data": "senteval",
+    "eval_parsed": "sick.parsed",
+    "pooling": "mean",
+    "remove_component": True,
+    "normalise": True,
+    "join": "average",
+    "similarity_pooling": "pooled",
+    "similarity_join": "concatenation",
+}
+# Settings that only some objectives have.
+OF_OBJECTIVES = [
+    {"objective": "consensus", "agreement": "skip", "include_self": False, "temperature": 0.5},
+    {"objective": "consensus", "learn_temperature": False, "power_iterations": 0},
+    {"objective": "generative", "negatives": 4, "parseval": 0.5},
+]
+
+
+def test_a_configuration_comes_back_from_toml(tmp_path):
+    everything = {each.flat for _, each in TrainConfig.settings()}
+    everything |= {each.flat for name in OBJECTIVES for each in settings_of(OBJECTIVES[name].Config)}
+    assert everything == OTHERS.keys() | {name for some in OF_OBJECTIVES for name in some}
+    parsed = Parsed(
+        "f00d",
+        {"name": "x", "version": "1.0", "settings": {"beam": 3, "fast": True, "scale": 1e-07, "names": ["ü", "b"]}},
+        {"name": "wörter", "a key.with dots": "", "none": {}},
+    )
+    for settings in ({}, OTHERS, *OF_OBJECTIVES):
+        written = TrainConfig.of(**NEEDED | settings)
+        save_config(tmp_path, written, parsed)
+        assert load_run(tmp_path) == (written, parsed)
+        assert load_config(tmp_path / "config.toml") == (written, parsed)
+        assert not written.difference(load_run(tmp_path)[0])
+        # What is left out of comparisons is written too.
+        assert load_run(tmp_path)[0].flat() == written.flat()
+
+
+def test_a_configuration_written_by_hand(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('[data]\ncorpus = "x.parsed"\n[views]\nnames = ["dep", "seq"]\n[optimisation]\nlr = 1\n')
+    read, parsed = load_config(path)
+    assert read == TrainConfig.of(corpus="x.parsed", views=("dep", "seq"), lr=1.0)
+    assert read.data.out == "runs/dep-seq"
+    assert parsed == Parsed()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"hiden": 3}, r"here.toml: unknown setting 'hiden': the settings are corpus, out, "),
+        ({"hidden": "3"}, r"hidden = '3' is not of type whole number"),
+        ({"hidden": 3.0}, "hidden = 3.0 is not of type whole number"),
+        ({"hidden": True}, "hidden = True is not of type whole number"),
+        ({"lr": "fast"}, "lr = 'fast' is not of type number"),
+        ({"lr": True}, "lr = True is not of type number"),
+        ({"corpus": 3}, "corpus = 3 is not of type text"),
+        ({"views": "dep"}, "views = 'dep' is not of type list of texts"),
+        ({"views": ["dep", 3]}, "is not of type list of texts"),
+        ({"views": ["dep", "deep"]}, "unknown view 'deep': choose one of avg, bow, const, dep, "),
+        (
+            {"objective": "max"},
+            "unknown objective 'max': choose one of consensus, generative, pairwise, quick-thoughts",
+        ),
+        (
+            {"objective": "consensus", "self_score": "zero"},
+            "self_score = 'zero': the objective 'consensus' has no such setting: .* pairwise or quick-thoughts",
+        ),
+        (
+            {"parseval": 0.5},
+            "parseval = 0.5: the objective 'pairwise' has no such setting: .* generative",
+        ),
+        ({"objective": "consensus", "agreement": "none"}, "unknown agreement 'none': choose one of multi, single, "),
+        (
+            {"objective": "consensus", "temperature": 0.001},
+            "temperature = 0.001: give a number at least 0.01 and at most 10",
+        ),
+        ({"objective": "consensus", "temperature": float("nan")}, "temperature = nan: give a number at least 0.01"),
+        ({"objective": "consensus", "power_iterations": -1}, "power_iterations = -1: give a number at least 0"),
+        ({"objective": "consensus", "include_self": 1}, "include_self = 1 is not of type true or false"),
+        ({"objective": "generative", "negatives": 0}, "negatives = 0: give a number at least 1"),
+        ({"objective": "generative", "parseval": 1.0}, "parseval = 1.0: give a number at least 0 and below 1"),
+        ({"self_score": "positive"}, "unknown self_score 'positive': choose one of masked, zero"),
+        ({"precision": "fp8"}, "unknown precision 'fp8': choose one of auto, fp32, bf16"),
+        ({"tree_backend": "fast"}, "unknown tree_backend 'fast': choose one of level, dgl, naive"),
+        ({"self_score": "one"}, "unknown self_score 'one': choose one of masked, zero"),
+        ({"channels": ["fxed"]}, "unknown channels 'fxed': choose one of trained, fixed"),
+        ({"channels": []}, "channels = '': name each channel once"),
+        ({"channels": ["trained", "trained"]}, "channels = 'trained,trained': name each channel once"),
+        ({"channels": ["fixed", "trained"]}, "channels = fixed,trained: .* needs word vectors: give a file with --vec"),
+        ({"vectors": "x.vec"}, "vectors = x.vec: only the channel 'fixed' reads them: add --channels fixed"),
+        ({"initialisation": "zero"}, "unknown initialisation 'zero': choose one of xavier, he"),
+        ({"gate_bias": float("inf")}, "gate_bias = inf: give a finite number"),
+        ({"batch_size": 1}, "batch_size = 1: give a number at least 2"),
+        ({"steps": -1}, "steps = -1: give a number at least 0"),
+        ({"eval_every": -1}, "eval_every = -1: give a number at least 0"),
+        ({"eval_every": 9}, "eval_every = 9: give the folder of SentEval's tasks with --eval-data"),
+        ({"seed": -1}, "seed = -1: give a number at least 0"),
+        ({"word_init": -0.1}, "word_init = -0.1: give a number at least 0"),
+        ({"word_init": float("nan")}, "word_init = nan: give a number at least 0"),
+        ({"held_out": 1.0}, "held_out = 1.0: give a number at least 0 and below 1"),
+        ({"held_out": -0.1}, "held_out = -0.1: give a number at least 0 and below 1"),
+        ({"held_out": float("nan")}, "held_out = nan: give a number at least 0 and below 1"),
+        *(
+            ({name: 0}, f"{name} = 0: give a number at least 1")
+            for name in ("context", "hidden", "word_dim", "vocabulary", "accumulate", "epochs")
+        ),
+        *(({name: 0}, f"{name} = 0: give a number at least 1") for name in ("validate_every", "log_every")),
+        *(
+            ({name: value}, f"{name} = {value}: give a number above 0")
+            for name in ("lr", "clip", "checkpoint_minutes")
+            for value in (0.0, -1.0, float("inf"), float("nan"))
+        ),
+    ],
+)
+def test_settings_that_do_not_do(settings, message):
+    with pytest.raises(InputError, match=message) as error:
+        config(**settings)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_settings_that_are_missing(name):
+    with pytest.raises(InputError, match=f"here.toml: the setting '{name}' is missing"):
+        TrainConfig.from_flat({k: v for k, v in NEEDED.items() if k != name}, "here.toml")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"corpus = ", r"c\.toml: not TOML: "),
+        (b"\xff", r"c\.toml: not TOML: "),
+        (b'parsed = 3\n[data]\ncorpus = "x"\n[views]\nnames = ["dep", "seq"]', r"c\.toml: "),
+        (b'[data]\ncorpus = "x"\n[views]\nnames = ["dep", "seq"]\n[parsed]\nage = 3', r"c\.toml: "),
+        (
+            b'[data]\ncorpus = "x"\n[views]\nnames = ["dep", "seq"]\n[parsed]\nmodels = 3',
+            r"c\.toml: \[parsed\] is not what train",
+        ),
+        (
+            b'[data]\ncorpus = "x"\n[views]\nnames = ["dep", "seq"]\n[parsed.parser]\nlanguage = 3',
+            r"c\.toml: \[parsed\] is not what train",
+        ),
+    ],
+)
+def test_files_that_are_no_configuration(tmp_path, content, message):
+    path = tmp_path / "c.toml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as error:
+        load_config(path)
+    assert "\n" not in str(error.value)
+
+
+def test_folders_that_are_no_run(tmp_path):
+    with pytest.raises(InputError, match=r"c\.toml: No such file"):
+        load_config(tmp_path / "c.toml")
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(InputError, match=r"not a run: it has no config\.toml"):
+            load_run(folder)

@@ -1,0 +1,179 @@
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from structviews.errors import InputError
+from structviews.runs.weights import load_weights, save_weights
+from structviews.training.checkpoint import Place, load_state, read_progress, save_state
+
+PLACE = Place(step=12, epoch=1, batch=3)
+
+
+def model_and_optimiser(seed=0, width=3):
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(2, width), nn.Linear(width, 1))
+    return model, torch.optim.Adam(model.parameters(), lr=0.1, fused=True)
+
+
+def take_step(model, optimiser):
+    optimiser.zero_grad()
+    model(torch.randn(4, 2)).square().sum().backward()
+    optimiser.step()
+
+
+def state_file(run):
+    (path,) = (run / "state").glob("step-*.safetensors")
+    return path
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run two steps in."""
+    model, optimiser = model_and_optimiser()
+    for _ in range(2):
+        take_step(model, optimiser)
+    save_state(tmp_path, model, optimiser, PLACE)
+    save_weights(tmp_path, model)
+    return tmp_path
+
+
+def test_training_goes_on_as_if_it_had_not_stopped(tmp_path):
+    model, optimiser = model_and_optimiser()
+    take_step(model, optimiser)
+    save_state(tmp_path, model, optimiser, PLACE)
+    take_step(model, optimiser)
+    again, again_optimiser = model_and_optimiser(seed=5)
+    assert load_state(tmp_path, again, again_optimiser) == read_progress(tmp_path) == PLACE
+    take_step(again, again_optimiser)  # draws the same random numbers
+    save_state(tmp_path / "a", *made(tmp_path / "a", model, optimiser), PLACE)
+    save_state(tmp_path / "b", *made(tmp_path / "b", again, again_optimiser), PLACE)
+    assert state_file(tmp_path / "a").read_bytes() == state_file(tmp_path / "b").read_bytes()
+
+
+def made(folder, *rest):
+    folder.mkdir()
+    return rest
+
+
+def test_weights_come_back(run):
+    model, _ = model_and_optimiser(seed=9)
+    load_weights(run, model)
+    assert all(torch.equal(t, load_file(run / "model.safetensors")[n]) for n, t in model.state_dict().items())
+
+
+def test_a_run_without_a_state(tmp_path):
+    assert read_progress(tmp_path) is None
+    assert load_state(tmp_path, *model_and_optimiser()) == Place()
+    with pytest.raises(InputError, match=r"model\.safetensors: no such file: .*no checkpoint yet"):
+        load_weights(tmp_path, model_and_optimiser()[0])
+
+
+def test_an_older_state_goes_once_the_newer_is_whole(run, monkeypatch):
+    older = state_file(run)
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            save_state(run, *model_and_optimiser(), Place(step=1_000_000_000))
+        with pytest.raises(OSError, match="No space left"):
+            save_weights(run, model_and_optimiser()[0])
+    assert sorted(p.name for p in run.rglob("*") if p.is_file()) == ["model.safetensors", older.name]
+    assert read_progress(run) == PLACE
+    save_state(run, *model_and_optimiser(), Place(step=13))
+    assert state_file(run) != older
+
+
+def test_the_newest_of_two_states_counts(run):
+    """As after a kill between writing one and dropping the other."""
+    older = state_file(run).read_bytes()
+    save_state(run, *model_and_optimiser(), Place(step=13))
+    (run / "state" / "step-000000012.safetensors").write_bytes(older)
+    (run / "state" / ".step-000000014.safetensors.1.tmp").write_bytes(b"cut")
+    assert read_progress(run).step == 13
+
+
+def cut(content):
+    return content[: len(content) // 2]
+
+
+def flip_header(content):
+    return content[:20] + bytes([content[20] ^ 255]) + content[21:]
+
+
+@pytest.mark.parametrize("damage", [cut, flip_header, lambda _: b"", lambda _: b"\x80\x04pickle"])
+def test_damaged_files_are_one_line(run, damage):
+    for path in (state_file(run), run / "model.safetensors"):
+        path.write_bytes(damage(path.read_bytes()))
+    model, optimiser = model_and_optimiser()
+    for act in (
+        lambda: load_state(run, model, optimiser),
+        lambda: read_progress(run),
+        lambda: load_weights(run, model),
+    ):
+        with pytest.raises(InputError, match=r"\.safetensors: ") as error:
+            act()
+        assert "\n" not in str(error.value)
+
+
+def without_notes(tensors):
+    return tensors, None
+
+
+def without_random_numbers(tensors):
+    return {n: t for n, t in tensors.items() if n != "rng.cpu"}, {"progress": json.dumps(vars(PLACE))}
+
+
+def with_odd_progress(tensors):
+    return tensors, {"progress": '{"pace": 3}'}
+
+
+@pytest.mark.parametrize("change", [without_notes, without_random_numbers, with_odd_progress])
+def test_a_state_that_lacks_something_is_one_line(run, change):
+    path = state_file(run)
+    tensors, notes = change(load_file(path))
+    save_file(tensors, path, metadata=notes)
+    with pytest.raises(InputError, match=r"step-000000012\.safetensors: "):
+        load_state(run, *model_and_optimiser())
+
+
+def test_files_of_another_model_are_one_line(run):
+    model, optimiser = model_and_optimiser(width=4)
+    for act in (lambda: load_state(run, model, optimiser), lambda: load_weights(run, model)):
+        with pytest.raises(InputError, match="size mismatch") as error:
+            act()
+        assert "\n" not in str(error.value)
+
+
+class Touch:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("write", [lambda o, path: path.write_bytes(pickle.dumps(o)), torch.save])
+def test_no_file_can_execute_code(run, write):
+    weights = run / "model.safetensors"
+    for path in (state_file(run), weights):
+        write(Touch(run / "executed"), path)
+    for act in (lambda: load_state(run, *model_and_optimiser()), lambda: load_weights(run, model_and_optimiser()[0])):
+        with pytest.raises(InputError):
+            act()
+    assert not (run / "executed").exists()
+    # What the files hold would do it, loaded in another way.
+    if write is torch.save:
+        torch.load(weights.rename(run / "model.pt"), weights_only=False)
+    else:
+        pickle.loads(weights.read_bytes())
+    assert (run / "executed").exists()

@@ -1,0 +1,117 @@
+"""Going on with the weights of a run on another corpus."""
+
+import shutil
+
+import pytest
+import torch
+from corpora import small_config, topic_corpus
+from safetensors.torch import load_file
+
+from structviews.errors import InputError
+from structviews.training.checkpoint import read_progress
+from structviews.training.loop import train
+from structviews.training.trainer import Training
+from structviews.words.vocabulary import Vocabulary
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("source")
+    return train(small_config(topic_corpus(folder / "x.parsed", documents=8), folder / "run", epochs=1))
+
+
+@pytest.fixture
+def settings(source, tmp_path):
+    """Of a run on a corpus with four documents more, and their words."""
+    corpus = topic_corpus(tmp_path / "y.parsed", documents=12, seed=1)
+
+    def make(out="run", **others):
+        return small_config(corpus, tmp_path / out, **{"epochs": 1, "init_from": str(source)} | others)
+
+    return make
+
+
+def test_known_words_keep_their_rows_and_others_start_fresh(source, settings):
+    made, fresh = Training(settings()), Training(settings(init_from=""))
+    old_words = Vocabulary.load(source / "vocabulary.trained.txt").words
+    words = made.vocabularies["trained"].words
+    assert words[: len(old_words)] == old_words
+    assert set(words) == set(old_words) | set(fresh.vocabularies["trained"].words)
+    assert len(words) == len(set(words)) > len(old_words)
+    counts = dict(zip(fresh.vocabularies["trained"].words, fresh.vocabularies["trained"].counts.tolist(), strict=True))
+    assert made.vocabularies["trained"].counts.tolist() == [counts.get(word, 0) for word in words]
+    weights = load_file(source / "model.safetensors")
+    state = made.model.state_dict()
+    assert state.keys() == weights.keys()
+    for name, tensor in state.items():
+        assert torch.equal(tensor[: len(weights[name])], weights[name])
+        if ".words." in name:
+            new = tensor[len(old_words) :]
+            assert len(new) == len(words) - len(old_words)
+            assert new.any(dim=1).all()
+    assert made.optimiser.state == {}
+
+
+def test_training_goes_on_from_there(settings):
+    config = settings(steps=1, lr=1e-9)
+    run = train(config)
+    torch.testing.assert_close(
+        load_file(run / "model.safetensors"), dict(Training(settings("other")).model.state_dict()), rtol=0, atol=1e-6
+    )
+
+
+def test_a_run_goes_on_without_the_one_that_it_began_from(source, settings, tmp_path):
+    copy = shutil.copytree(source, tmp_path / "copy")
+    whole = train(settings("whole", init_from=str(copy), epochs=2))
+    config = settings(init_from=str(copy), epochs=2)
+    step, taken = Training.step, []
+
+    def failing(self, *batches, **words):
+        taken.append(batches)
+        if len(taken) == 3:
+            raise KeyboardInterrupt
+        return step(self, *batches, **words)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Training, "step", failing)
+        with pytest.raises(KeyboardInterrupt):
+            train(settings(init_from=str(copy), epochs=2, checkpoint_minutes=1e-9))
+    assert read_progress(tmp_path / "run").step == 2
+    shutil.rmtree(copy)
+    train(settings(init_from=str(copy), epochs=2, checkpoint_minutes=1e-9))
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert config.data.init_from == str(copy)
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ({"views": ("seq", "avg")}, r"it has views = dep,const, not seq,avg: give --views dep,const, or another run"),
+        ({"hidden": 10}, r"it has hidden = 8, not 10: give --hidden 8, or another run with --init-from"),
+        ({"word_dim": 10}, r"it has word_dim = 6, not 10: give --word-dim 6, or another run"),
+        ({"init_from": "nothing"}, r"nothing: not a run: it has no config\.toml"),
+    ],
+)
+def test_runs_that_cannot_be_begun_from(settings, tmp_path, others, message):
+    with pytest.raises(InputError, match=message) as error:
+        train(settings(**others))
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda run: (run / "model.safetensors").unlink(), r"model\.safetensors: no such file"),
+        (lambda run: (run / "model.safetensors").write_bytes(b"\0" * 99), r"not the weights of this run's model"),
+        (lambda run: (run / "vocabulary.trained.txt").write_text("<unk>\n"), r"not the weights of this run's model"),
+        (lambda run: (run / "vocabulary.trained.txt").unlink(), r"No such file"),
+    ],
+)
+def test_damaged_runs_are_not_begun_from(source, settings, tmp_path, damage, message):
+    copy = shutil.copytree(source, tmp_path / "copy")
+    damage(copy)
+    with pytest.raises(InputError, match=message) as error:
+        train(settings(init_from=str(copy)))
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run").exists()

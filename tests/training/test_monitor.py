@@ -1,0 +1,175 @@
+"""What is looked at in the course of training, which changes nothing: a similarity task, TensorBoard's files."""
+
+import struct
+import sys
+
+import numpy as np
+import pytest
+from corpora import (
+    RandomParser,
+    random_trees,
+    small_config,
+    topic_corpus,
+    topic_rows,
+    write_corpus,
+)
+from test_training import log_of, result
+
+from structviews.corpus.format import Row
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.preparation import Preparer
+from structviews.errors import InputError
+from structviews.evaluation.senteval.suite import evaluate
+from structviews.training.checkpoint import read_progress
+from structviews.training.loop import open_monitor, train
+from structviews.training.resuming import extend, extended
+from structviews.training.trainer import Training
+
+DATA_SETS = ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news")
+
+
+@pytest.fixture
+def config(tmp_path):
+    return small_config(topic_corpus(tmp_path / "x.parsed"), tmp_path / "run", epochs=2, validate_every=4)
+
+
+@pytest.fixture
+def senteval(tmp_path, monkeypatch):
+    """STS14 with a few pairs a data set, whole by its own measure."""
+    folder = tmp_path / "senteval" / "STS" / "STS14-en-test"
+    folder.mkdir(parents=True)
+    sentences = [" ".join(row.sentence.tokens) for row in topic_rows(documents=10, seed=5)]
+    for number, name in enumerate(DATA_SETS):
+        pairs = list(zip(sentences[number::7], sentences[number + 1 :: 7], strict=False))
+        (folder / f"STS.input.{name}.txt").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
+        (folder / f"STS.gs.{name}.txt").write_text("".join(f"{i % 6}\n" for i in range(len(pairs))))
+        monkeypatch.setitem(tasks_published(), f"STS/STS14-en-test/STS.input.{name}.txt", len(pairs))
+    return tmp_path / "senteval"
+
+
+def tasks_published():
+    from structviews.evaluation.senteval.tasks.sts import PUBLISHED  # which adds its own
+
+    return PUBLISHED
+
+
+@pytest.fixture
+def parser(monkeypatch):
+    made = RandomParser()
+    monkeypatch.setattr(Preparer, "_resolve_parser", lambda self: made)
+    return made
+
+
+def test_scores_are_those_of_eval_and_training_is_undisturbed(config, senteval, parser):
+    plain = result(train(config.replaced(out=config.data.out + "-plain")))
+    run = train(config.replaced(eval_every=3, eval_data=str(senteval)))
+    files, log, _ = result(run)
+    assert files == plain[0]
+    assert [entry for entry in log if entry["kind"] != "evaluation"] == plain[1]
+    scores = log_of(run, "evaluation")
+    assert [entry["step"] for entry in scores] == [3, 6, 9, 12]
+    embedder = Embedder.load(run)
+    expected = evaluate(embedder.for_similarity().encode, ["STS14"], senteval)["tasks"]["STS14"]["scores"]
+    assert scores[-1]["STS14.pearson"] == pytest.approx(expected["pearson mean"], abs=1e-5)
+    assert scores[-1]["STS14.spearman"] == pytest.approx(expected["spearman mean"], abs=1e-5)
+    assert len({entry["STS14.pearson"] for entry in scores}) == 4
+
+
+def test_sentences_are_parsed_once_or_taken_from_a_parsed_corpus(config, senteval, parser, tmp_path, monkeypatch):
+    monitor = open_monitor(Training(config.replaced(eval_every=2, eval_data=str(senteval))))
+    parsed = parser.n_parsed
+    assert parsed == len(monitor.parsed)
+    monitor.score()
+    assert parser.n_parsed == parsed
+    rows = [Row(i, 0, i + 1, random_trees(tokens)) for i, tokens in enumerate(monitor.parsed)]
+    there = write_corpus(tmp_path / "sts14.parsed", rows)
+    monkeypatch.setattr(Preparer, "_resolve_parser", None)
+    settings = config.replaced(eval_every=2, eval_data=str(senteval), eval_parsed=str(there))
+    assert open_monitor(Training(settings)).score() == pytest.approx(monitor.score())
+    few = write_corpus(tmp_path / "few.parsed", rows[:-1])
+    with pytest.raises(InputError, match=r"few\.parsed: 1 of \d+ sentences of STS14 are missing, such as '"):
+        train(settings.replaced(eval_parsed=str(few)))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("changes", [{"remove_component": True}, {"similarity_pooling": "mean", "normalise": True}])
+def test_the_vectors_are_the_runs_own(config, senteval, parser, changes):
+    made = Training(config.replaced(eval_every=2, eval_data=str(senteval), **changes))
+    monitor = open_monitor(made)
+    scores = monitor.score()
+    assert np.isfinite(list(scores.values())).all()
+    representation = monitor.embedder.representation
+    assert representation.transductive == ("remove_component" in changes)
+    assert representation.pooling == changes.get("similarity_pooling", "vector")
+    assert made.model.training
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"eval_task": "STS99"}, "unknown task 'STS99'"),
+        ({"eval_task": "MR"}, r"rt-polarity\.pos: no such file"),
+        ({"eval_data": "nowhere"}, "nowhere/STS/STS14-en-test/.*: no such file"),
+        ({"eval_parsed": "nowhere.parsed"}, "nowhere.parsed does not exist"),
+    ],
+)
+def test_tasks_that_cannot_be_scored(config, senteval, parser, tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        train(config.replaced(**{"eval_every": 2, "eval_data": str(senteval)} | changes))
+    assert not (tmp_path / "run").exists()
+
+
+def points(run):
+    """``(tag, step, value)`` of all event files, by the format that TensorFlow documents (TFRecord)."""
+    pytest.importorskip("tensorboardX")
+    from tensorboardX.proto.event_pb2 import Event
+
+    found = []
+    (file,) = (run / "tensorboard").iterdir()
+    content = file.read_bytes()
+    while content:
+        (length,) = struct.unpack("<Q", content[:8])
+        event = Event.FromString(content[12 : 12 + length])
+        found += [(value.tag, event.step, value.simple_value) for value in event.summary.value]
+        content = content[12 + length + 4 :]
+    return found
+
+
+def expected_points(run):
+    return [
+        (f"{entry['kind']}/{name}", entry["step"], value)
+        for entry in log_of(run)
+        for name, value in entry.items()
+        if name not in ("kind", "step", "epoch")
+    ]
+
+
+def assert_points(run):
+    found, expected = points(run), expected_points(run)
+    assert [point[:2] for point in found] == [point[:2] for point in expected]
+    assert [point[2] for point in found] == pytest.approx([point[2] for point in expected], rel=1e-6, abs=1e-6)
+    assert len(set(found)) == len(found) > 0
+
+
+def test_event_files_have_each_point_once_also_after_resuming(config, tmp_path):
+    pytest.importorskip("tensorboardX")
+    run = train(config.replaced(tensorboard=True, steps=5))
+    assert_points(run)
+    log = (run / "log.jsonl").read_text()
+    (run / "log.jsonl").write_text(log + '{"kind": "train", "step": 6, "epoch": 0, "loss": 1.0}\n{"kind": "tr')
+    extend(extended(run, None, 0))
+    train(config.replaced(tensorboard=True))
+    assert_points(run)
+    assert read_progress(run).step > 5
+    # Asked for later, it has the whole history.
+    late = train(config.replaced(out=str(tmp_path / "late"), steps=5))
+    assert not (late / "tensorboard").exists()
+    extend(extended(late, None, 0))
+    assert_points(train(config.replaced(out=str(late), tensorboard=True)))
+
+
+def test_without_the_package(config, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(InputError, match=r"--tensorboard: .*: pip install structviews\[tensorboard\]"):
+        train(config.replaced(tensorboard=True))
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,281 @@
+"""Two processes that train together, against one; gloo on the CPU."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import ranks as worker
+import torch
+import torch.distributed as dist
+from corpora import opened, small_config, topic_corpus, topic_rows, write_corpus
+from safetensors.torch import load_file
+from test_training import log_of, result
+
+from structviews.errors import InputError
+from structviews.runs.settings_file import Parsed, save_config
+from structviews.training.checkpoint import Place, read_progress
+from structviews.training.loop import train
+from structviews.training.ranks import Ranks, deal
+from structviews.training.resuming import extend, extended
+from structviews.training.trainer import Training
+
+HERE = Path(__file__).parent
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (dist.is_available() and dist.is_gloo_available()), reason="needs PyTorch with gloo"),
+]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """Documents of unequal numbers of sentences."""
+    return topic_corpus(tmp_path_factory.mktemp("corpus") / "x.parsed", documents=13, sentences=5)
+
+
+def start(command, folder, count=2):
+    """The processes of a command, with the variables that torchrun sets."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    common = {"WORLD_SIZE": f"{count}", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": f"{port}", "OMP_NUM_THREADS": "1"}
+    common["TORCHELASTIC_RUN_ID"] = "test"
+    return [
+        subprocess.Popen(
+            [sys.executable, *map(str, command)],
+            cwd=folder,
+            env=os.environ | common | {"RANK": f"{rank}", "LOCAL_RANK": f"{rank}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(count)
+    ]
+
+
+def ended(processes):
+    """Exit codes, and what was said on both streams by anybody."""
+    said = [process.communicate(timeout=60) for process in processes]
+    lines = [line for streams in said for text in streams for line in text.splitlines()]
+    assert not any("Traceback" in line for line in lines), lines
+    return [process.returncode for process in processes], [line for line in lines if "run  " not in line]
+
+
+@pytest.fixture(scope="module")
+def told(corpus, tmp_path_factory):
+    """The folder with both ranks' gradients."""
+    folder = tmp_path_factory.mktemp("gradients")
+    codes, lines = ended(start([HERE.parent / "ranks.py", "gradients", corpus, folder], folder))
+    assert (codes, lines) == ([0, 0], [])
+    return folder
+
+
+def steps_of(told, name):
+    """For each step the rows of each rank's batches, and the results by name, which both ranks agree on."""
+    rows = [json.loads((told / f"{name}.{rank}.json").read_text()) for rank in range(2)]
+    results = [load_file(told / f"{name}.{rank}.safetensors") for rank in range(2)]
+    assert results[0].keys() == results[1].keys()
+    for number, batches in enumerate(zip(*rows, strict=True)):
+        both = [
+            {n.removeprefix(f"{number}."): t for n, t in each.items() if n.startswith(f"{number}.")} for each in results
+        ]
+        for key in both[0].keys() - {"loss"}:
+            assert torch.equal(both[0][key], both[1][key])
+        yield number, batches, both
+
+
+def test_gathered_negatives_are_those_of_one_process(told, corpus, tmp_path):
+    """Loss and gradients of two ranks are those of a single one with both batches, for every objective."""
+    configs = worker.case_configs(corpus, tmp_path / "run")
+    sizes = set()
+    for name, config in configs.items():
+        if not config.optimisation.gather_negatives:
+            continue
+        alone = worker.prepared(config)
+        for number, (((first,), (second,))), both in steps_of(told, name):
+            sizes.add((len(first), len(second)))
+            torch.manual_seed(number)
+            metrics, _ = alone.step(alone.reader.batch(np.array(first + second)))
+            expected = worker.gradients(alone) | {"loss": metrics["trained"]["loss"]}
+            for results in both:
+                assert results.keys() == expected.keys()
+                for key, value in expected.items():
+                    torch.testing.assert_close(
+                        results[key], torch.as_tensor(value), rtol=1e-10, atol=1e-12, msg=f"{name}: {key}",
+                        check_dtype=False,
+                    )  # fmt: skip
+            assert any(gradient.abs().max() > 1e-6 for gradient in worker.gradients(alone).values())
+    assert len(sizes) > 1, "batches of unequal sizes were not tried"
+
+
+@pytest.mark.parametrize("name", ["own", "own-accumulated"])
+def test_own_negatives_give_the_mean_of_the_batches(told, corpus, tmp_path, name):
+    config = worker.case_configs(corpus, tmp_path / "run")[name]
+    alone = worker.prepared(config.replaced(accumulate=1))
+    for _, batches, (results, _) in steps_of(told, name):
+        each = []
+        for rows in batches:
+            of_rank = []
+            for part in rows:
+                alone.step(alone.reader.batch(np.array(part)))
+                of_rank.append(worker.gradients(alone))
+            each.append({n: torch.stack([one[n] for one in of_rank]).mean(dim=0) for n in of_rank[0]})
+        for key in each[0]:
+            expected = (each[0][key] + each[1][key]) / 2
+            torch.testing.assert_close(results[key], expected, rtol=1e-10, atol=1e-12)
+
+
+def settings(corpus, out, **others):
+    return small_config(corpus, out, **{"epochs": 3, "batch_size": 8, "precision": "fp32"} | others)
+
+
+def launch(config, folder, count=2):
+    """``train`` with a configuration, on some ranks."""
+    file = folder / f"{Path(config.data.out).name}.toml"
+    (folder / "settings").mkdir(exist_ok=True)
+    save_config(folder / "settings", config, Parsed.of(opened(config.data.corpus)))
+    (folder / "settings" / "config.toml").replace(file)
+    return start(["-m", "structviews", "train", "--config", file], folder, count)
+
+
+@pytest.fixture(scope="module")
+def stopped(corpus, tmp_path_factory):
+    """A run of two ranks of which one was asked to stop, and what they said."""
+    folder = tmp_path_factory.mktemp("stopped")
+    run, until = folder / "run", time.monotonic() + 60
+    processes = launch(settings(corpus, run, epochs=20), folder)
+    while not (run / "log.jsonl").exists() or (run / "log.jsonl").read_bytes().count(b'"train"') < 5:
+        assert time.monotonic() < until
+        assert all(process.poll() is None for process in processes), [process.communicate() for process in processes]
+        time.sleep(0.01)
+    processes[1].send_signal(signal.SIGTERM)
+    return run, *ended(processes)
+
+
+def test_a_signal_to_one_rank_stops_all(stopped):
+    run, codes, lines = stopped
+    place = read_progress(run)
+    assert codes == [128 + signal.SIGTERM] * 2
+    assert lines[-1] == f"stopped at step {place.step}, saved; run the same command again to resume"
+    assert sum("stopped" in line for line in lines) == 1
+    assert (place.ranks, place.finished) == (2, False)
+    assert log_of(run, "train")[-1]["step"] == place.step
+
+
+def test_as_many_ranks_go_on_as_if_nothing_had_been(stopped, corpus, tmp_path):
+    run = shutil.copytree(stopped[0], tmp_path / "run")
+    whole = tmp_path / "whole"
+    for folder in (run, whole):
+        assert ended(launch(settings(corpus, folder, epochs=20), tmp_path))[0] == [0, 0]
+    assert result(run)[:2] == result(whole)[:2]
+
+
+def logged_steps(run):
+    """The numbers of the steps that a run's log has."""
+    return [entry["step"] for entry in log_of(run, "train")]
+
+
+def test_fewer_ranks_go_on(stopped, corpus, tmp_path):
+    run = shutil.copytree(stopped[0], tmp_path / "run")
+    before = read_progress(run)
+    train(settings(corpus, run, epochs=20))
+    place = read_progress(run)
+    assert (before.finished, before.ranks) == (False, 2)
+    assert (place.finished, place.ranks) == (True, 1)
+    assert place.step > before.step
+    assert logged_steps(run) == list(range(1, place.step + 1))  # none left out, none taken twice
+
+
+def test_more_ranks_go_on(corpus, tmp_path):
+    run = train(settings(corpus, tmp_path / "run", steps=9))
+    before = read_progress(run)
+    extend(extended(run, None, 0))
+    assert ended(launch(settings(corpus, run), tmp_path))[0] == [0, 0]
+    place = read_progress(run)
+    assert (before.step, before.ranks) == (9, 1)
+    assert (place.finished, place.ranks) == (True, 2)
+    assert place.step > before.step
+    assert logged_steps(run) == list(range(1, place.step + 1))  # none left out, none taken twice
+
+
+def test_the_place_in_an_epoch_is_kept_to_a_step(corpus, tmp_path):
+    made = Training(settings(corpus, tmp_path / "run", accumulate=2))
+    length, of_two = made.epoch_length(1), made.epoch_length(1, 2)
+    assert of_two < length
+    (tmp_path / "run").mkdir()
+    for batch in range(of_two):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("structviews.training.trainer.load_state", lambda *_, b=batch: Place(7, 1, b, ranks=2))
+            place = made.restore()
+        assert place == Place(7, 1, place.batch, ranks=1)
+        assert place.batch % 2 == 0
+        assert 0 <= batch / of_two - place.batch / length < 2 / length
+        steps = list(made.steps(place))
+        assert steps[-1].place.step == made.last_step(place) == 7 + len(steps)
+
+
+def test_an_error_of_one_rank_is_one_line(tmp_path):
+    for task, message in (("fail", "error: this rank cannot go on"), ("die", "error: another rank was killed (see")):
+        processes = start([HERE.parent / "ranks.py", task], tmp_path)
+        codes, lines = ended(processes)
+        assert codes[0] == 2
+        assert codes[1] == (2 if task == "fail" else -signal.SIGKILL)
+        assert len(lines) == 1
+        assert lines[0].startswith(message)
+
+
+class Rank(Ranks):
+    """A rank that has nobody to talk to."""
+
+    def __init__(self, rank, count):
+        self.rank = rank
+        self.count = count
+
+
+def test_too_few_documents_for_the_ranks(corpus, tmp_path):
+    message = r"enough training documents for \d+ of 20 processes: give torchrun a smaller --nproc-per-node"
+    with pytest.raises(InputError, match=message):
+        Training(settings(corpus, tmp_path / "run", held_out=0.0), Rank(0, 20))
+    assert not (tmp_path / "run").exists()
+
+
+def test_sentences_that_unequal_shares_leave_out(tmp_path):
+    """Documents of 30, 6 and 6 sentences make shares of 30 and 12."""
+    rows = [replace(row, document=max(0, row.document - 4)) for row in topic_rows(documents=7, sentences=6)]
+    config = settings(write_corpus(tmp_path / "x.parsed", rows), tmp_path / "run", held_out=0.0)
+    assert Training(config).left_out == 0
+    assert Training(config, Rank(1, 2)).left_out == pytest.approx(1 - 2 * 12 / 42)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_documents_are_dealt_whole(count):
+    sizes = np.random.default_rng(0).integers(1, 20, 60)
+    bounds = deal(np.concatenate([[0], np.cumsum(sizes)]), count)
+    n = sizes.sum()
+    assert (bounds[0], bounds[-1], len(bounds)) == (0, n, count + 1)
+    starts = {0, *np.cumsum(sizes).tolist()}
+    assert set(bounds.tolist()) <= starts
+    assert (np.diff(bounds) > 0).all()
+    # No boundary of documents is nearer to the equal share than the one that was chosen.
+    for rank, bound in enumerate(bounds):
+        wanted = rank * n / count
+        assert abs(bound - wanted) == min(abs(start - wanted) for start in starts)
+
+
+def test_every_rank_has_as_many_steps(corpus, tmp_path):
+    for accumulate in (1, 2):
+        config = settings(corpus, tmp_path / "run", accumulate=accumulate)
+        made = [Training(config, Rank(rank, 3)) for rank in range(3)]
+        steps = [list(training.steps(Place(ranks=3))) for training in made]
+        assert {len(each) for each in steps} == {made[0].n_steps}
+        documents = [{d for s in each for b in s.batches for d in b.document.tolist()} for each in steps]
+        assert not any(documents[i] & documents[j] for i, j in ((0, 1), (0, 2), (1, 2)))
+        assert [[s.place for s in each] for each in steps[1:]] == [[s.place for s in steps[0]]] * 2

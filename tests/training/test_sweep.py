@@ -1,0 +1,106 @@
+"""Sets of views x seeds, trained into one folder."""
+
+import os
+import re
+import signal
+
+import pytest
+from corpora import topic_corpus
+from shell import fails, shell_command
+
+from structviews.runs.settings_file import load_run
+from structviews.training.checkpoint import read_progress
+from structviews.training.trainer import Training
+
+FLAGS = ["--hidden", "8", "--word-dim", "6", "--batch-size", "16", "--epochs", "1", "--precision", "fp32"]
+SWEEP = ["sweep", "--views", "bow,avg", "--views", "seq,seq", "--seeds", "2", "-o", "runs/s", *FLAGS]
+RUNS = [f"runs/s/{views}-seed{seed}" for seed in (1, 2) for views in ("bow-avg", "seq-seq")]
+
+
+@pytest.fixture
+def command(monkeypatch, capsysbinary, tmp_path):
+    return shell_command(monkeypatch, capsysbinary, tmp_path)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return topic_corpus(tmp_path / "x.parsed")
+
+
+def test_all_runs_are_trained_and_left_alone_the_second_time(command, corpus, tmp_path):
+    ended = command(*SWEEP, "--lr", "0.01")
+    assert ended.code == 0, ended.errors
+    assert ended.output.decode().split() == RUNS
+    for name in RUNS:
+        config, _ = load_run(tmp_path / name)
+        views, seed = re.fullmatch(r".*/(.*)-seed(\d)", name).groups()
+        assert (config.views.names, config.optimisation.seed) == (tuple(views.split("-")), int(seed))
+        assert (config.views.hidden, config.optimisation.lr, config.data.corpus) == (8, 0.01, "x.parsed")
+        assert read_progress(tmp_path / name).finished
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*") if path.is_file()}
+    again = command(*SWEEP, "--lr", "0.01")
+    assert (again.code, again.output) == (0, ended.output)
+    assert [line for line in again.errors if "already trained" in line] == [f"{name}: already trained" for name in RUNS]
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*") if path.is_file()} == before
+
+
+def test_an_interrupted_sweep_goes_on(command, corpus, tmp_path, monkeypatch):
+    step, taken = Training.step, []
+
+    def interrupted(self, *batches, **words):
+        taken.append(self.run.name)
+        if len(taken) == 9:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, *batches, **words)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Training, "step", interrupted)
+        ended = command(*SWEEP)
+    assert ended.code == 128 + signal.SIGTERM
+    assert re.fullmatch(r"stopped at step \d of a run, saved; run the same command again to resume", ended.errors[-1])
+    assert set(taken) == {"bow-avg-seed1", "seq-seq-seed1"}
+    assert read_progress(tmp_path / RUNS[0]).finished
+    assert not read_progress(tmp_path / RUNS[1]).finished
+    assert not (tmp_path / RUNS[2]).exists()
+    stopped = read_progress(tmp_path / RUNS[1]).step
+    with monkeypatch.context() as patch:
+        patch.setattr(Training, "step", lambda self, *b, **w: taken.append(self.run.name) or step(self, *b, **w))
+        assert command(*SWEEP).code == 0
+    assert all(read_progress(tmp_path / name).finished for name in RUNS)
+    assert taken.count("bow-avg-seed1") == read_progress(tmp_path / RUNS[0]).step
+    assert taken.count("seq-seq-seed1") == read_progress(tmp_path / RUNS[1]).step > stopped
+
+
+def test_settings_from_a_file(command, corpus, tmp_path):
+    (tmp_path / "c.toml").write_text(
+        '[data]\ncorpus = "x.parsed"\n[views]\nnames = ["seq", "seq"]\nhidden = 8\n'
+        "[optimisation]\nsteps = 2\nseed = 9\n"
+    )
+    ended = command("sweep", "--views", "bow,avg", "--seeds", "1", "--config", "c.toml", "--word-dim", "6")
+    assert ended.code == 0, ended.errors
+    config, _ = load_run(tmp_path / "runs" / "sweep" / "bow-avg-seed1")
+    assert (config.views.names, config.optimisation.seed, config.optimisation.steps, config.words.dim) == (
+        ("bow", "avg"),
+        1,
+        2,
+        6,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--views", "bow,avg", "--seed", "4"], "No such option: --seed"),
+        (["--views", "bow,avg", "--dry-run"], "No such option: --dry-run"),
+        (["--views", "bow,avg", "--seeds", "0"], "seeds = 0: give at least 1"),
+        (["--views", "bow,avg", "--views", "bow,avg"], "--views bow,avg: given twice: remove one"),
+        (["--views", "bow,avg", "--views", "dep,deep"], "unknown view 'deep'"),
+        (["--views", "bow,avg", "--hidden", "0"], "hidden = 0: give a number at least 1"),
+    ],
+)
+def test_what_is_no_sweep(command, corpus, tmp_path, arguments, message):
+    assert fails(command, tmp_path, "sweep", *arguments).startswith(f"error: {message}")
+
+
+def test_a_flag_that_train_does_not_have(command, corpus, tmp_path):
+    assert "No such option: --hiden" in fails(command, tmp_path, "sweep", "--views", "bow,avg", "--hiden", "3")

@@ -1,0 +1,455 @@
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from corpora import opened, random_trees, small_config, topic_corpus
+from rich.console import Console
+from safetensors.torch import load_file
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from structviews.batches.order import held_out
+from structviews.encoding.embedder import Embedder
+from structviews.errors import InputError
+from structviews.kernels import dispatch
+from structviews.runs.settings_file import Parsed, load_run, save_config
+from structviews.runtime.signals import Interrupted
+from structviews.training.checkpoint import Place, read_progress
+from structviews.training.estimate import estimate
+from structviews.training.log import cosines, cut_log
+from structviews.training.loop import train
+from structviews.training.resuming import extend, extended
+from structviews.training.trainer import Training
+
+# 88 training sentences and batches of 16: 5 whole ones and a rest, in the third epoch none.
+STEPS_AN_EPOCH = 6
+STEPS = 17
+needs_dgl = pytest.mark.skipif(find_spec("dgl") is None, reason="needs structviews[dgl]")
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return topic_corpus(tmp_path_factory.mktemp("corpus") / "x.parsed")
+
+
+@pytest.fixture
+def config(corpus, tmp_path):
+    return small_config(corpus, tmp_path / "run", epochs=3, validate_every=4)
+
+
+def log_of(run, kind=None):
+    entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    return [entry for entry in entries if kind in (None, entry["kind"])]
+
+
+def result(run):
+    """All that training leaves, but for rates of progress, which no two runs share."""
+    (state,) = (run / "state").glob("step-*.safetensors")  # a kill may leave what was being written
+    log = [{k: v for k, v in entry.items() if k != "sentences_per_second"} for entry in log_of(run)]
+    paths = (run / "model.safetensors", state, *run.glob("vocabulary.*.txt"))
+    files = {path.name: path.read_bytes() for path in paths}
+    return files, log, load_run(run)
+
+
+def quietly(config):
+    screen = io.StringIO()
+    return train(config, Console(file=screen, width=200)), screen.getvalue()
+
+
+def split_training(config, step, tmp_path):
+    """The same run in two parts, the first ``step`` steps long."""
+    first = small_config(config.data.corpus, tmp_path / "parts", steps=step, epochs=3, validate_every=4)
+    train(first)
+    assert read_progress(tmp_path / "parts").step == step
+    extend(extended(tmp_path / "parts", epochs=None, steps=0))
+    return train(extended(tmp_path / "parts", None, None))
+
+
+@pytest.mark.parametrize("step", [1, 4, STEPS_AN_EPOCH, STEPS_AN_EPOCH + 1])
+def test_parts_make_the_whole_bit_for_bit(config, tmp_path, step):
+    whole_files, whole_log, whole_settings = result(train(config))
+    files, log, settings = result(split_training(config, step, tmp_path))
+    assert files == whole_files
+    assert settings == whole_settings
+    # The end of the first part has a validation, where the whole has none.
+    own = [entry for entry in log if entry["kind"] == "validation" and entry not in whole_log]
+    assert [entry["step"] for entry in own] == ([step] if step in (1, 7) else [])
+    assert [entry for entry in log if entry not in own] == whole_log
+    assert whole_log[-1]["step"] == Training(config).n_steps == STEPS
+
+
+def command(config_file, folder):
+    return subprocess.Popen(
+        [sys.executable, "-m", "structviews", "train", "--config", str(config_file)],
+        cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_step(run, step, process):
+    until = time.monotonic() + 60
+    log = run / "log.jsonl"
+    while not log.exists() or log.read_bytes().count(b'"train"') < step:
+        assert time.monotonic() < until, "waited too long"
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
+
+
+def finished(process):
+    output, errors = process.communicate(timeout=60)
+    assert "Traceback" not in errors
+    return process.returncode, output, errors.splitlines()
+
+
+@pytest.mark.slow
+def test_signals_change_nothing_but_the_time(corpus, tmp_path):
+    settings = small_config(corpus, "run", epochs=40, checkpoint_minutes=0.002, validate_every=70)
+    (tmp_path / "settings").mkdir()
+    save_config(tmp_path / "settings", settings, Parsed.of(opened(corpus)))
+    file, run = tmp_path / "settings" / "config.toml", tmp_path / "run"
+    for number, step in ((signal.SIGTERM, 10), (signal.SIGINT, 30)):
+        process = command(file, tmp_path)
+        wait_for_step(run, step, process)
+        process.send_signal(number)
+        code, output, errors = finished(process)
+        assert code == 128 + number
+        assert output == ""
+        assert errors[-1] == f"stopped at step {read_progress(run).step}, saved; run the same command again to resume"
+        assert read_progress(run).step == log_of(run, "train")[-1]["step"] >= step
+    process = command(file, tmp_path)
+    wait_for_step(run, 80, process)
+    process.kill()
+    assert finished(process)[0] == -signal.SIGKILL
+    assert not read_progress(run).finished
+    assert finished(command(file, tmp_path))[:2] == (0, "run\n")
+    assert result(run) == result(train(settings.replaced(out=str(tmp_path / "undisturbed"))))
+
+
+def test_a_stop_is_between_checkpoints_too(config, monkeypatch):
+    """The first checkpoint is that of the stop; the resumed run is the undisturbed one."""
+    expected = result(train(small_config(config.data.corpus, config.data.out + "-whole", epochs=3, validate_every=4)))
+    step = Training.step
+
+    def interrupted(self, *batches, **words):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, *batches, **words)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Training, "step", interrupted)
+        for taken in (1, 2):
+            with pytest.raises(Interrupted) as stop:
+                train(config)
+            assert (stop.value.signal, stop.value.step) == (signal.SIGTERM, taken)
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert result(train(config)) == expected
+
+
+@pytest.mark.parametrize("settings", [{"epochs": 1}, {"steps": 4}, {"steps": 6}, {"steps": 2}])
+def test_a_stop_at_the_last_step(config, settings, monkeypatch):
+    expected = result(train(small_config(config.data.corpus, config.data.out + "-whole", validate_every=4, **settings)))
+    config = small_config(config.data.corpus, config.data.out, validate_every=4, **settings)
+    last, step = Training(config).n_steps, Training.step
+    taken = []
+
+    def interrupted(self, *batches, **words):
+        taken.append(batches)
+        if len(taken) == last:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, *batches, **words)
+
+    monkeypatch.setattr(Training, "step", interrupted)
+    with pytest.raises(Interrupted):
+        train(config)
+    assert not read_progress(Path(config.data.out)).finished
+    assert result(train(config)) == expected
+    assert len(taken) == last
+
+
+def test_a_finished_run_is_left_alone(config):
+    run = train(config)
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+    _, said = quietly(config)
+    assert said == f"{run}: already trained\n"
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
+
+
+def test_another_path_to_a_run_is_the_same_run(config, tmp_path, monkeypatch):
+    run = train(config)
+    monkeypatch.chdir(tmp_path)
+    _, said = quietly(small_config(config.data.corpus, run.name, epochs=3, validate_every=4))
+    assert said == "run: already trained\n"
+    extend(extended(run, None, None))
+    assert read_progress(run).finished
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_other_settings_need_another_folder(config, finished):
+    steps = 0 if finished else 2
+    train(small_config(config.data.corpus, config.data.out, epochs=1, steps=steps))
+    before = result(Path(config.data.out))
+    with pytest.raises(InputError, match=r"run: holds a run with hidden = 8, not 10: .*--out"):
+        train(small_config(config.data.corpus, config.data.out, epochs=1, steps=steps, hidden=10))
+    assert result(Path(config.data.out)) == before
+
+
+@pytest.mark.parametrize("backend", ["naive", pytest.param("dgl", marks=needs_dgl)])
+def test_the_tree_backend_is_no_setting_of_the_run(corpus, tmp_path, backend, monkeypatch):
+    def settings(out, **others):
+        return small_config(corpus, tmp_path / out, epochs=1, precision="fp32", **others)
+
+    run = train(settings("run", tree_backend=backend))
+    _, said = quietly(settings("run"))
+    assert said == f"{run}: already trained\n"
+    with pytest.raises(InputError, match=r"holds a run with held_out = 0\.1, not 0\.2"):
+        train(settings("run", held_out=0.2))
+    weights = load_file(train(settings("level")) / "model.safetensors")
+    for name, weight in load_file(run / "model.safetensors").items():
+        torch.testing.assert_close(weight, weights[name], rtol=0, atol=1e-4)
+    monkeypatch.setitem(sys.modules, "dgl", None)  # encoding does without
+    assert Embedder.load(run).encode([random_trees(["topic1-2", "of"])]).shape == (1, 16)
+
+
+@needs_dgl
+def test_views_run_by_the_tree_backend(config, monkeypatch):
+    calls = []
+    naive = dispatch._RUN["naive"]
+    monkeypatch.setitem(dispatch._RUN, "dgl", lambda *arguments: calls.append(1) or naive(*arguments))
+    train(config.replaced(steps=1, held_out=0.0, tree_backend="dgl"))
+    assert len(calls) == 2
+
+
+def test_another_state_of_the_corpus_needs_another_folder(tmp_path):
+    corpus = topic_corpus(tmp_path / "x.parsed")
+    train(small_config(corpus, tmp_path / "run", steps=2))
+    extend(extended(tmp_path / "run", None, 4))
+    corpus.rename(tmp_path / "old.parsed")
+    topic_corpus(tmp_path / "x.parsed", documents=13)
+    with pytest.raises(InputError, match=r"run: was trained on another version of .*x\.parsed: .*--out"):
+        train(extended(tmp_path / "run", None, None))
+    assert read_progress(tmp_path / "run").step == 2
+
+
+def test_a_folder_that_is_something_else_is_left_alone(config, tmp_path):
+    folder, file = tmp_path / "mine", tmp_path / "file"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("precious")
+    file.write_text("precious")
+    for out in (folder, file):
+        with pytest.raises(InputError, match=r"already exists and is not a run: .*--out"):
+            train(small_config(config.data.corpus, out))
+    assert [path.read_text() for path in (folder / "thesis.txt", file)] == ["precious"] * 2
+    assert len(list(folder.iterdir())) == 1
+
+
+@pytest.mark.parametrize("views", [("bow", "avg"), ("dep", "const")])
+def test_neighbours_are_found_in_a_corpus_of_topics(tmp_path, views):
+    """Two sentences a document, and no two documents share a topic's words."""
+    corpus = topic_corpus(tmp_path / "x.parsed", documents=60, sentences=2)
+    run = train(small_config(corpus, tmp_path / "run", views, epochs=30, held_out=0.05, hidden=16))
+    log = log_of(run, "train")
+    first, last = log[:6], log[-6:]
+
+    def mean(entries, name):
+        return np.mean([entry[name] for entry in entries])
+
+    assert mean(last, "loss") < 0.5 * mean(first, "loss")
+    assert mean(last, "accuracy") > 3 * mean(last, "chance_accuracy")
+    assert abs(mean(first, "loss") - mean(first, "chance_loss")) < 0.3
+
+
+class Heard(TorchDispatchMode):
+    """Notes the operations that run."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.add(function.overloadpacket.__name__)
+        return function(*args, **(kwargs or {}))
+
+
+# Not seq: a packed sequence has its sizes on the CPU, where PyTorch reads them.
+@pytest.mark.parametrize("views", [("dep", "const"), ("dep-sum", "avg"), ("bow", "bow")])
+def test_a_step_asks_the_device_for_nothing(config, views):
+    """No value and no size that depends on values; sorting a sparse gradient needs such a size."""
+    made = Training(small_config(config.data.corpus, config.data.out, views))
+    batches = [step.batches[0] for step in islice(made.steps(Place()), 3)]
+    with Heard() as heard:
+        for batch in batches:
+            made.step(batch)
+    waiting = {"_local_scalar_dense", "is_nonzero", "equal", "nonzero", "masked_select", "_coalesce"}
+    assert not heard.names & (waiting | {name for name in heard.names if "unique" in name})
+    assert "_fused_adam_" in heard.names
+
+
+def test_a_step_leaves_the_words_that_do_not_occur(config):
+    made = Training(small_config(config.data.corpus, config.data.out))
+    _, (batch,), _ = next(made.steps(Place()))
+    tables = [table.weight for _, channel in made.model.each() for table in channel.words]
+    before = [weight.detach().clone() for weight in tables]
+    made.step(batch)
+    (ids,) = batch.ids.values()
+    for weight, old in zip(tables, before, strict=True):
+        changed = (weight != old).any(dim=1).nonzero()[:, 0]
+        assert torch.equal(changed, ids.distinct)
+        assert len(changed) < len(weight) / 2
+        assert torch.equal(made.optimiser.state[weight]["exp_avg"].any(dim=1).nonzero()[:, 0], ids.distinct)
+
+
+def test_held_out_documents_are_never_trained_on(config, monkeypatch):
+    for seed in range(3):
+        made = Training(small_config(config.data.corpus, config.data.out, seed=seed, held_out=0.3))
+        documents = made.reader.documents()
+        chosen = held_out(documents, seed, 0.3)
+        batches = [batch for step in made.steps(Place()) for batch in step.batches]
+        left_out = set(documents[chosen].tolist())
+        assert 0 < len(left_out) < 12
+        trained_on = set().union(*(batch.document.tolist() for batch in batches))
+        assert trained_on == set(range(12)) - left_out
+        validated = []
+        with monkeypatch.context() as patch:
+            patch.setattr(made, "_losses", lambda batch, v=validated, f=made._losses: v.append(batch) or f(batch))
+            made.validate()
+        assert set().union(*(batch.document.tolist() for batch in validated)) == left_out
+
+
+def test_without_documents_held_out_there_is_no_validation(config):
+    run = train(small_config(config.data.corpus, config.data.out, epochs=1, held_out=0.0))
+    assert log_of(run, "validation") == []
+
+
+def test_a_validation_is_the_mean_over_its_anchors(config):
+    made = Training(small_config(config.data.corpus, config.data.out, held_out=0.3, batch_size=16))
+    whole = Training(small_config(config.data.corpus, config.data.out, held_out=0.3, batch_size=16))
+    rows, size = made.held_out_rows, 16
+    sums, anchors = {"loss": 0.0, "accuracy": 0.0, "chance_loss": 0.0}, 0
+    for start in range(0, len(rows), size):
+        batch = whole.reader.batch(rows[start : start + size])
+        _, metrics, _ = whole._losses(batch)
+        document, position = batch.document.tolist(), batch.position.tolist()
+        places = set(zip(document, position, strict=True))
+        n = sum((d, p - 1) in places or (d, p + 1) in places for d, p in places)
+        anchors += n
+        for name in sums:
+            sums[name] += n * float(metrics["trained"][name])
+    assert len(rows) > size
+    assert {n: made.validate()[n] for n in sums} == pytest.approx({n: s / anchors for n, s in sums.items()})
+
+
+@pytest.mark.parametrize("log_every", [1, 1000])
+@pytest.mark.parametrize("rate", [1e30, 1e39])
+def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(config, log_every, rate, monkeypatch):
+    """There is a checkpoint after each step; the weights explode at the sixth, within or beyond a float's range."""
+    config = small_config(config.data.corpus, config.data.out, epochs=4, log_every=log_every, checkpoint_minutes=1e-9)
+    run, step, taken = Path(config.data.out), Training.step, []
+
+    def explosive(self, *batches, **words):
+        taken.append(batches)
+        if len(taken) == 6:
+            self.optimiser.param_groups[0]["lr"] = rate
+        return step(self, *batches, **words)
+
+    monkeypatch.setattr(Training, "step", explosive)
+    with pytest.raises(
+        InputError, match=r"run: (the loss|a weight) is NaN or infinite .*step \d+.*: give a lower --lr; .* kept"
+    ) as error:
+        train(config)
+    assert "\n" not in str(error.value)
+    assert 5 <= read_progress(run).step < len(taken) <= 8
+    assert all(tensor.isfinite().all() for tensor in load_file(run / "model.safetensors").values())
+
+
+def test_views_in_other_numbers(config, tmp_path):
+    for views in (("dep", "const", "seq"), ("seq", "seq"), ("bow", "bow", "avg", "dep-sum")):
+        run = train(small_config(config.data.corpus, tmp_path / "-".join(views), views, steps=2))
+        letters = "fghi"[: len(views)]
+        pairs = {f"cos_{a}{b}" for i, a in enumerate(letters) for b in letters[i:]}
+        assert {name for name in log_of(run)[0] if name.startswith("cos")} == pairs
+        weights = Embedder.load(run).model.channels["trained"].views
+        assert len(weights) == len(views)
+        if views == ("seq", "seq"):
+            assert not torch.equal(weights[0].gru.weight_hh_l0, weights[1].gru.weight_hh_l0)
+
+
+def test_a_line_of_the_log_has_everything(config):
+    run = train(small_config(config.data.corpus, config.data.out, epochs=2, log_every=3, validate_every=5))
+    names = {"loss", "accuracy", "chance_loss", "chance_accuracy"}
+    places = {"kind", "step", "epoch"}
+    for entry in log_of(run, "train"):
+        assert entry.keys() == places | names | {"anchors", "cos_ff", "cos_gg", "cos_fg", "sentences_per_second"}
+        assert entry["sentences_per_second"] > 0
+        assert 0 < entry["chance_accuracy"] < 0.3
+        assert entry["chance_loss"] in [pytest.approx(np.log(n - 1), abs=1e-5) for n in (16, 8)]
+        assert all(-1 <= entry[name] <= 1 for name in entry if name.startswith("cos"))
+    assert all(entry.keys() == places | names for entry in log_of(run, "validation"))
+    assert [(e["kind"][0], e["step"], e["epoch"]) for e in log_of(run)] == [
+        ("t", 3, 0), ("v", 5, 0), ("t", 6, 1), ("v", 6, 1), ("t", 9, 1), ("v", 10, 1), ("t", 12, 2), ("v", 12, 2),
+    ]  # fmt: skip
+
+
+def test_cosines_are_means_over_pairs():
+    f, g = torch.randn(5, 3), torch.randn(5, 3)
+
+    def cosine(a, b):
+        return float(a @ b / a.norm() / b.norm())
+
+    others = [(i, j) for i in range(5) for j in range(5) if i != j]
+    assert cosines([f, g]) == pytest.approx(
+        {
+            "cos_ff": np.mean([cosine(f[i], f[j]) for i, j in others]),
+            "cos_gg": np.mean([cosine(g[i], g[j]) for i, j in others]),
+            "cos_fg": np.mean([cosine(f[i], g[i]) for i in range(5)]),
+        },
+        abs=1e-5,
+    )
+
+
+def test_a_log_is_cut_behind_the_step_to_go_on_from(tmp_path):
+    lines = [f'{{"kind": "train", "step": {step}}}\n' for step in range(1, 6)]
+    (tmp_path / "log.jsonl").write_text("".join(lines) + '{"kind": "tr')
+    cut_log(tmp_path, 3)
+    assert (tmp_path / "log.jsonl").read_text() == "".join(lines[:3])
+    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]
+
+
+def test_an_estimate_writes_nothing(config, tmp_path):
+    needed = estimate(config)
+    assert needed.steps == STEPS
+    model = Training(config).model
+    assert needed.parameters == sum(p.numel() for p in model.parameters())
+    assert needed.gigabytes == pytest.approx(4 * 4 * needed.parameters / 1e9)
+    assert needed.hours > 0
+    assert needed.sentences_per_second > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_corpus_too_small(tmp_path):
+    corpus = topic_corpus(tmp_path / "x.parsed", documents=1, sentences=1)
+    with pytest.raises(InputError, match=r"x\.parsed: 1 training sentences: parse a larger corpus"):
+        train(small_config(corpus, tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_begun_but_killed_before_its_first_checkpoint(config, tmp_path):
+    expected = result(train(small_config(config.data.corpus, tmp_path / "whole", epochs=3, validate_every=4)))
+    run = tmp_path / "run"
+    run.mkdir()
+    save_config(run, config, Parsed.of(opened(config.data.corpus)))
+    (run / "log.jsonl").write_text('{"kind": "train", "step": 1}\n')
+    assert result(train(config)) == expected

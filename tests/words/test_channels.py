@@ -1,0 +1,223 @@
+import io
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from corpora import opened, random_trees, small_config, topic_corpus
+from rich.console import Console
+from safetensors.torch import load_file
+from vector_files import random_vectors, write_vectors
+
+from structviews.batches.batch import collate
+from structviews.batches.word_ids import WordIds
+from structviews.encoding.embedder import Embedder
+from structviews.errors import InputError
+from structviews.model import Channel
+from structviews.runs.settings_file import load_run
+from structviews.training.checkpoint import read_progress
+from structviews.training.loop import train
+from structviews.training.resuming import extend, extended
+from structviews.training.trainer import Training
+from structviews.views.word_tables import FixedWords
+from structviews.words.channels import fixed_words
+from structviews.words.vector_files import WordVectors
+from structviews.words.vocabulary import UNKNOWN, count_words
+
+DIM = 5
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return topic_corpus(tmp_path_factory.mktemp("corpus") / "x.parsed")
+
+
+@pytest.fixture(scope="module")
+def vectors(corpus, tmp_path_factory):
+    """A vector file that lacks some words of the corpus and has others."""
+    words = ["elsewhere", *sorted(count_words(opened(corpus)))[::-2], "nowhere"]
+    path = tmp_path_factory.mktemp("vectors") / "v.vec"
+    return write_vectors(path, words, random_vectors(words, DIM))
+
+
+@pytest.fixture
+def config(corpus, vectors, tmp_path):
+    return small_config(
+        corpus, tmp_path / "run", channels=("fixed", "trained"), vectors=str(vectors), epochs=2, validate_every=4
+    )
+
+
+@pytest.fixture(scope="module")
+def run(corpus, vectors, tmp_path_factory):
+    out = tmp_path_factory.mktemp("run") / "run"
+    return train(small_config(corpus, out, channels=("fixed", "trained"), vectors=str(vectors), epochs=1))
+
+
+def test_the_fixed_words_are_those_of_the_corpus_that_have_a_vector(corpus, vectors):
+    counts = count_words(opened(corpus))
+    file = WordVectors.open(vectors)
+    vocabulary, table = fixed_words(opened(corpus), file)
+    there = set(file.words.to_pylist())
+    expected = sorted((w for w in counts if w in there), key=lambda w: (-counts[w], w))
+    assert vocabulary.words == [UNKNOWN, *expected]
+    assert 0 < len(expected) < len(counts)
+    unknown = sum(n for w, n in counts.items() if w not in there)
+    assert vocabulary.counts.tolist() == [unknown, *(counts[w] for w in expected)]
+    assert table.dtype == torch.float32
+    assert not table[0].any()
+    np.testing.assert_array_equal(table[1:], file.rows(file.find(expected)))
+
+
+def test_the_fixed_table_is_one_and_learns_nothing(config):
+    training = Training(config.replaced(views=("dep", "const", "seq", "avg")))
+    fixed = training.model.channels["fixed"]
+    assert len({id(table) for table in fixed.tables}) == 1
+    assert len(fixed.tables) == 4
+    before = fixed.tables[0].weight.clone()
+    for step in training.steps(read_progress(training.run) or _start()):
+        training.step(*step.batches)
+    assert torch.equal(fixed.tables[0].weight, before)
+    assert not fixed.tables[0].weight.requires_grad
+    names = dict(training.model.named_parameters())
+    assert not any(name.startswith("channels.fixed.words") for name in names)
+    assert len(training.optimiser.state) == len(names)
+    saved = [name for name in training.model.state_dict() if name.startswith("channels.fixed.words")]
+    assert saved == ["channels.fixed.words.0.weight"]
+
+
+def _start():
+    from structviews.training.checkpoint import Place
+
+    return Place()
+
+
+def test_reading_fixed_words_asks_for_no_gradient():
+    words = FixedWords(torch.randn(6, 3))
+    ids = WordIds.of(np.array([4, 2, 2, 0]), 6)
+    expected = words.weight[[4, 2, 2, 0]]
+    assert not words.lookup(ids).requires_grad
+    torch.testing.assert_close(words.lookup(ids), expected)
+    torch.testing.assert_close(words.rows(ids), words.weight[[0, 2, 4]])
+    bags = words.bag(ids, torch.tensor([0, 1]), "mean")
+    torch.testing.assert_close(bags, torch.stack([expected[0], expected[1:].mean(0)]))
+
+
+def test_a_channel_learns_beside_another_what_it_learns_alone(config):
+    """Each has its own loss and its own clipping; they share the batches."""
+    config = config.replaced(clip=0.01)
+    both = load_file(train(config) / "model.safetensors")
+    alone = load_file(train(config.replaced(channels=("fixed",), out=config.data.out + "-alone")) / "model.safetensors")
+    assert alone
+    for name, tensor in alone.items():
+        assert torch.equal(both[name], tensor), name
+    assert {name.split(".")[1] for name in both} == {"fixed", "trained"}
+
+
+def test_the_log_names_the_channels(config):
+    screen = io.StringIO()
+    run = train(config, Console(file=screen, width=300))
+    lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    for line in lines:
+        for channel in config.words.channels:
+            assert np.isfinite(line[f"{channel}.loss"])
+            assert line["kind"] == "validation" or -1 <= line[f"{channel}.cos_fg"] <= 1
+    assert "loss" not in lines[0]
+    assert lines[0]["fixed.loss"] != lines[0]["trained.loss"]
+    assert "held-out fixed.loss" in screen.getvalue()
+
+
+@pytest.mark.parametrize("step", [1, 5])
+def test_parts_make_the_whole_bit_for_bit(config, step, tmp_path):
+    whole = train(config)
+    parts = config.replaced(out=str(tmp_path / "parts"))
+    train(parts.replaced(steps=step))
+    extend(extended(tmp_path / "parts", epochs=None, steps=0))
+    again = train(extended(tmp_path / "parts", None, None))
+    for name in ("model.safetensors", "vocabulary.fixed.txt", "vocabulary.trained.txt"):
+        assert (again / name).read_bytes() == (whole / name).read_bytes()
+    assert load_run(again) == load_run(whole)
+
+
+def test_a_run_loads_without_the_vector_file(run, vectors, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    settings = (tmp_path / "run" / "config.toml").read_text()
+    (tmp_path / "run" / "config.toml").write_text(settings.replace(str(vectors), "gone.vec"))
+    sentences = [random_trees(["topic1-1", "the", "of"]), random_trees(["unheard", "it"])]
+    here, there = Embedder.load(tmp_path / "run").encode(sentences), Embedder.load(run).encode(sentences)
+    np.testing.assert_array_equal(here, there)
+    assert here.shape == (2, 2 * 2 * 8)
+    assert Embedder.load(run).dim == 32
+
+
+def test_unknown_words_of_the_fixed_channel_are_zeros(run, corpus, vectors):
+    embedder = Embedder.load(run)
+    file = WordVectors.open(vectors)
+    words = ["topic1-1", "elsewhere", "the", "of", "unheard"]
+    batch = collate([random_trees(words)], embedder.vocabularies, ["tokens"])
+    found = embedder.model.channels["fixed"].tables[0].lookup(batch.ids["fixed"])
+    # A word of the file that the corpus lacks is not kept.
+    known = [w if w in count_words(opened(corpus)) else "unheard" for w in words]
+    np.testing.assert_array_equal(found, file.rows(file.find(known)))
+    assert 0 < int(found.any(dim=1).sum()) < len(words)
+
+
+@pytest.mark.parametrize(
+    ("views", "settings", "message"),
+    [
+        (("bow", "seq"), {}, "the view 'bow' adds up fixed word vectors, which have 5 dimensions, not 8: give"),
+        (("bow", "bow"), {"hidden": DIM}, "views bow,bow: with fixed words there is nothing to learn"),
+    ],
+)
+def test_views_that_fixed_words_do_not_do_for(config, views, settings, message):
+    with pytest.raises(InputError, match=message):
+        Training(config.replaced(views=views, **settings))
+
+
+def test_a_bag_of_fixed_words_is_their_sum(config, vectors):
+    config = config.replaced(views=("bow", "seq-uni"), hidden=DIM, channels=("fixed",))
+    embedder = Embedder.load(train(config))
+    file = WordVectors.open(vectors)
+    (bow, _) = embedder.encode_views([["the", "of", "the", "unheard"]])
+    np.testing.assert_allclose(bow[0], file.rows(file.find(["the", "of", "the", "unheard"])).sum(0), rtol=1e-6)
+
+
+def test_other_vectors_are_another_run(config, tmp_path):
+    config = config.replaced(steps=1)
+    train(config)
+    screen = io.StringIO()
+    train(config, Console(file=screen))
+    assert "already trained" in screen.getvalue()
+    words = WordVectors.open(config.words.vectors).words.to_pylist()
+    # Where the file lies does not matter, what is in it does.
+    same = write_vectors(tmp_path / "same.vec", words, random_vectors(words, DIM))
+    train(config.replaced(vectors=str(same), steps=1), Console(file=screen))
+    assert screen.getvalue().count("already trained") == 2
+    other = write_vectors(tmp_path / "other.vec", words, random_vectors(words, DIM, seed=1))
+    with pytest.raises(InputError, match=r"run: was trained with other vectors than .*other\.vec: give those, or"):
+        train(config.replaced(vectors=str(other)))
+    with pytest.raises(InputError, match=r"cannot start from its weights: it was trained with other vectors"):
+        Training(config.replaced(vectors=str(other), init_from=config.data.out, out=str(tmp_path / "next")))
+
+
+def test_training_begins_from_a_run_of_both_channels(config, tmp_path):
+    first = train(config)
+    made = Training(config.replaced(init_from=str(first), out=str(tmp_path / "next")))
+    torch.testing.assert_close(dict(made.model.state_dict()), load_file(first / "model.safetensors"))
+    with pytest.raises(InputError, match="it has channels = fixed,trained, not fixed"):
+        Training(config.replaced(channels=("fixed",), init_from=str(first), out=str(tmp_path / "next")))
+
+
+def test_vectors_of_another_language(corpus, tmp_path):
+    path = write_vectors(tmp_path / "v.vec", ["autre", "mots"])
+    with pytest.raises(InputError, match=r"v\.vec: has no word of .*x\.parsed: give vectors for its language"):
+        fixed_words(opened(corpus), WordVectors.open(path))
+
+
+def test_given_vectors_take_the_place_of_learnt_ones():
+    channel = Channel(("seq", "avg"), 7, 300, 8, "pairwise", fixed=torch.randn(7, 4))
+    assert [view.word_dim for view in channel.views] == [4, 4]
+    assert {name.split(".")[0] for name, _ in channel.named_parameters()} == {"views"}

@@ -1,0 +1,157 @@
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from corpora import opened, tiny_corpus, topic_corpus
+from vector_files import random_vectors
+
+from structviews.errors import InputError
+from structviews.words.learning import Word2VecConfig, _Sentences, learn_vectors
+from structviews.words.vector_files import WordVectors, save_vectors
+from structviews.words.vocabulary import count_words
+
+needs_gensim = pytest.mark.skipif(find_spec("gensim") is None, reason="needs structviews[vectors]")
+SMALL = {"dim": 8, "min_count": 2, "epochs": 300}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return opened(topic_corpus(tmp_path_factory.mktemp("corpus") / "x.parsed"))
+
+
+@pytest.mark.parametrize("make", [tiny_corpus, topic_corpus])
+def test_sentences_are_those_of_the_corpus_as_often_as_they_are_read(make, tmp_path):
+    corpus = opened(make(tmp_path / "x.parsed"))
+    expected = [list(row.sentence.tokens) for row in corpus]
+    seen = []
+    sentences = _Sentences(corpus, 0, 2 * len(corpus), lambda done, total: seen.append((done, total)))
+    assert list(sentences) == list(sentences) == expected
+    assert sentences.error is None
+    assert len(seen) == 2 * corpus.n_shards
+    assert seen == sorted(seen)
+    assert seen[-1] == (2 * len(corpus), 2 * len(corpus))
+
+
+@needs_gensim
+def test_words_that_share_sentences_are_near_one_another(corpus, tmp_path):
+    words, vectors = learn_vectors(corpus, Word2VecConfig(**SMALL), tmp_path / "state")
+    counts = count_words(corpus)
+    assert set(words) == {word for word, count in counts.items() if count >= 2}
+    assert [counts[word] for word in words] == sorted((counts[word] for word in words), reverse=True)
+    assert vectors.shape == (len(words), 8)
+    assert vectors.dtype == np.float32
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    topics = np.array([word.split("-")[0] if "-" in word else "" for word in words])
+    cosines = unit @ unit.T
+    same = (topics[:, None] == topics) & (topics != "")[:, None] & ~np.eye(len(words), dtype=bool)
+    other = (topics[:, None] != topics) & (topics != "")[:, None] & (topics != "")
+    assert cosines[same].mean() > cosines[other].mean() + 0.2
+
+
+@needs_gensim
+def test_one_worker_gives_the_same_vectors_again_and_the_seed_others(corpus, tmp_path):
+    few = SMALL | {"epochs": 3}
+    words, vectors = learn_vectors(corpus, Word2VecConfig(**few), tmp_path / "state")
+    script = (
+        "import sys; from pathlib import Path; from structviews.corpus.parsed_corpus import ParsedCorpus\n"
+        "from structviews.words.learning import *; from structviews.words.vector_files import save_vectors\n"
+        "corpus, out = ParsedCorpus.open(sys.argv[1]), Path(sys.argv[2])\n"
+        f"save_vectors(out, *learn_vectors(corpus, Word2VecConfig(**{few}), out.with_suffix('.state')))"
+    )
+    path = tmp_path / "v.bin"
+    # Python's own hashes differ from process to process; the vectors must not.
+    environment = os.environ | {"PYTHONHASHSEED": "7"}
+    subprocess.run([sys.executable, "-c", script, corpus.path, path], check=True, env=environment)
+    again = WordVectors.open(path)
+    assert again.words.to_pylist() == words
+    np.testing.assert_array_equal(again.rows(np.arange(len(again))), vectors)
+    other_words, others = learn_vectors(corpus, Word2VecConfig(**few, seed=2), tmp_path / "state")
+    assert other_words == words
+    assert not np.allclose(others, vectors)
+
+
+class _StopError(Exception):
+    pass
+
+
+@needs_gensim
+@pytest.mark.parametrize("epoch", [0, 1, 4])
+def test_an_interrupted_run_goes_on_to_the_same_bytes(corpus, epoch, tmp_path):
+    config, state = Word2VecConfig(**SMALL | {"epochs": 5}), tmp_path / "state"
+    words, whole = learn_vectors(corpus, config, state)
+    state.unlink()
+
+    def stop(done, _):
+        if done > epoch * len(corpus):
+            raise _StopError
+
+    with pytest.raises(_StopError):
+        learn_vectors(corpus, config, state, stop)
+    assert state.exists() == (epoch > 0)
+    seen = []
+    again_words, again = learn_vectors(corpus, config, state, lambda done, _: seen.append(done))
+    assert again_words == words
+    np.testing.assert_array_equal(again, whole)
+    assert seen[0] == epoch * len(corpus) + corpus.shard_rows[0]
+    # The vectors may still have to be saved.
+    np.testing.assert_array_equal(learn_vectors(corpus, config, state, pytest.fail)[1], whole)
+
+
+@needs_gensim
+def test_a_state_of_something_else_is_not_gone_on_from(corpus, tmp_path):
+    config, state = Word2VecConfig(**SMALL | {"epochs": 2}), tmp_path / "state"
+    _, expected = learn_vectors(corpus, config, state)
+
+    def stop(done, _):
+        if done > len(corpus):
+            raise _StopError
+
+    for content in (None, b"", b"no state"):
+        state.unlink()
+        if content is None:
+            with pytest.raises(_StopError):
+                learn_vectors(corpus, Word2VecConfig(**SMALL | {"epochs": 2, "seed": 9}), state, stop)
+        else:
+            state.write_bytes(content)
+        np.testing.assert_array_equal(learn_vectors(corpus, config, state)[1], expected)
+
+
+@pytest.mark.parametrize("name", ["v.vec", "v.bin"])
+def test_saved_vectors_come_back_to_the_bit(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("structviews.words.vector_formats.LINES_AT_ONCE", 7)
+    words = [f"w\N{BIRD}{i}" for i in range(30)]
+    vectors = random_vectors(words) * np.float32(10.0) ** np.arange(-20, 20, 8, dtype=np.float32)
+    save_vectors(tmp_path / name, words, vectors)
+    again = WordVectors.open(tmp_path / name)
+    assert again.words.to_pylist() == words
+    np.testing.assert_array_equal(again.rows(np.arange(30)), vectors)
+    assert (tmp_path / name).read_bytes().startswith(b"30 5\n")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        *(({name: 0}, f"{name} = 0: give at least 1") for name in ("dim", "window", "min_count", "epochs", "workers")),
+        ({"negative": -1}, "negative = -1: give at least 1"),
+        ({"seed": -1}, "seed = -1: give at least 0"),
+    ],
+)
+def test_settings_that_do_not_do(settings, message):
+    with pytest.raises(InputError, match=message):
+        Word2VecConfig(**settings)
+
+
+@needs_gensim
+def test_words_that_are_all_too_rare(corpus, tmp_path):
+    most = max(count_words(corpus).values())
+    with pytest.raises(InputError, match=rf"no word occurs {most + 1} times: use --min-count {most} or less"):
+        learn_vectors(corpus, Word2VecConfig(min_count=most + 1), tmp_path / "state")
+
+
+def test_without_gensim_it_says_what_to_install(corpus, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gensim.models", None)
+    with pytest.raises(InputError, match=r"pip install 'structviews\[vectors\]'"):
+        learn_vectors(corpus, Word2VecConfig(), tmp_path / "state")

@@ -1,0 +1,138 @@
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from corpora import opened, tiny_corpus, topic_corpus
+
+from structviews.batches.word_ids import WordIds
+from structviews.errors import InputError
+from structviews.views.word_tables import WordTable
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
+
+
+@pytest.fixture(scope="module", params=[tiny_corpus, topic_corpus])
+def corpus(request, tmp_path_factory):
+    return opened(request.param(tmp_path_factory.mktemp("corpus") / "x.parsed"))
+
+
+def most_frequent(corpus):
+    counts = Counter(word for row in corpus for word in row.sentence.tokens)
+    return sorted(counts, key=lambda word: (-counts[word], word))
+
+
+def test_words_are_ranked_by_a_count_over_all_shards(corpus):
+    assert Vocabulary.of_corpus(corpus, 10**6).words == [UNKNOWN, *most_frequent(corpus)]
+
+
+@pytest.mark.parametrize("size", [1, 5, 12])
+def test_the_size_is_without_the_unknown_word(corpus, size):
+    assert Vocabulary.of_corpus(corpus, size).words == [UNKNOWN, *most_frequent(corpus)[:size]]
+
+
+def test_ids_of_lists_and_arrow_arrays():
+    vocabulary = Vocabulary([UNKNOWN, "bird", "Bird"])
+    words = ["Bird", "cat", "bird", "", UNKNOWN, "bird"]
+    for given in (words, pa.array(words)):
+        ids = vocabulary.ids(given)
+        assert ids.dtype == np.int64
+        assert ids.tolist() == [2, 0, 1, 0, 0, 1]
+    assert vocabulary.ids([]).shape == (0,)
+    assert len(vocabulary) == 3
+
+
+def test_a_saved_vocabulary_comes_back(tmp_path):
+    words = [UNKNOWN, "naïve", "日本", "'s", "\U0001f426"]
+    Vocabulary(words).save(tmp_path / "words.txt")
+    assert Vocabulary.load(tmp_path / "words.txt").words == words
+
+
+def test_files_that_are_no_vocabulary(tmp_path):
+    path = tmp_path / "words.txt"
+    with pytest.raises(InputError, match=r"words\.txt: No such file.*vocabulary"):
+        Vocabulary.load(path)
+    for content in (b"", b"bird\n", b"<unk>\n\xff\n"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"words\.txt: ") as error:
+            Vocabulary.load(path)
+        assert "\n" not in str(error.value)
+
+
+FLAT = np.array([1, 2, 2, 0, 6, 6])
+STARTS = torch.tensor([0, 3, 4])
+
+
+def word_ids(flat=FLAT):
+    return WordIds.of(flat, 7)
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 1000])
+def test_distinct_ids_are_those_of_numpy(n):
+    flat = np.random.default_rng(n).integers(0, 50, n)
+    ids = WordIds.of(flat, 50)
+    distinct, inverse = np.unique(flat, return_inverse=True)
+    assert len(ids) == n
+    assert ids.distinct.tolist() == distinct.tolist()
+    assert ids.inverse.tolist() == inverse.tolist()
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 1000])
+def test_the_places_of_each_word_stand_together(n):
+    flat = np.random.default_rng(n).integers(0, 50, n)
+    ids = WordIds.of(flat, 50)
+    places, starts = [], []
+    for word in sorted(set(flat.tolist())):
+        starts.append(len(places))
+        places += [place for place, other in enumerate(flat.tolist()) if other == word]
+    assert ids.places.tolist() == places
+    assert ids.starts.tolist() == starts
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_a_bag_is_the_sum_or_mean_of_lookups(mode):
+    table = WordTable(7, 3)
+    parts = table.lookup(word_ids()).split([3, 1, 2])
+    expected = torch.stack([getattr(part, mode)(dim=0) for part in parts])
+    torch.testing.assert_close(table.bag(word_ids(), STARTS, mode), expected)
+
+
+READINGS = {
+    "lookup": (lambda table, ids: table.lookup(ids), lambda w: w[torch.from_numpy(FLAT)]),
+    "rows": (lambda table, ids: table.rows(ids), lambda w: w[[0, 1, 2, 6]]),
+    "sum": (lambda table, ids: table.bag(ids, STARTS), lambda w: torch.stack([w[[1, 2, 2]].sum(0), w[0], 2 * w[6]])),
+    "mean": (
+        lambda table, ids: table.bag(ids, STARTS, "mean"),
+        lambda w: torch.stack([w[[1, 2, 2]].mean(0), w[0], w[6]]),
+    ),
+}
+
+
+@pytest.mark.parametrize("read", READINGS)
+def test_a_gradient_has_the_rows_that_were_read_and_needs_no_sorting(read):
+    ours, plain = READINGS[read]
+    table = WordTable(7, 3).double()
+    dense = table.weight.detach().clone().requires_grad_()
+    vectors, expected = ours(table, word_ids()), plain(dense)
+    torch.testing.assert_close(vectors, expected)
+    weights = torch.randn_like(vectors)
+    (vectors * weights).sum().backward()
+    (expected * weights).sum().backward()
+    gradient = table.weight.grad
+    assert gradient.is_sparse
+    assert gradient.is_coalesced()
+    assert gradient.indices().tolist() == [[0, 1, 2, 6]]
+    torch.testing.assert_close(gradient.to_dense(), dense.grad)
+
+
+def test_gradients_of_two_readings_add_up():
+    table = WordTable(7, 3).double()
+    other = word_ids(np.array([6, 3]))
+    (table.lookup(word_ids()).sum() + 2 * table.lookup(other).sum()).backward()
+    assert table.weight.grad.to_dense()[:, 0].tolist() == [1, 1, 2, 2, 0, 0, 4]
+
+
+def test_reading_for_inference_has_no_gradient():
+    table = WordTable(7, 3)
+    with torch.no_grad():
+        assert not table.lookup(word_ids()).requires_grad
