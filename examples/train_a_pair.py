@@ -1,0 +1,62 @@
+"""Train a pair of views on a small text, and look at what they find similar.
+
+A text is parsed, a dependency and a constituency encoder are trained to agree on which sentences are neighbours, and
+the run is loaded to find the sentences nearest to some new ones. All in Python; the shell's way is `structviews parse`,
+`train` and `nearest`.
+"""
+
+import argparse
+from pathlib import Path
+from tempfile import mkdtemp
+
+from structviews import Embedder
+from structviews.evaluation.retrieval.neighbours import nearest
+from structviews.parsing.pipeline import parse_corpus
+from structviews.parsing.sources import open_source
+from structviews.runs.config import TrainConfig
+from structviews.training.loop import train
+
+CORPUS = Path(__file__).parents[1] / "data" / "corpus.txt"
+DOCUMENTS = 8
+QUERIES = ["The old captain looked at the sea.", "Would you like to help us with the project?"]
+
+
+def main() -> None:
+    """Parse, train, encode, compare."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--out", type=Path, help="folder for all that is made; by default a temporary one")
+    out = arguments.parse_args().out or Path(mkdtemp(prefix="structviews-"))
+    out.mkdir(parents=True, exist_ok=True)
+
+    text = out / "corpus.txt"  # one sentence a line, in reading order; an empty line between documents
+    text.write_text("\n\n".join(CORPUS.read_text("utf-8").split("\n\n")[:DOCUMENTS]), "utf-8")
+    source = open_source([str(text)], parser="builtin", layout="lines", tokenised=False, max_tokens=120)
+    corpus, _ = parse_corpus(source, out / "corpus.parsed")
+    print(f"{len(corpus)} sentences parsed into {corpus.path}")
+
+    # Every flag of `structviews train` is a setting of the same name. A real run is wider, and reads far more text.
+    config = TrainConfig.of(
+        corpus=str(corpus.path),
+        views=("dep", "const"),
+        out=str(out / "runs" / "dep-const"),
+        hidden=64,
+        word_dim=64,
+        batch_size=100,
+        epochs=6,
+        lr=2e-3,
+        held_out=0.1,
+    )
+    run = train(config)
+
+    embedder = Embedder.load(run)
+    sentences = [row.sentence for row in corpus]  # parsed already, so that encoding them parses nothing
+    scores, rows = nearest(embedder.encode(QUERIES), embedder.encode(sentences), k=3)
+    print(f"{len(sentences)} vectors of {embedder.dim} numbers: {embedder.views[0]} and {embedder.views[1]}")
+    for query, cosines, found in zip(QUERIES, scores, rows, strict=True):
+        print(f"\n{query}")
+        for cosine, row in zip(cosines, found, strict=True):
+            print(f"  {cosine:.2f}  {' '.join(sentences[row].tokens)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""The programs of examples/ are run as a newcomer runs them, from another folder, and print what they promise."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from code_blocks import ROOT
+
+from structviews import Embedder
+
+EXAMPLES = ROOT / "examples"
+NAMES = ("train_a_pair", "own_view", "own_objective", "fine_tune", "probe", "search")
+# A line of a hit: its cosine, and the sentence.
+HIT = re.compile(r"^  (-?\d\.\d\d)  (\S.*)$", re.MULTILINE)
+
+
+def run(name, folder, path=None):
+    """What an example prints, whose ``--out`` is below ``folder``; ``path`` has modules that come before all others."""
+    here, temporary = folder / "here", folder / "temporary"
+    for each in (here, temporary):
+        each.mkdir(exist_ok=True)
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(temporary)}
+    if path:
+        environment["PYTHONPATH"] = str(path)
+    command = [sys.executable, EXAMPLES / f"{name}.py", "--out", folder / "out"]
+    ended = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "warning" not in ended.stderr.lower()
+    # PyTorch makes a temporary folder of its own.
+    assert not [*here.iterdir(), *temporary.glob("structviews*")], "it writes elsewhere than below --out"
+    return ended.stdout
+
+
+def hits_of(printed, queries):
+    """The cosines and sentences of the hits of each query, three for each, checked."""
+    hits = [(float(cosine), sentence) for cosine, sentence in HIT.findall(printed)]
+    assert len(hits) == 3 * queries
+    for start in range(0, len(hits), 3):
+        cosines = [cosine for cosine, _ in hits[start : start + 3]]
+        assert cosines == sorted(cosines, reverse=True)
+        assert all(-1 <= cosine <= 1 for cosine in cosines)
+    return hits
+
+
+def test_each_explains_itself_and_stands_in_the_readme():
+    assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(NAMES)
+    readme = (EXAMPLES / "README.md").read_text("utf-8")
+    for name in NAMES:
+        text = (EXAMPLES / f"{name}.py").read_text("utf-8")
+        program = ast.parse(text)
+        assert ast.get_docstring(program)
+        assert any(isinstance(each, ast.FunctionDef) and each.name == "main" for each in program.body)
+        assert len(text.splitlines()) <= 80, f"{name}: too long for a newcomer"
+        assert f"({name}.py)" in readme
+
+
+@pytest.mark.slow
+def test_train_a_pair(tmp_path):
+    printed = run("train_a_pair", tmp_path)
+    assert 500 < int(re.search(r"(\d+) sentences parsed", printed)[1]) < 1000
+    assert "vectors of 128 numbers: dep and const" in printed
+    hits_of(printed, queries=2)
+    assert (tmp_path / "out/runs/dep-const/model.safetensors").exists()
+
+
+def test_own_view(tmp_path):
+    printed = run("own_view", tmp_path)
+    cosine = {view: float(value) for view, value in re.findall(r"^(\w+) +cosine (\d\.\d{3}) of: The", printed, re.M)}
+    assert cosine.keys() == {"arcs", "bow"}
+    assert cosine["arcs"] < 0.99
+    assert cosine["bow"] == 1
+
+
+def test_own_objective(tmp_path):
+    found = re.findall(
+        r"^spread (\d\.\d): mean cosine of 1,000 sentences (-?\d\.\d{3})$", run("own_objective", tmp_path), re.M
+    )
+    mean = {float(spread): float(value) for spread, value in found}
+    assert mean.keys() == {0.0, 1.0}
+    assert abs(mean[1.0]) < 0.3
+    assert 0.5 < mean[0.0] <= 1
+
+
+def test_fine_tune(tmp_path):
+    printed = run("fine_tune", tmp_path)
+    accuracies = [float(value) for value in re.findall(r"accuracy on 12 questions (\d+\.\d) %", printed)]
+    assert len(accuracies) == 2
+    # One of six classes, by chance, 17 %.
+    assert all(40 < each <= 100 for each in accuracies)
+    assert "How many legs does a spider have? -> number" in printed
+    assert "gives vectors of 1200 numbers" in printed
+    words = [["Where", "is", "it", "?"]]
+    before, after = (Embedder.load(each).encode(words) for each in ("default", tmp_path / "out/tuned"))
+    assert not np.allclose(before, after)
+
+
+@pytest.mark.slow
+def test_probe(tmp_path):
+    blocks = run("probe", tmp_path).split("\n\n")[1:]
+    assert len(blocks) == 4
+    for block in blocks:
+        row = r"^  (\S.*?) +(\d+\.\d) \[(\d+\.\d), (\d+\.\d)\]$"
+        rows = {name: tuple(map(float, values)) for name, *values in re.findall(row, block, re.M)}
+        assert rows.keys() == {"default", "random", "most frequent class"}
+        assert all(0 <= low <= value <= high <= 100 for value, low, high in rows.values())
+        assert rows["default"][0] > rows["most frequent class"][0]
+    assert "height of the dependency tree" in blocks[0]
+
+
+def test_search(tmp_path):
+    pytest.importorskip("faiss")
+    printed = run("search", tmp_path)
+    vectors = np.load(tmp_path / "out/vectors.npy")
+    assert f"{len(vectors)} sentences, 1200 dimensions, searched by FAISS" in printed
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-4)
+    hits = hits_of(printed, queries=3)
+    assert "open source" in hits[0][1]
+
+    # A second time with the vectors that the first has left, and without FAISS.
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules/faiss.py").write_text("raise ImportError\n")
+    again = run("search", tmp_path, tmp_path / "modules")
+    assert "searched by numpy" in again
+    assert [sentence for _, sentence in hits_of(again, queries=3)] == [sentence for _, sentence in hits]
