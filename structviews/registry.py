@@ -83,7 +83,7 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         self._load()
-        return name in self._known
+        return isinstance(name, str) and name in self._known
 
     def __iter__(self) -> Iterator[str]:
         """The names, sorted."""

@@ -171,7 +171,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         if not self.data.out:
-            object.__setattr__(self.data, "out", f"runs/{'-'.join(self.views.names)}")
+            object.__setattr__(self, "data", replace(self.data, out=f"runs/{'-'.join(self.views.names)}"))
         self._check_channels()
         if self.monitoring.eval_every and not self.monitoring.eval_data:
             raise InputError(
@@ -260,7 +260,7 @@ class TrainConfig:
             if name == "views":
                 made[name] = _with_options(section, table, options, where)
             elif name == "objective":
-                chosen = table.get("name", ObjectiveChoice.name)
+                chosen = ObjectiveChoice.from_table(table, where).name
                 if others := options.keys() - {chosen}:
                     raise InputError(
                         f"{place}: [objective.{min(others)}]: the objective is {chosen!r}: remove the table"

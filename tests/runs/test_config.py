@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
-from structviews.runs.config import TrainConfig
+from structviews.runs.config import Data, TrainConfig, Views
 from structviews.runs.settings_file import Parsed, load_config, load_run, save_config
 from structviews.settings import settings_of
 
@@ -176,6 +178,11 @@ def test_settings_that_are_missing(name):
     [
         (b"corpus = ", r"c\.toml: not TOML: "),
         (b"\xff", r"c\.toml: not TOML: "),
+        (
+            b'[data]\ncorpus = "x"\n[views]\nnames = ["dep", "seq"]\n[objective]\nname = ["pairwise"]',
+            r"c\.toml: .*not of type",
+        ),
+        (b'views = ["dep", "seq"]', r"c\.toml: views = .*: write \[views\]"),
         (b'parsed = 3\n[data]\ncorpus = "x"\n[views]\nnames = ["dep", "seq"]', r"c\.toml: "),
         (b'[data]\ncorpus = "x"\n[views]\nnames = ["dep", "seq"]\n[parsed]\nage = 3', r"c\.toml: "),
         (
@@ -194,6 +201,13 @@ def test_files_that_are_no_configuration(tmp_path, content, message):
     with pytest.raises(InputError, match=message) as error:
         load_config(path)
     assert "\n" not in str(error.value)
+
+
+def test_a_default_folder_is_each_configurations_own():
+    first = TrainConfig.of(corpus="x.parsed", views=("dep", "const"))
+    data = Data("x.parsed")
+    others = [replace(first, data=data, views=Views(names)) for names in (("bow", "avg"), ("seq", "seq"))]
+    assert [each.data.out for each in others] == ["runs/bow-avg", "runs/seq-seq"]
 
 
 def test_folders_that_are_no_run(tmp_path):
