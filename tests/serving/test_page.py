@@ -76,7 +76,7 @@ def test_type_switch_the_run_and_see_trees(tab, url, embedders, served):
     assert all(loaded.startswith((url, "data:image/svg+xml")) for loaded in tab.loaded)
 
 
-def test_what_is_wrong_is_said_and_can_be_mended(tab, url):
+def test_an_error_is_shown_and_goes_away_when_it_is_fixed(tab, url):
     tab.open(url)
     tab.wait(SHOWN)
     tab.type("#first", "stop")
