@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from structviews.cli.console import console, errors, say
+from structviews.cli.options import NewFolder
 from structviews.errors import InputError
 
 PANEL = "Corpora"
@@ -14,12 +15,11 @@ GROUP = "cache"
 app = typer.Typer(help="Merge, split, verify, describe and export parsed corpora.", no_args_is_help=True)
 
 Corpus = Annotated[Path, typer.Argument(help="A parsed corpus.", show_default=False)]
-Out = Annotated[Path, typer.Option("-o", "--out", help="Folder to create.", show_default=False)]
 
 
 @app.command("merge")
 def merge_corpora(
-    corpora: Annotated[list[Path], typer.Argument(help="Parsed corpora.", show_default=False)], out: Out
+    corpora: Annotated[list[Path], typer.Argument(help="Parsed corpora.", show_default=False)], out: NewFolder
 ) -> None:
     """Concatenate corpora that were parsed with the same settings.
 
@@ -37,7 +37,7 @@ def merge_corpora(
 @app.command("split")
 def split_corpus(
     corpus: Corpus,
-    out: Out,
+    out: NewFolder,
     parts: Annotated[int | None, typer.Option(help="Number of equal parts.", show_default=False)] = None,
     shares: Annotated[
         str | None, typer.Option(help="Names and shares of the parts: train=0.9,dev=0.1.", show_default=False)

@@ -43,6 +43,9 @@ OwnRuns = Annotated[
 ]
 
 
+NewFolder = Annotated[Path, typer.Option("-o", "--out", help="Folder to create.", show_default=False)]
+
+
 Tokenised = Annotated[bool, typer.Option("--tokenised", help="Input is already tokenised (separated by white space).")]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from structviews.cli.console import errors, say
-from structviews.cli.options import Runs
+from structviews.cli.options import NewFolder, Runs
 from structviews.cli.setting_flags import NONE_GIVEN, some_train_flags, with_flags
 
 PANEL = "Vectors"
@@ -17,7 +17,7 @@ app = typer.Typer()
 @app.command("join")
 def join_several(
     runs: Runs,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder to create.", show_default=False)],
+    out: NewFolder,
     join: Annotated[
         str, typer.Option(help="concatenation of the runs' vectors, or average of the normalised vectors.")
     ] = "concatenation",
@@ -41,7 +41,7 @@ def make_a_baseline(
             help="average, tfidf, sif, up, all-but-the-top, random, or sentence-transformers:PATH.", show_default=False
         ),
     ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder to create.", show_default=False)],
+    out: NewFolder,
     corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the only *.parsed here")] = None,
     vectors: Annotated[
         Path | None, typer.Option(help="Word vectors: GloVe, word2vec or fastText .vec.", show_default=False)

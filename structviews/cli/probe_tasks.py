@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from structviews.cli.console import console, stages
+from structviews.cli.options import NewFolder
 
 PANEL = "Evaluation"
 GROUP = "probe"
@@ -20,7 +21,7 @@ def group() -> None:
 @app.command("make")
 def make_probing_tasks(
     corpus: Annotated[Path, typer.Argument(help="A parsed corpus.", show_default=False)],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder to create.", show_default=False)],
+    out: NewFolder,
     size: Annotated[
         int, typer.Option(help="Most training examples per task; dev and test get a tenth each.")
     ] = 100_000,
