@@ -13,12 +13,10 @@ from torch import Tensor
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Sentence
-from structviews.encoding.representation import (
-    Components,
-    Encoder,
-)
+from structviews.encoding.representation import Components, Encoder
 from structviews.encoding.representation import normalised as normalised_rows
 from structviews.errors import InputError
+from structviews.runs.which_vectors import POOLINGS
 from structviews.runtime.progress import OnProgress
 
 
@@ -35,7 +33,7 @@ class PooledEmbedder(Embedder):
     encoders: list[list[Encoder]]
     components: dict[str, Components]
     n_components: int = 1
-    poolings: tuple[str, ...] = ("vector", "pooled", "mean")
+    poolings: tuple[str, ...] = POOLINGS
 
     @property
     def widths(self) -> list[int]:
