@@ -3,12 +3,10 @@
 The source alone determines how sentences are split into shards. One worker parses each shard as one list,
 and the shard's file is complete or absent. So the result depends neither on the engine or the number of
 workers nor on where an earlier attempt was killed: the same command keeps existing shards and makes the
-others. ``job.json``, written first and removed last, records what the shards are made from.
+others. ``job.json``, written first and removed last, records what the shards are made from, and
+``finished.jsonl`` the size and digest of each shard before it appears: one that differs is made again.
 """
 
-import fcntl
-import json
-import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -17,13 +15,14 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, TypedDict
 
 import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from structviews.corpus.format import (
+    FINISHED,
     JOB,
     MANIFEST,
     MODELS,
@@ -36,18 +35,20 @@ from structviews.corpus.format import (
     shard_name,
 )
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.writer import write_encoded, write_manifest
+from structviews.corpus.shard_checks import ShardEntry
+from structviews.corpus.writer import entry_of, write_entry, write_manifest
 from structviews.errors import InputError
 from structviews.parsing.engines import EngineName, open_engine
+from structviews.parsing.finished_shards import finished_shards, note_shard
 from structviews.parsing.parser import Unparsed
 from structviews.parsing.sources import Source, Work
-from structviews.runtime.files import write_json
+from structviews.runtime.documents import read_sealed, write_json
+from structviews.runtime.locks import writing
 from structviews.runtime.processes import Engine
 
 # Small enough that a few workers finish a corpus of 10,000 sentences at about the same time and lose
 # little when killed; large enough to form batches of sentences of similar length.
 SENTENCES_PER_SHARD = 1000
-LOCK = ".lock"
 
 
 def parse_corpus(
@@ -81,19 +82,19 @@ def parse_corpus(
     """
     with open_engine(engine, source.work, workers=workers, address=address) as workforce:
         job = describe_job(source, workforce, sentences_per_shard, compression)
-        with disk_errors(out):
-            out.mkdir(parents=True, exist_ok=True)
-        with exclusive(out):
+        with writing(out):
+            with disk_errors(out):
+                out.mkdir(exist_ok=True)
             there = (out / MANIFEST).exists()
             if there:
                 check_same(out, ParsedCorpus.open(out).manifest, job)
             else:
                 begin(out, job)
-                n_shards = make_shards(
+                shards = make_shards(
                     source, out, workforce, job, sentences_per_shard=sentences_per_shard, console=console
                 )
                 with disk_errors(out):
-                    write_manifest(out, n_shards, job)
+                    write_manifest(out, shards, job)
             clean(out)
             corpus = ParsedCorpus.open(out)
             if not len(corpus):
@@ -111,14 +112,22 @@ def describe_job(source: Source, engine: Engine, sentences_per_shard: int, compr
 
 def begin(out: Path, job: dict[str, Any]) -> None:
     """Write the job file, or check that an existing one describes the same job."""
-    sweep(out)
     if (out / JOB).exists():
-        check_same(out, json.loads((out / JOB).read_bytes()), job)
-    elif any(path.name != LOCK for path in out.iterdir()):
+        remedy = f"delete {out} to start over"
+        check_same(out, read_sealed(out / JOB, Job, remedy), job)
+    elif any(out.iterdir()):
         raise InputError(f"{out} holds other files: choose another folder with --out")
     else:
         with disk_errors(out):
             write_json(out / JOB, job)
+
+
+class Job(TypedDict):
+    """What an unfinished corpus says of its job; further keys differ between sources."""
+
+    format: str
+    format_version: int
+    settings: dict[str, Any]
 
 
 def check_same(out: Path, before: dict[str, Any], job: dict[str, Any]) -> None:
@@ -152,21 +161,24 @@ def make_shards(
     *,
     sentences_per_shard: int,
     console: Console | None,
-) -> int:
-    """Make the missing shards; return the total number of shards."""
+) -> list[ShardEntry]:
+    """Make the missing shards; return the entries of all."""
     pending: dict[Future[pa.Buffer], Part] = {}
+    with disk_errors(out):
+        shards = finished_shards(out)
     with ProgressBar(console, source.lines) as bar, unreadable(source, out):
 
         def finish_some() -> None:
             for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                keep_shard(source, out, pending[future], future.result())
+                entry = keep_shard(source, out, pending[future], future.result())
+                shards[entry["name"]] = entry
                 bar.advance(pending.pop(future))
 
         number = last_line = 0
         for number, sentences in enumerate(cut(source.sentences(), sentences_per_shard), 1):
             part = Part(number - 1, len(sentences), sentences[-1].line - last_line)
             last_line = sentences[-1].line
-            if (out / shard_name(part.number)).exists():
+            if shard_name(part.number) in shards:
                 bar.skip(part)
                 continue
             while len(pending) >= engine.room():
@@ -175,7 +187,7 @@ def make_shards(
         while pending:
             finish_some()
     check_unchanged(source, out)
-    return number
+    return [shards[shard_name(each)] for each in range(number)]
 
 
 def cut(sentences: Iterator[Any], size: int) -> Iterator[list[Any]]:
@@ -207,11 +219,14 @@ def described(work: Work) -> dict[str, Any]:
     return work.describe()
 
 
-def keep_shard(source: Source, out: Path, part: Part, content: pa.Buffer) -> None:
-    """Write a shard, unless the source has changed since the job began."""
+def keep_shard(source: Source, out: Path, part: Part, content: pa.Buffer) -> ShardEntry:
+    """Write a shard, unless the source has changed since the job began; return its entry."""
     check_unchanged(source, out)
+    entry = entry_of(part.number, content)
     with disk_errors(out):
-        write_encoded(out, part.number, content)
+        note_shard(out, entry)
+        write_entry(out, entry, content)
+    return entry
 
 
 def check_unchanged(source: Source, out: Path) -> None:
@@ -242,29 +257,6 @@ def summary(corpus: ParsedCorpus) -> str:
 
 
 @contextmanager
-def exclusive(out: Path) -> Iterator[None]:
-    """Lock the folder against other processes, including those on other machines that share it."""
-    with disk_errors(out):
-        lock = (out / LOCK).open("w")  # network file systems only lock files open for writing
-    with lock:
-        if not locked(lock, out / LOCK):
-            raise InputError(f"{out} is being written by another process: wait for it, or choose another --out")
-        try:
-            yield
-        finally:
-            (out / LOCK).unlink(missing_ok=True)
-
-
-def locked(lock: IO[str], path: Path) -> bool:
-    """Lock an open file; False if it is locked, or was removed from ``path`` by its previous holder."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(lock.fileno()), path.stat())
-    except (BlockingIOError, FileNotFoundError):
-        return False
-
-
-@contextmanager
 def disk_errors(out: Path) -> Iterator[None]:
     """Turn a full disk and similar errors into a one-line error."""
     try:
@@ -275,21 +267,15 @@ def disk_errors(out: Path) -> Iterator[None]:
         ) from None
 
 
-def sweep(out: Path) -> None:
-    """Remove temporary files left by killed writers."""
-    for path in out.glob(".*.tmp"):
-        path.unlink(missing_ok=True)
-
-
 def clean(out: Path) -> None:
-    """Remove all temporary files from a finished corpus."""
-    sweep(out)
-    (out / JOB).unlink(missing_ok=True)
+    """Remove from a finished corpus what was only needed to resume."""
+    for name in (JOB, FINISHED):
+        (out / name).unlink(missing_ok=True)
 
 
 def remove(corpus: ParsedCorpus) -> None:
     """Delete a corpus, manifest first, so that a partly deleted one is never mistaken for a corpus."""
-    for name in (MANIFEST, *(shard["name"] for shard in corpus.manifest["shards"]), LOCK):
+    for name in (MANIFEST, *(shard["name"] for shard in corpus.manifest["shards"])):
         (corpus.path / name).unlink()
     corpus.path.rmdir()
 

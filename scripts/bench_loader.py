@@ -25,11 +25,11 @@ import numpy as np
 
 from structviews.batches.order import epoch_batches, held_out, n_batches
 from structviews.batches.reader import CorpusReader, prefetch
-from structviews.corpus.format import MANIFEST, Form, Row, checksum, new_job
+from structviews.corpus.format import MANIFEST, Form, Row, new_job
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.corpus.writer import write_manifest, write_shard
-from structviews.runtime.files import write_json
+from structviews.runtime.documents import write_json
 from structviews.words.vocabulary import Vocabulary
 
 SHARDS, SHARD_ROWS, DOCUMENT = 16, 1000, 20
@@ -123,7 +123,7 @@ def repeat(folder: Path, times: int) -> None:
     """Make the manifest list each shard of the corpus several times."""
     manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
     manifest |= {name: times * manifest[name] for name in ("documents", "sentences", "tokens", "shards")}
-    write_json(folder / MANIFEST, {**manifest, "checksum": checksum(manifest)})
+    write_json(folder / MANIFEST, manifest)
 
 
 def random_sentence(rng: random.Random, frequencies: list[float]) -> ParsedSentence:

@@ -27,7 +27,7 @@ from structviews.evaluation.senteval.suite import evaluate
 from structviews.evaluation.senteval.tasks.reading import Tokens
 from structviews.runs.folder import CONFIG, model_checksum
 from structviews.runs.settings_file import load_config
-from structviews.runtime.files import write_json
+from structviews.runtime.documents import write_json
 
 # Tasks, with the score of each and its unit in papers.
 PEARSON, ACCURACY = ("pearson mean", 100), ("accuracy", 1)

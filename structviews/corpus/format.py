@@ -1,25 +1,32 @@
 """The columns of a parsed corpus and the encoding of its shards. The schema is in ``docs/design.md``."""
 
-import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self, TypedDict
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
+from msgspec import Meta
 
 from structviews.corpus.sentence import ParsedSentence, heights_below
+from structviews.runtime.documents import parse_json
+
+Count = Annotated[int, Meta(ge=0)]
 
 FORMAT = "structviews parsed corpus"
 FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
+# While a corpus is being parsed: what is to be parsed and how, and the entries of the shards that are finished.
 JOB = "job.json"
+FINISHED = "finished.jsonl"
+SHARD_NAME = re.compile(r"shard-\d{5,}\.arrow")
 # Manifest key of the folder of the parser's models, if the user gave one; the only path in a manifest.
 MODELS = "models"
 
@@ -62,6 +69,15 @@ class Skipped:
     document: int
     position: int
     line: int
+    reason: str
+
+
+class SkippedEntry(TypedDict):
+    """A skipped sentence in a file; see ``Skipped``."""
+
+    document: Count
+    position: Count
+    line: Count
     reason: str
 
 
@@ -183,19 +199,16 @@ def constituency_parents(
 
 def skipped_of(table: pa.Table) -> list[Skipped]:
     """The skipped sentences recorded in a shard."""
-    return [Skipped(**skip) for skip in json.loads(table.schema.metadata[SKIPPED_KEY])]
+    notes = parse_json(
+        table.schema.metadata[SKIPPED_KEY], list[SkippedEntry], "skipped sentences", "parse the text again"
+    )
+    return [Skipped(**skip) for skip in notes]
 
 
 def has_values(lists: pa.ChunkedArray) -> bool:
     """Whether no list is empty."""
     filled: bool = pc.all(pc.greater(pc.list_value_length(lists), 0), min_count=0).as_py()
     return filled
-
-
-def checksum(manifest: dict[str, Any]) -> str:
-    """Hash of a manifest's content without the checksum itself."""
-    content = {key: value for key, value in manifest.items() if key != "checksum"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def read_shard(path: Path) -> pa.Table:

@@ -1,41 +1,69 @@
 """Reading a parsed corpus, with checksums verified."""
 
 import hashlib
-import json
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NotRequired, Self, TypedDict
 
 import pyarrow as pa
-import pyarrow.ipc
 
 from structviews.corpus.format import (
     FORMAT,
     FORMAT_VERSION,
     JOB,
     MANIFEST,
+    MODELS,
+    SHARD_NAME,
+    Count,
     Row,
     Skipped,
-    checksum,
+    SkippedEntry,
     read_shard,
     rows_of,
 )
 from structviews.corpus.sentence import ParsedSentence
+from structviews.corpus.shard_checks import DamagedCorpus, ShardEntry, check_size, sound_shard
 from structviews.errors import InputError
-from structviews.runtime.files import file_hash
+from structviews.runtime.documents import CHECKSUM, checked, checksum, parse_json
 
 # Every open shard holds a file descriptor, and a large corpus can have thousands of shards.
 OPEN_SHARDS = 64
 
 
+class Named(TypedDict):
+    """A parser's or a tokeniser's entry in the manifest; further keys are its own."""
+
+    name: str
+    language: NotRequired[str]
+
+
+Manifest = TypedDict(
+    "Manifest",
+    {
+        "documents": Count,
+        "sentences": Count,
+        "tokens": Count,
+        "has_dependencies": bool,
+        "has_constituents": bool,
+        "skipped": list[SkippedEntry],
+        "shards": list[ShardEntry],
+        "parser": Named,
+        "tokeniser": Named,
+        "settings": dict[str, Any],
+        "sources": list[dict[str, Any]],
+        MODELS: NotRequired[str],
+    },
+)
+
+
 class ParsedCorpus:
     """A complete parsed corpus on disk, opened for reading.
 
-    Opening checks the manifest and the shards' sizes; a shard's checksum is verified the first
-    time it is read.
+    Opening checks the manifest and the shards' sizes; a shard's digest, its Arrow buffers and its sentences are
+    checked the first time it is read, before anything computes with them.
 
     Attributes:
         path: its folder.
@@ -122,10 +150,11 @@ class ParsedCorpus:
     def _read_shard(self, number: int) -> pa.Table:
         entry = self.manifest["shards"][number]
         path = self.path / entry["name"]
-        if number not in self._verified:
-            check_content(path, entry)
-            self._verified.add(number)
-        return read_shard(path)
+        if number in self._verified:
+            return read_shard(path)
+        table = sound_shard(path, entry)
+        self._verified.add(number)
+        return table
 
     def row(self, index: int) -> Row:
         """Sentence ``index`` of the corpus (from 0) with its place in the source."""
@@ -160,11 +189,12 @@ def parse_manifest(path: Path, text: bytes) -> dict[str, Any]:
     Raises:
         InputError: if it is not a manifest of this format version, or is damaged.
     """
+    place = path / MANIFEST
     try:
-        manifest = json.loads(text)
-    except ValueError as error:
-        raise DamagedCorpus(path / MANIFEST, f"not JSON ({error})") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        manifest = parse_json(text, dict[str, Any], "it", "damaged")
+    except InputError as error:
+        raise DamagedCorpus(place, _cause(error)) from None
+    if manifest.get("format") != FORMAT:
         raise InputError(f"{path / MANIFEST} is not the manifest of a parsed corpus: make one with `structviews parse`")
     version = manifest.get("format_version")
     if version != FORMAT_VERSION:
@@ -172,36 +202,21 @@ def parse_manifest(path: Path, text: bytes) -> dict[str, Any]:
             f"{path / MANIFEST} has format version {version}, but this version of structviews reads {FORMAT_VERSION}: "
             f"parse the text again with another --out"
         )
-    if manifest.get("checksum") != checksum(manifest):
-        raise DamagedCorpus(path / MANIFEST, "its checksum does not match its content")
+    if manifest.get(CHECKSUM) != checksum(manifest):
+        raise DamagedCorpus(place, "its checksum does not match its content")
+    try:
+        checked(manifest, Manifest, "it", "damaged")
+    except InputError as error:
+        raise DamagedCorpus(place, _cause(error)) from None
+    for shard in manifest["shards"]:
+        if not SHARD_NAME.fullmatch(shard["name"]):
+            raise DamagedCorpus(place, f"{shard['name']!r} is not the name of a shard")
     return manifest
 
 
-def check_size(path: Path, size: int) -> None:
-    """Raise DamagedCorpus unless the shard exists and has the size in the manifest."""
-    if not path.is_file():
-        raise DamagedCorpus(path, "the file is missing")
-    if path.stat().st_size != size:
-        raise DamagedCorpus(path, f"it has {path.stat().st_size} bytes, but the manifest says {size}")
-
-
-def check_content(path: Path, entry: dict[str, Any]) -> None:
-    """Raise DamagedCorpus unless the shard exists and matches its entry in the manifest."""
-    check_size(path, entry["bytes"])
-    if file_hash(path) != entry["sha256"]:
-        raise DamagedCorpus(path, "its checksum does not match the manifest")
-
-
-class DamagedCorpus(InputError):  # noqa: N818 - named for the state of the corpus
-    """A corpus whose files have changed since they were written.
-
-    Attributes:
-        fault: the file and what is wrong with it, without the remedy.
-    """
-
-    def __init__(self, path: Path, what: str) -> None:
-        self.fault = f"{path.name}: {what}"
-        super().__init__(f"{path} is damaged: {what}: copy {path.parent} again, or delete it and parse the text again")
+def _cause(error: InputError) -> str:
+    """What is wrong, without the place and the remedy that ``runtime.documents`` adds."""
+    return str(error).removeprefix("it: ").removesuffix(": damaged")
 
 
 def find_corpus(folder: str | Path = ".") -> Path:

@@ -1,5 +1,6 @@
 """Writing a parsed corpus: first the shards, each atomically, then the manifest."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -20,17 +21,17 @@ from structviews.corpus.format import (
     Form,
     Row,
     Skipped,
-    checksum,
     encode_batch,
     encode_shard,
     has_values,
     narrow,
-    read_shard,
     shard_name,
     skipped_of,
 )
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.runtime.files import file_hash, write_json, write_whole
+from structviews.corpus.shard_checks import ShardEntry, whole_shard
+from structviews.runtime.documents import write_json
+from structviews.runtime.files import write_whole
 
 # Manifest keys that describe the shards; all others describe how they were made.
 COUNTED = {"documents", "sentences", "tokens", "has_dependencies", "has_constituents", "shards", "skipped", "checksum"}
@@ -40,37 +41,49 @@ SHARD_ROWS = 1000
 
 def write_shard(
     folder: Path, number: int, rows: Sequence[Row], skipped: Sequence[Skipped], form: Form = BY_ROWS
-) -> None:
-    """Write one shard atomically; see ``encode_shard``."""
-    write_encoded(folder, number, encode_shard(rows, skipped, form))
+) -> ShardEntry:
+    """Write one shard atomically and return its entry; see ``encode_shard``."""
+    return _write_encoded(folder, number, encode_shard(rows, skipped, form))
 
 
-def write_batch(folder: Path, number: int, batch: pa.RecordBatch, skipped: Sequence[Skipped], form: Form) -> None:
-    """Write one shard with the columns of ``batch_of`` atomically; see ``encode_shard``."""
-    write_encoded(folder, number, encode_batch(batch, skipped, form))
+def write_batch(folder: Path, number: int, batch: pa.RecordBatch, skipped: Sequence[Skipped], form: Form) -> ShardEntry:
+    """Write one shard with the columns of ``batch_of`` atomically and return its entry; see ``encode_shard``."""
+    return _write_encoded(folder, number, encode_batch(batch, skipped, form))
 
 
-def write_encoded(folder: Path, number: int, content: pa.Buffer) -> None:
-    """Write the output of ``encode_shard`` atomically."""
-    write_whole(folder / shard_name(number), lambda file: file.write(content))
+def _write_encoded(folder: Path, number: int, content: pa.Buffer) -> ShardEntry:
+    entry = entry_of(number, content)
+    write_entry(folder, entry, content)
+    return entry
 
 
-def write_manifest(folder: Path, n_shards: int, job: dict[str, Any]) -> None:
+def write_entry(folder: Path, entry: ShardEntry, content: pa.Buffer) -> None:
+    """Write a shard's bytes atomically."""
+    write_whole(folder / entry["name"], lambda file: file.write(content))
+
+
+def entry_of(number: int, content: pa.Buffer) -> ShardEntry:
+    """The manifest's entry of a shard, from the bytes that its file is to have."""
+    rows = pa.ipc.open_file(content).read_all().num_rows
+    digest = hashlib.sha256(content).hexdigest()
+    return ShardEntry(name=shard_name(number), rows=rows, bytes=content.size, sha256=digest)
+
+
+def write_manifest(folder: Path, shards: Sequence[ShardEntry], job: dict[str, Any]) -> None:
     """Complete a corpus: summarise its shards and write the manifest.
 
     Args:
-        folder: folder with shards ``0 .. n_shards - 1``.
-        n_shards: number of shards.
+        folder: folder with the shards.
+        shards: their entries, in order.
         job: how the shards were made (sources, settings, tokeniser, parser), copied into the manifest.
+
+    Raises:
+        DamagedCorpus: if a shard is not what its entry says.
     """
-    totals, shards = Totals(), []
-    for number in range(n_shards):
-        path = folder / shard_name(number)
-        table = read_shard(path)
-        totals.add(table)
-        shards.append(describe_shard(path, table))
-    manifest = {**job, **totals.counted, "shards": shards}
-    write_json(folder / MANIFEST, {**manifest, "checksum": checksum(manifest)})
+    totals = Totals()
+    for entry in shards:
+        totals.add(whole_shard(folder / entry["name"], entry))
+    write_json(folder / MANIFEST, {**job, **totals.counted, "shards": list(shards)})
 
 
 class Totals:
@@ -139,7 +152,7 @@ class ShardWriter:
         self._form = form
         self._waiting = [PLAIN.empty_table()]
         self._skipped: list[Skipped] = []
-        self._n_shards = 0
+        self._shards: list[ShardEntry] = []
 
     def add(self, table: pa.Table, skipped: Iterable[Skipped] = ()) -> None:
         """Append rows, in the order of the new corpus, and the sentences skipped among them."""
@@ -156,9 +169,9 @@ class ShardWriter:
     def finish(self, job: dict[str, Any]) -> None:
         """Write the remaining rows and the manifest; see ``write_manifest``."""
         rows = pa.concat_tables(self._waiting)
-        if len(rows) or self._skipped or not self._n_shards:
+        if len(rows) or self._skipped or not self._shards:
             self._write(rows)
-        write_manifest(self._folder, self._n_shards, job)
+        write_manifest(self._folder, self._shards, job)
 
     def _write(self, rows: pa.Table) -> None:
         columns = {name: rows[name].combine_chunks() for name in COLUMNS}
@@ -166,9 +179,8 @@ class ShardWriter:
         kind = self._form.numbers(pc.max(pc.list_value_length(rows["tokens"])).as_py() or 0)
         columns |= {name: columns[name].cast(pa.list_(kind)) for name in NUMBERS}
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-        write_batch(self._folder, self._n_shards, batch, self._skipped, self._form)
+        self._shards.append(write_batch(self._folder, len(self._shards), batch, self._skipped, self._form))
         self._skipped = []
-        self._n_shards += 1
 
 
 def renamed(lists: pa.ListArray) -> pa.ListArray:
@@ -177,8 +189,3 @@ def renamed(lists: pa.ListArray) -> pa.ListArray:
     return pa.ListArray.from_arrays(
         pa.array(np.concatenate([[0], ends]), pa.int32()), narrow(lists.flatten().dictionary_encode())
     )
-
-
-def describe_shard(path: Path, table: pa.Table) -> dict[str, Any]:
-    """A shard's entry in the manifest."""
-    return {"name": path.name, "rows": table.num_rows, "bytes": path.stat().st_size, "sha256": file_hash(path)}

@@ -1,15 +1,15 @@
 """Atomic writing of files and folders, and reading of text files."""
 
 import hashlib
-import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from structviews.errors import InputError
+from structviews.runtime.locks import temporary_name, writing
 
 
 def text_lines(path: Path) -> list[str]:
@@ -33,8 +33,7 @@ def text_lines(path: Path) -> list[str]:
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write ``path`` atomically and durably: after a crash or power cut it is complete or absent."""
-    # The process id keeps two writers apart if a killed one is still running when its successor starts.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_name(path)
     try:
         with temporary.open("wb") as file:
             write(file)
@@ -46,19 +45,21 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     sync_folder(path.parent)
 
 
+def write_output(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """As ``write_whole``, for a file that the user named: one writer at a time, see ``writing``."""
+    with writing(path):
+        write_whole(path, write)
+
+
 def sync_folder(folder: Path) -> None:
-    """Flush a folder's directory entries to disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    """Flush a folder's directory entries to disk, where the system can."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows opens no folders
+        return
+    descriptor = os.open(folder, os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write JSON atomically, with sorted keys, so that equal content gives equal bytes."""
-    text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    write_whole(path, lambda file: file.write(text.encode()))
 
 
 def file_hash(path: Path) -> str:
@@ -69,22 +70,25 @@ def file_hash(path: Path) -> str:
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """A temporary folder that is renamed to ``out`` when the block ends without an error.
+    """A temporary folder that is renamed to ``out`` when the block ends without an error; see ``writing``.
 
     Raises:
-        InputError: if ``out`` already exists or cannot be created.
+        InputError: if ``out`` already exists, cannot be created, or is being made by another process.
     """
+    taken = InputError(f"{out}: already exists: give another folder with --out")
     if out.exists():
-        raise InputError(f"{out}: already exists: give another folder with --out")
+        raise taken
     out = out.resolve()
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        temporary = TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.")
-    except OSError as error:
-        raise InputError(f"{out}: {error.strerror}: give another folder with --out") from None
-    with temporary as folder:
-        unfinished = Path(folder) / out.name
-        unfinished.mkdir()
-        yield unfinished
-        unfinished.replace(out)
-    sync_folder(out.parent)
+    with writing(out):
+        if out.exists():  # made while this process started
+            raise taken
+        temporary = temporary_name(out)
+        try:
+            temporary.mkdir()
+            unfinished = temporary / out.name
+            unfinished.mkdir()
+            yield unfinished
+            unfinished.replace(out)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        sync_folder(out.parent)

@@ -12,9 +12,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from structviews.corpus.flat import Flat, end_of_chains
 from structviews.corpus.format import COLUMNS, Form, reasons
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.tools.flat import Flat, end_of_chains
 from structviews.runtime.arrays import Array
 
 MOST_FREQUENT = 20

@@ -16,6 +16,7 @@ from structviews.corpus.format import (
     skipped_of,
 )
 from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.shard_checks import ShardEntry
 from structviews.corpus.writer import write_batch, write_manifest
 from structviews.errors import InputError
 from structviews.runtime.files import new_folder
@@ -36,7 +37,7 @@ def merge(corpora: Sequence[ParsedCorpus], out: Path, progress: Callable[[int, i
         InputError: if the corpora are incompatible, or ``out`` already exists.
     """
     check_alike(corpora)
-    firsts, n_shards, first = [], 0, 0
+    firsts, first, shards = [], 0, list[ShardEntry]()
     form = Form.of({"settings": shared_settings(corpora)})
     with new_folder(out) as folder:
         for corpus in corpora:
@@ -47,11 +48,11 @@ def merge(corpora: Sequence[ParsedCorpus], out: Path, progress: Callable[[int, i
                 batch = whole_batch(table)
                 documents = pc.add(batch["document"], pa.scalar(first, pa.int32()))
                 last = max([last, *(skip.document for skip in skipped), *documents[-1:].to_pylist()])
-                write_batch(folder, n_shards, as_wide(batch.set_column(0, "document", documents), form), skipped, form)
-                n_shards += 1
-                progress(n_shards, sum(each.n_shards for each in corpora))
+                wide = as_wide(batch.set_column(0, "document", documents), form)
+                shards.append(write_batch(folder, len(shards), wide, skipped, form))
+                progress(len(shards), sum(each.n_shards for each in corpora))
             first = last + 1
-        write_manifest(folder, n_shards, describe(corpora, firsts))
+        write_manifest(folder, shards, describe(corpora, firsts))
     return ParsedCorpus.open(out)
 
 

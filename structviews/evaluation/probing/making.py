@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,8 @@ from structviews.evaluation.probing.probing_tasks import (
     ProbingTask,
 )
 from structviews.evaluation.probing.sampling import LEFT_OUT, PARTS, deal_documents
-from structviews.runtime.files import write_json, write_whole
+from structviews.runtime.documents import write_json
+from structviews.runtime.files import new_folder, write_whole
 
 SHORTEST, LONGEST = 5, 28
 """Range of sentence lengths, as published."""
@@ -62,15 +62,11 @@ def make_tasks(
         progress: called with a description of each stage.
 
     Raises:
-        InputError: if a size is too small, the folder is not empty, or the corpus is too small for any task.
+        InputError: if a size is too small, the folder exists, or the corpus is too small for any task.
     """
-    check(folder, size, sentences)
-    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
-        unfinished = Path(temporary) / folder.name
-        unfinished.mkdir()
-        made = _make_into(unfinished, corpus, size, sentences, seed, progress)
-        unfinished.replace(folder)
-    return made
+    check(size, sentences)
+    with new_folder(folder) as unfinished:
+        return _make_into(unfinished, corpus, size, sentences, seed, progress)
 
 
 def _make_into(
@@ -101,12 +97,8 @@ def _make_into(
     return made
 
 
-def check(folder: Path, size: int, sentences: int) -> None:
-    """Raise InputError if the folder is not empty or a size is too small."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} already exists: give --out a new folder")
-    if not folder.parent.is_dir():
-        raise InputError(f"{folder.parent}: no such folder: create it, or give another --out")
+def check(size: int, sentences: int) -> None:
+    """Raise InputError if a size is too small."""
     if size < 10 * LEAST_OF_PART:
         raise InputError(f"size = {size}: give at least {10 * LEAST_OF_PART}, as the test part has a tenth of it")
     if sentences < 1:

@@ -1,0 +1,143 @@
+"""The one reader of JSON, JSON lines and TOML: what is wrong with a file is one line with its place and a remedy.
+
+A document's type is a ``TypedDict`` next to the code that writes it. Documents that only this package writes are
+sealed: they hold a checksum of their own content.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from structviews.errors import InputError
+from structviews.runtime.files import write_whole
+
+T = TypeVar("T")
+CHECKSUM = "checksum"
+BOM = b"\xef\xbb\xbf"
+# What can go wrong in a text of any content: not UTF-8, not JSON or TOML, numbers of thousands of digits, and brackets
+# nested deeper than the stack.
+UNREADABLE = (ValueError, RecursionError)
+
+
+def checked(content: object, kind: type[T], place: object, remedy: str) -> T:
+    """The content of a document, unchanged, if it has the type ``kind``; it may have further keys.
+
+    Args:
+        content: what JSON or TOML gives.
+        kind: such as a ``TypedDict`` or ``list[int]``.
+        place: the file, for messages.
+        remedy: what the user can do.
+
+    Raises:
+        InputError: if it has not; names the value's path in the document.
+    """
+    try:
+        msgspec.convert(content, kind)
+    except UNREADABLE as error:
+        raise InputError(f"{place}: {_reason(error)}: {remedy}") from None
+    return content  # type: ignore[return-value]
+
+
+def read_json(path: Path, kind: type[T], remedy: str) -> T:
+    """Read a JSON file of the type ``kind``; see ``checked``.
+
+    Raises:
+        InputError: if it cannot be read, or is of another type.
+    """
+    return parse_json(_content(path, remedy), kind, path, remedy)
+
+
+def parse_json(content: bytes, kind: type[T], place: object, remedy: str) -> T:
+    """As ``read_json``, from bytes."""
+    try:
+        parsed = msgspec.json.decode(content.removeprefix(BOM))
+    except UNREADABLE as error:
+        raise InputError(f"{place}: not JSON ({_reason(error)}): {remedy}") from None
+    return checked(parsed, kind, place, remedy)
+
+
+def read_lines(path: Path, kind: type[T], remedy: str, torn: bool = False) -> Iterator[T]:
+    """Read a file with a JSON document of the type ``kind`` on each line.
+
+    Args:
+        path: the file.
+        kind, remedy: see ``checked``.
+        torn: whether the last line may be damaged, as of a log whose writer was killed; it is then left out.
+
+    Raises:
+        InputError: if it cannot be read; names the line.
+    """
+    lines = _content(path, remedy).removeprefix(BOM).split(b"\n")
+    last = max((number for number, line in enumerate(lines, 1) if line.strip()), default=0)
+    for number, line in enumerate(lines[:last], 1):
+        try:
+            entry = parse_json(line, kind, f"{path}:{number}", remedy)
+        except InputError:
+            if not torn or number < last:
+                raise
+        else:
+            yield entry
+
+
+def read_toml(path: Path, remedy: str) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Raises:
+        InputError: if it cannot be read.
+    """
+    try:
+        return tomllib.loads(_content(path, remedy).decode("utf-8"))
+    except UNREADABLE as error:
+        raise InputError(f"{path}: not TOML ({_reason(error)}): {remedy}") from None
+
+
+def write_json(path: Path, content: Mapping[str, Any], sealed: bool = True) -> None:
+    """Write JSON atomically, with sorted keys, so that equal content gives equal bytes.
+
+    Args:
+        path: the file.
+        content: what it holds.
+        sealed: whether to add its checksum, which ``read_sealed`` asks for.
+    """
+    whole = {**content, CHECKSUM: checksum(content)} if sealed else content
+    text = json.dumps(whole, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def read_sealed(path: Path, kind: type[T], remedy: str) -> T:
+    """Read what ``write_json`` sealed.
+
+    Raises:
+        InputError: if it cannot be read, is of another type, or was changed since.
+    """
+    content = read_json(path, dict[str, Any], remedy)
+    check_seal(content, path, remedy)
+    return checked(content, kind, path, remedy)
+
+
+def check_seal(content: Mapping[str, Any], path: Path, remedy: str) -> None:
+    """Raise InputError unless a document's checksum is that of its content."""
+    if content.get(CHECKSUM) != checksum(content):
+        raise InputError(f"{path}: damaged: its checksum does not match its content: {remedy}")
+
+
+def checksum(content: Mapping[str, Any]) -> str:
+    """SHA-256 of a document's content without the checksum itself."""
+    rest = {key: value for key, value in content.items() if key != CHECKSUM}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _content(path: Path, remedy: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or 'cannot be read').lower()}: {remedy}") from None
+
+
+def _reason(error: Exception) -> str:
+    return "nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())[:200]

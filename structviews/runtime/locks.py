@@ -1,0 +1,111 @@
+"""One writer at a time, and no traces of dead ones.
+
+The writer of ``NAME`` locks ``.NAME.lock`` beside it; the lock ends with its process, however that ends. Temporary
+files and folders are called ``.NAME.HOST-PROCESS.tmp``, so that the next writer can delete those of dead processes.
+"""
+
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from structviews.errors import InputError
+
+# Characters of a command line that a message shows.
+SHOWN = 80
+# Seconds to wait for another process's short write.
+PATIENCE = 60
+TEMPORARY = re.compile(r"\..+\.(?P<host>[^.]+)-(?P<process>\d+)\.tmp")
+
+
+def temporary_name(path: Path) -> Path:
+    """Where to write what will be renamed to ``path``; another process gets another name."""
+    return path.with_name(f".{path.name}.{_host()}-{os.getpid()}.tmp")
+
+
+@contextmanager
+def writing(path: Path, short: bool = False) -> Iterator[None]:
+    """Hold the lock on a file or folder while writing it, and delete what dead writers of it left behind.
+
+    Args:
+        path: the file or folder; need not exist. Missing folders above it are created.
+        short: whether all writers of it need moments only, so that waiting for them is better than giving up.
+
+    Raises:
+        InputError: if another process, which the message names, holds it, or the place cannot be written.
+    """
+    path = path.absolute()
+    place = path.with_name(f".{path.name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(place, timeout=PATIENCE if short else 0)
+        lock.acquire()
+    except Timeout:
+        raise InputError(
+            f"{path}: is being written by {_holder(place)}: wait until it has finished, or give another place"
+        ) from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}): give another place") from None
+    try:
+        with suppress(OSError):  # a full disk; it only tells others who it is
+            place.write_text(_self(), "utf-8")
+        sweep(path)
+        yield
+    finally:
+        with suppress(OSError):  # while the lock is held: others notice that theirs is on a file without a name
+            place.unlink()
+        lock.release()
+
+
+def sweep(path: Path) -> None:
+    """Delete what dead processes on this machine left of ``path`` and of the files in it."""
+    beside = (each for each in _entries(path.parent) if each.name.startswith(f".{path.name}."))
+    for each in (*beside, *(path.rglob(".*.tmp") if path.is_dir() else ())):
+        found = TEMPORARY.fullmatch(each.name)
+        if found and found["host"] == _host() and not _alive(int(found["process"])):
+            if each.is_dir():
+                shutil.rmtree(each, ignore_errors=True)
+            else:
+                each.unlink(missing_ok=True)
+
+
+def _entries(folder: Path) -> list[Path]:
+    with suppress(OSError):
+        return list(folder.iterdir())
+    return []
+
+
+def _alive(process: int) -> bool:
+    """Whether a process of this number runs; unknown, hence true, on Windows, where asking would end it."""
+    if process == os.getpid() or sys.platform == "win32":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's
+        return True
+    return True
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9_]", "_", platform.node()) or "here"
+
+
+def _self() -> str:
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    shown = command if len(command) <= SHOWN else f"{command[:SHOWN]}..."
+    return f"process {os.getpid()} on {platform.node()} ({shown}, since {datetime.now():%H:%M})"
+
+
+def _holder(place: Path) -> str:
+    with suppress(OSError, UnicodeDecodeError):
+        return place.read_text("utf-8")[: 4 * SHOWN] or "another process"
+    return "another process"
