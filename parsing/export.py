@@ -17,7 +17,7 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.binarise import CHAIN
 from structviews.parsing.treebank import ESCAPES, PLACE, SKIPPED
-from structviews.runtime.files import write_whole
+from structviews.runtime.files import write_output
 
 ESCAPED = {character: escape for escape, character in ESCAPES.items()}
 BRACKET = re.compile("|".join(map(re.escape, ESCAPED)))
@@ -62,7 +62,7 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
             progress(done, len(paths) * corpus.n_shards)
 
     for path, lines in zip(paths, kinds.values(), strict=True):
-        write_whole(path, partial(write_lines, lines(read())))
+        write_output(path, partial(write_lines, lines(read())))
     return paths
 
 

@@ -18,7 +18,7 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.binarise import binary_tree, unbinarise
 from structviews.parsing.drawing import UNLABELLED, printable, reads_right_to_left
-from structviews.runtime.files import write_whole
+from structviews.runtime.files import write_output
 
 # Lengths are in pixels. Font metrics are unknown: a terminal column is taken to be slightly over half the font size.
 COLUMN = 8.5
@@ -88,7 +88,7 @@ def write_svg(path: Path, sentences: Sequence[Chosen]) -> list[Path]:
         if path.suffix != ".svg":
             path.mkdir(parents=True, exist_ok=True)
         for file, page in pages.items():
-            write_whole(file, partial(write_text, svg(page)))
+            write_output(file, partial(write_text, svg(page)))
     except OSError as error:
         raise InputError(f"--svg {path} cannot be written ({error.strerror}): choose another path") from None
     return list(pages)

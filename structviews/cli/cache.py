@@ -61,25 +61,6 @@ def split_corpus(
         say(described(part.path, len(part), part.manifest["documents"]))
 
 
-@app.command("verify")
-def verify_corpus(corpus: Corpus) -> None:
-    """Check a corpus' files, counts and trees. Prints one line per fault; exits with 1 if there are any.
-
-    Example: structviews cache verify corpus.parsed
-    """
-    from structviews.corpus.tools.verification import verify
-    from structviews.runtime.progress import rate_bar
-
-    n_faults = 0
-    with rate_bar(errors, "verifying", "shards") as progress:
-        for fault in verify(corpus, progress):
-            say(fault)
-            n_faults += 1
-    if n_faults:
-        raise typer.Exit(1)
-    say(f"{corpus}: no faults")
-
-
 @app.command("stats")
 def describe_corpus(
     corpus: Corpus, as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False

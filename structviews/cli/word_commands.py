@@ -34,6 +34,7 @@ def learn_word_vectors(
     Example: structviews vectors corpus.parsed -o corpus.vec --workers 2
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.runtime.locks import writing
     from structviews.runtime.progress import rate_bar
     from structviews.words.learning import Word2VecConfig, learn_vectors
     from structviews.words.vector_files import save_vectors
@@ -42,13 +43,14 @@ def learn_word_vectors(
     state = out.with_name(f".{out.name}.state")
     config = Word2VecConfig(dim, window, negative, min_count, epochs, workers, seed)
     try:
-        with rate_bar(errors, "learning", "sentences") as progress:
-            words, vectors = learn_vectors(ParsedCorpus.open(corpus), config, state, progress)
+        with writing(out):
+            with rate_bar(errors, "learning", "sentences") as progress:
+                words, vectors = learn_vectors(ParsedCorpus.open(corpus), config, state, progress)
+            save_vectors(out, words, vectors)
+            state.unlink()
     except KeyboardInterrupt:
         inform(f"stopped; {GO_ON}")
         raise typer.Exit(130) from None
-    save_vectors(out, words, vectors)
-    state.unlink()
     say(f"{out}: {len(words):,} words, {dim} dimensions")
 
 

@@ -199,9 +199,7 @@ def constituency_parents(
 
 def skipped_of(table: pa.Table) -> list[Skipped]:
     """The skipped sentences recorded in a shard."""
-    notes = parse_json(
-        table.schema.metadata[SKIPPED_KEY], list[SkippedEntry], "skipped sentences", "parse the text again"
-    )
+    notes = parse_json(table.schema.metadata[SKIPPED_KEY], list[SkippedEntry], "skipped sentences", "parse again")
     return [Skipped(**skip) for skip in notes]
 
 

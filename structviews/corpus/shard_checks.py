@@ -49,9 +49,7 @@ def sound_shard(path: Path, entry: ShardEntry) -> pa.Table:
     table = whole_shard(path, entry)
     wrong = np.flatnonzero(malformed(table) | misplaced(table, (-1, -1)))
     if len(wrong):
-        raise DamagedCorpus(
-            path, f"{len(wrong)} of its {len(table)} sentences are invalid, the first in row {wrong[0]}"
-        )
+        raise DamagedCorpus(path, f"{len(wrong)} of its sentences are invalid, the first in row {wrong[0]}")
     return table
 
 

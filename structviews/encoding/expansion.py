@@ -17,8 +17,6 @@ from typing import Self, cast
 import numpy as np
 import pyarrow as pa
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 
 from structviews.batches.word_ids import WordIds
@@ -28,8 +26,10 @@ from structviews.runs.folder import EXPANSION
 from structviews.runs.settings_file import load_run, run_kind
 from structviews.runs.vocabularies import load_vocabularies
 from structviews.runs.weights import read_weights
-from structviews.runtime.files import write_whole
+from structviews.runtime.locks import writing
 from structviews.runtime.progress import OnProgress
+from structviews.runtime.seals import damaged
+from structviews.runtime.tensors import read_tensors, write_tensors
 from structviews.views.word_tables import FixedWords, Words, WordTable
 from structviews.words import FIXED, TRAINED
 from structviews.words.vector_files import WordVectors
@@ -37,6 +37,7 @@ from structviews.words.vocabulary import Vocabulary
 
 # Every n-th word is held out of the fit to measure R^2.
 LEFT_OUT = 10
+REMEDY = "run `structviews expand` again"
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,8 @@ class Expansion:
 
     def save(self, run: Path) -> None:
         """Write the expansion to a run's folder, atomically."""
-        notes = {"vectors": self.vectors, "fingerprint": self.fingerprint}
-        content = save({f"{TRAINED}.{i}": each.contiguous() for i, each in enumerate(self.maps)}, metadata=notes)
-        write_whole(run / EXPANSION, lambda file: file.write(content))
+        maps = {f"{TRAINED}.{i}": each for i, each in enumerate(self.maps)}
+        write_tensors(run / EXPANSION, maps, {"vectors": self.vectors, "fingerprint": self.fingerprint})
 
     @classmethod
     def load(cls, run: Path) -> Self | None:
@@ -69,13 +69,12 @@ class Expansion:
         path = run / EXPANSION
         if not path.is_file():
             return None
+        tensors, notes = read_tensors(path, REMEDY)
         try:
-            with safe_open(path, "pt") as file:
-                notes = file.metadata() or {}
-                maps = [file.get_tensor(f"{TRAINED}.{i}") for i in range(len(file.keys()))]
-                return cls(notes["vectors"], notes["fingerprint"], maps)
-        except (SafetensorError, KeyError) as error:
-            raise InputError(f"{path}: damaged ({error}): run `structviews expand` again") from None
+            maps = [tensors[f"{TRAINED}.{i}"] for i in range(len(tensors))]
+            return cls(notes["vectors"], notes["fingerprint"], maps)
+        except KeyError as error:
+            raise damaged(path, f"no {error}", REMEDY) from None
 
 
 @dataclass(frozen=True)
@@ -122,6 +121,11 @@ def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
     """
     if run_kind(run) != "trained":
         raise InputError(f"{run}: only runs made by train can be expanded: expand each run before joining it")
+    with writing(run):
+        return _expand(run, file, progress)
+
+
+def _expand(run: Path, file: Path, progress: OnProgress | None) -> Report:
     config, _ = load_run(run)
     vocabularies, weights = load_vocabularies(run, config), read_weights(run)
     vectors = WordVectors.open(file, progress)

@@ -13,15 +13,13 @@ from typing import Self
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
 from torch import Tensor
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.runs.folder import COMPONENTS
-from structviews.runtime.files import write_whole
+from structviews.runtime.seals import damaged, read_arrays, write_arrays
 from structviews.views.view import Encoded
 
 REFERENCE = 5000
@@ -121,8 +119,7 @@ class Components:
 def save_components(run: Path, components: Mapping[str, Components]) -> None:
     """Write ``components.safetensors``."""
     tensors = {f"{name}.directions": each.directions for name, each in components.items()}
-    content = save(tensors | {f"{name}.shares": each.shares for name, each in components.items()})
-    write_whole(run / COMPONENTS, lambda file: file.write(content))
+    write_arrays(run / COMPONENTS, tensors | {f"{name}.shares": each.shares for name, each in components.items()})
 
 
 def load_components(run: Path) -> dict[str, Components]:
@@ -134,12 +131,13 @@ def load_components(run: Path) -> dict[str, Components]:
     path = run / COMPONENTS
     if not path.exists():
         return {}
+    remedy = "delete it and encode with --transductive"
+    arrays = read_arrays(path, remedy)
+    names = [name.removesuffix(".directions") for name in arrays if name.endswith(".directions")]
     try:
-        tensors = load_file(path)
-        names = [name.removesuffix(".directions") for name in tensors if name.endswith(".directions")]
-        return {name: Components(tensors[f"{name}.directions"], tensors[f"{name}.shares"]) for name in names}
-    except (SafetensorError, KeyError) as error:
-        raise InputError(f"{path}: damaged ({error}): delete it and encode with --transductive") from None
+        return {name: Components(arrays[f"{name}.directions"], arrays[f"{name}.shares"]) for name in names}
+    except KeyError as error:
+        raise damaged(path, f"no {error}", remedy) from None
 
 
 def reference_sentences(corpus: ParsedCorpus, rows: np.ndarray) -> list[ParsedSentence]:

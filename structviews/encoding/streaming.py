@@ -22,7 +22,7 @@ from structviews.encoding.encoding_pool import EncodingPool, in_pieces
 from structviews.encoding.preparation import Sentence, SentenceError
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
-from structviews.runtime.npy import AT_ONCE, write_blocks
+from structviews.runtime.npy import AT_ONCE, Layout, write_blocks
 from structviews.runtime.progress import OnProgress
 
 BOM = b"\xef\xbb\xbf"
@@ -167,4 +167,6 @@ def encode_text(
             raise InputError(f"{text.name}:{start + error.index + 1}: {error.reason}") from None
         return vectors
 
-    write_blocks(out, partial, (text.n, embedder.dim), block, text.n if transductive else AT_ONCE)
+    journal = partial.with_name(f"{partial.name}.sha256")
+    write_blocks(out, partial, journal, Layout(text.n, embedder.dim, text.n if transductive else AT_ONCE), block)
+    journal.unlink()  # the vectors are the user's from here on

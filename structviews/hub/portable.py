@@ -12,7 +12,7 @@ from structviews.evaluation.scores.results import load_results
 from structviews.runs.config import path_settings
 from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION, MEMBERS, WEIGHTS, model_checksum
 from structviews.runs.settings_file import PARSED, read_settings, run_kind, write_settings
-from structviews.runtime.files import write_json
+from structviews.runtime.documents import write_json
 
 CARD = "README.md"
 # Kinds of runs whose folders are self-contained.

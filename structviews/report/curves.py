@@ -1,15 +1,11 @@
 """Training curves from the logs of runs."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from structviews.errors import InputError
-from structviews.runs.folder import LOG
 from structviews.runtime.pictures import COLOURS
 
 if TYPE_CHECKING:
@@ -47,27 +43,6 @@ class Curve:
     metric: str
     steps: np.ndarray
     values: np.ndarray
-
-
-def read_log(run: Path) -> list[dict[str, Any]]:
-    """Read a run's log; empty if it has none.
-
-    Raises:
-        InputError: if the file is not a log.
-    """
-    path = run / LOG
-    if not path.exists():
-        return []
-    lines = path.read_text("utf-8").splitlines()
-    entries = []
-    for number, line in enumerate(lines, 1):
-        try:
-            entry = json.loads(line)
-            entries.append(entry | {"kind": str(entry["kind"]), "step": int(entry["step"])})
-        except (ValueError, KeyError, TypeError):
-            if number < len(lines):  # a killed run may have cut the last line short
-                raise InputError(f"{path}:{number}: not a log entry: remove this line") from None
-    return entries
 
 
 def curves(name: str, entries: Sequence[dict[str, Any]]) -> list[Curve]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from structviews.errors import InputError
-from structviews.runtime.files import write_whole
+from structviews.runtime.files import write_output
 from structviews.runtime.pictures import COLOURS, check_file, require_matplotlib
 
 KINDS = (".html", ".htm")
@@ -39,4 +39,4 @@ def write_page(path: Path, template: str, content: Mapping[str, Any]) -> None:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     page = environment.get_template(template).render(content, n_colours=len(COLOURS), version=version("structviews"))
-    write_whole(path, lambda file: file.write(page.encode()))
+    write_output(path, lambda file: file.write(page.encode()))

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from structviews.errors import InputError
-from structviews.runtime.files import file_hash
+from structviews.runtime.seals import read_head
 
+# What to do about a missing or damaged file of a run.
+REMEDY = "copy the run again, or train it again with another --out"
 CONFIG = "config.toml"
 WEIGHTS = "model.safetensors"
 COMPONENTS = "components.safetensors"
@@ -39,11 +41,20 @@ def run_names(runs: Sequence[Path]) -> list[str]:
     return [name if names.count(name) == 1 else str(run) for run, name in zip(runs, names, strict=True)]
 
 
-def model_checksum(run: Path) -> str:
-    """SHA-256 of a run's weights; with an expansion or several members, of the files' joined SHA-256 digests."""
+def weight_files(run: Path) -> list[Path]:
+    """The files with the weights of a run, its expansion and its members; empty if it has none."""
     folder = Path(run) if (Path(run) / WEIGHTS).is_file() else Path(run) / MEMBERS
-    paths = sorted(path for name in (WEIGHTS, EXPANSION) for path in folder.rglob(name))
+    return sorted(path for name in (WEIGHTS, EXPANSION) for path in folder.rglob(name))
+
+
+def model_checksum(run: Path) -> str:
+    """Digest of a run's weights; with an expansion or several members, of the joined digests of their files.
+
+    Raises:
+        InputError: if it has no weights, or a file is damaged.
+    """
+    paths = weight_files(run)
     if not paths:
         raise InputError(f"{run}: not a run: it has no {WEIGHTS}; give a folder that structviews train made")
-    digests = [file_hash(path) for path in paths]
+    digests = [read_head(path, REMEDY).digest for path in paths]
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()

@@ -2,11 +2,12 @@
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self, TypedDict
+
+from msgspec import Meta
 
 from structviews.corpus.format import MODELS
 from structviews.corpus.parsed_corpus import ParsedCorpus
@@ -15,13 +16,40 @@ from structviews.objectives import OBJECTIVES
 from structviews.runs import bundled
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG
+from structviews.runtime.documents import checked, read_toml
 from structviews.runtime.files import write_whole
+from structviews.words import FIXED
 from structviews.words.vector_files import WordVectors
 
 # Key with the kind of run, unless it is a trained one.
 KIND = "kind"
 # Table that describes the corpus; not a setting.
 PARSED = "parsed"
+REMEDY = "give a config.toml, such as train writes"
+
+
+class Described(TypedDict, total=False):
+    """A parser or a tokeniser, as it describes itself; further keys are its own."""
+
+    name: str
+    language: str
+
+
+class VectorFile(TypedDict, total=False):
+    """A file of word vectors."""
+
+    fingerprint: str
+    dim: Annotated[int, Meta(ge=1, le=2**20)]
+
+
+class ParsedTable(TypedDict, total=False):
+    """The table ``[parsed]``; see ``Parsed``."""
+
+    fingerprint: str
+    parser: Described
+    tokeniser: Described
+    vectors: VectorFile
+    models: str
 
 
 @dataclass(frozen=True)
@@ -42,14 +70,6 @@ class Parsed:
     vectors: dict[str, Any] = field(default_factory=dict)
     models: str = ""
 
-    def __post_init__(self) -> None:
-        described = (
-            each[name] for each in (self.parser, self.tokeniser) for name in ("name", "language") if name in each
-        )
-        for text in (self.fingerprint, self.models, *described):
-            if not isinstance(text, str):
-                raise TypeError(f"{text!r}: not a text")
-
     @classmethod
     def of(cls, corpus: ParsedCorpus, vectors: WordVectors | None = None) -> Self:
         """Describe a corpus, and the vectors of the fixed channel if there is one."""
@@ -69,13 +89,25 @@ def load_config(path: Path) -> tuple[TrainConfig, Parsed]:
     Raises:
         InputError: if it cannot be read, is not TOML, or has unknown or invalid settings.
     """
-    settings = _read_toml(path)
-    try:
-        parsed = Parsed(**settings.pop(PARSED, {}))
-    except (AttributeError, TypeError):
-        raise InputError(f"{path}: [{PARSED}] is not what train writes: remove it") from None
+    settings = read_toml(path, REMEDY)
+    parsed = read_parsed(settings.pop(PARSED, {}), path)
     settings.pop(KIND, None)
-    return TrainConfig.from_table(settings, str(path)), parsed
+    config = TrainConfig.from_table(settings, str(path))
+    if parsed.fingerprint and FIXED in config.words.channels and parsed.vectors.keys() != {"fingerprint", "dim"}:
+        raise InputError(f"{path}: [{PARSED}] does not say which vectors the run was trained with: restore the file")
+    return config, parsed
+
+
+def read_parsed(table: object, path: Path) -> Parsed:
+    """The table ``[parsed]`` of a ``config.toml``.
+
+    Raises:
+        InputError: if it is not what ``save_config`` writes.
+    """
+    known = checked(table, ParsedTable, f"{path}: [{PARSED}]", "remove the table, or restore the file")
+    if unknown := known.keys() - ParsedTable.__annotations__.keys():
+        raise InputError(f"{path}: [{PARSED}] has an unknown {min(unknown)!r}: remove it")
+    return Parsed(**known)
 
 
 def run_kind(run: Path) -> str:
@@ -121,7 +153,7 @@ def read_settings(run: Path) -> dict[str, Any]:
         if run == bundled.FOLDER:
             raise InputError(bundled.MISSING)
         raise InputError(f"{run}: not a run: it has no {CONFIG}; give a folder that structviews train made")
-    return _read_toml(run / CONFIG)
+    return read_toml(run / CONFIG, REMEDY)
 
 
 def write_settings(run: Path, settings: Mapping[str, Any]) -> None:
@@ -139,15 +171,6 @@ def load_run(run: Path) -> tuple[TrainConfig, Parsed]:
     """
     read_settings(run)
     return load_config(run / CONFIG)
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}: give a config.toml, such as train writes") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not TOML: {error}") from None
 
 
 def _toml(table: Mapping[str, Any], name: str = "") -> str:

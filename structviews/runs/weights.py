@@ -1,19 +1,16 @@
 """A run's weights. Reading them cannot execute code."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 
 from structviews.errors import InputError
-from structviews.runs.folder import WEIGHTS
-from structviews.runtime.files import write_whole
-
-T = TypeVar("T")
+from structviews.runs.folder import REMEDY, WEIGHTS
+from structviews.runtime.seals import read_head
+from structviews.runtime.tensors import read_tensors, write_tensors
 
 
 def save_weights(run: Path, model: nn.Module) -> None:
@@ -21,10 +18,9 @@ def save_weights(run: Path, model: nn.Module) -> None:
     write_weights(run, model.state_dict())
 
 
-def write_weights(run: Path, weights: Mapping[str, Tensor]) -> None:
-    """Write ``model.safetensors`` from weights by name, atomically."""
-    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()})
-    write_whole(run / WEIGHTS, lambda file: file.write(content))
+def write_weights(run: Path, weights: Mapping[str, Tensor], notes: Mapping[str, Any] | None = None) -> None:
+    """Write ``model.safetensors`` from weights by name, atomically; ``notes`` say what else identifies the model."""
+    write_tensors(run / WEIGHTS, weights, notes)
 
 
 def check_weights(run: Path, model: nn.Module) -> None:
@@ -33,7 +29,7 @@ def check_weights(run: Path, model: nn.Module) -> None:
     Raises:
         InputError: if the weights are missing, damaged, or of another model.
     """
-    shapes = _read(run, _shapes)
+    shapes = read_head(_weights(run), REMEDY).shapes
     for name, tensor in model.state_dict().items():
         _check_shape(run, name, shapes.get(name), tuple(tensor.shape))
 
@@ -78,23 +74,13 @@ def read_weights(run: Path) -> dict[str, Tensor]:
     Raises:
         InputError: if they are missing or damaged.
     """
-    return _read(run, tensors_of)
+    return read_tensors(_weights(run), REMEDY)[0]
 
 
-def _read(run: Path, read: Callable[[safe_open], T]) -> T:
-    """Open ``model.safetensors`` and apply ``read``."""
-    path = run / WEIGHTS
-    if not path.is_file():
-        raise InputError(f"{path}: no such file: the run has no checkpoint yet; train it first")
-    try:
-        with safe_open(path, "pt") as file:
-            return read(file)
-    except SafetensorError as error:
-        raise _other_weights(run, error) from None
-
-
-def _shapes(file: safe_open) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 - not a dict
+def _weights(run: Path) -> Path:
+    if not (run / WEIGHTS).is_file():
+        raise InputError(f"{run / WEIGHTS}: no such file: the run has no checkpoint yet; train it first")
+    return run / WEIGHTS
 
 
 def _check_shape(run: Path, name: str, found: tuple[int, ...] | None, wanted: tuple[int, ...]) -> None:
@@ -106,8 +92,3 @@ def _check_shape(run: Path, name: str, found: tuple[int, ...] | None, wanted: tu
 def _other_weights(run: Path, what: object) -> InputError:
     reason = " ".join(str(what).split())[:200]
     return InputError(f"{run / WEIGHTS}: not the weights of this run's model: {reason}: train it again with --out")
-
-
-def tensors_of(file: safe_open) -> dict[str, Tensor]:
-    """All tensors of a safetensors file, by name."""
-    return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict

@@ -36,11 +36,16 @@ def checked(content: object, kind: type[T], place: object, remedy: str) -> T:
     Raises:
         InputError: if it has not; names the value's path in the document.
     """
+    converted(content, kind, place, remedy)
+    return content  # type: ignore[return-value]
+
+
+def converted(content: object, kind: type[T], place: object, remedy: str) -> T:
+    """As ``checked``, but an instance of ``kind``, such as a dataclass."""
     try:
-        msgspec.convert(content, kind)
+        return msgspec.convert(content, kind)
     except UNREADABLE as error:
         raise InputError(f"{place}: {_reason(error)}: {remedy}") from None
-    return content  # type: ignore[return-value]
 
 
 def read_json(path: Path, kind: type[T], remedy: str) -> T:
@@ -61,27 +66,14 @@ def parse_json(content: bytes, kind: type[T], place: object, remedy: str) -> T:
     return checked(parsed, kind, place, remedy)
 
 
-def read_lines(path: Path, kind: type[T], remedy: str, torn: bool = False) -> Iterator[T]:
-    """Read a file with a JSON document of the type ``kind`` on each line.
-
-    Args:
-        path: the file.
-        kind, remedy: see ``checked``.
-        torn: whether the last line may be damaged, as of a log whose writer was killed; it is then left out.
+def read_lines(path: Path, kind: type[T], remedy: str) -> Iterator[T]:
+    """Read a file with a JSON document of the type ``kind`` on each line; see ``checked``.
 
     Raises:
         InputError: if it cannot be read; names the line.
     """
-    lines = _content(path, remedy).removeprefix(BOM).split(b"\n")
-    last = max((number for number, line in enumerate(lines, 1) if line.strip()), default=0)
-    for number, line in enumerate(lines[:last], 1):
-        try:
-            entry = parse_json(line, kind, f"{path}:{number}", remedy)
-        except InputError:
-            if not torn or number < last:
-                raise
-        else:
-            yield entry
+    lines = _content(path, remedy).removeprefix(BOM).splitlines()
+    return (parse_json(line, kind, f"{path}:{number}", remedy) for number, line in enumerate(lines, 1))
 
 
 def read_toml(path: Path, remedy: str) -> dict[str, Any]:

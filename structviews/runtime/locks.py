@@ -20,8 +20,6 @@ from structviews.errors import InputError
 
 # Characters of a command line that a message shows.
 SHOWN = 80
-# Seconds to wait for another process's short write.
-PATIENCE = 60
 TEMPORARY = re.compile(r"\..+\.(?P<host>[^.]+)-(?P<process>\d+)\.tmp")
 
 
@@ -31,12 +29,12 @@ def temporary_name(path: Path) -> Path:
 
 
 @contextmanager
-def writing(path: Path, short: bool = False) -> Iterator[None]:
+def writing(path: Path, patience: float = 0) -> Iterator[None]:
     """Hold the lock on a file or folder while writing it, and delete what dead writers of it left behind.
 
     Args:
         path: the file or folder; need not exist. Missing folders above it are created.
-        short: whether all writers of it need moments only, so that waiting for them is better than giving up.
+        patience: seconds to wait for another writer, as where each adds to what the others wrote.
 
     Raises:
         InputError: if another process, which the message names, holds it, or the place cannot be written.
@@ -45,7 +43,7 @@ def writing(path: Path, short: bool = False) -> Iterator[None]:
     place = path.with_name(f".{path.name}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(place, timeout=PATIENCE if short else 0)
+        lock = FileLock(place, timeout=patience)
         lock.acquire()
     except Timeout:
         raise InputError(

@@ -1,15 +1,21 @@
-"""Arrays larger than memory, written block by block to a ``.npy`` file that appears once it is complete."""
+"""Arrays larger than memory, written block by block to a ``.npy`` file that appears once it is complete.
 
-import fcntl
+A journal beside it has the digest of each block, a line each, so that nothing damaged is resumed or read.
+"""
+
+import hashlib
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
 from structviews.errors import InputError
 from structviews.runtime.files import sync_folder
+from structviews.runtime.locks import writing
 
 AT_ONCE = 8192
 """Rows per write: at most this many are lost on interruption."""
@@ -17,49 +23,110 @@ AT_ONCE = 8192
 Block = Callable[[int, int], np.ndarray]
 
 
-def header(n: int, d: int) -> bytes:
-    """The header of an npy file of shape ``(n, d)``, float32."""
-    content = io.BytesIO()
-    np.lib.format.write_array_header_1_0(content, {"descr": "<f4", "fortran_order": False, "shape": (n, d)})
-    return content.getvalue()
+class Layout(NamedTuple):
+    """Where the blocks of an array ``(n, d)``, float32, are in its file.
+
+    Attributes:
+        n, d: its shape.
+        at_once: rows per block.
+    """
+
+    n: int
+    d: int
+    at_once: int = AT_ONCE
+
+    @property
+    def header(self) -> bytes:
+        """The header of the npy file."""
+        content = io.BytesIO()
+        about = {"descr": "<f4", "fortran_order": False, "shape": (self.n, self.d)}
+        np.lib.format.write_array_header_1_0(content, about)
+        return content.getvalue()
+
+    @property
+    def starts(self) -> range:
+        """The first row of each block."""
+        return range(0, self.n, self.at_once)
+
+    def size(self, start: int) -> int:
+        """Bytes of the block that begins with row ``start``."""
+        return 4 * self.d * (min(start + self.at_once, self.n) - start)
 
 
-def write_blocks(path: Path, partial: Path, shape: tuple[int, int], block: Block, at_once: int) -> None:
+def write_blocks(path: Path, partial: Path, journal: Path, layout: Layout, block: Block) -> None:
     """Write an array, or resume where an interrupted call stopped.
 
     Args:
         path: the file; written atomically.
         partial: the partial file, in the same folder. Its name must identify the content, so that a call never
             resumes a different array.
-        shape: ``(n, d)``.
+        journal: the digests of the blocks; it stays, for ``read_blocks``.
+        layout: shape, and rows per block.
         block: returns rows ``start`` to ``stop``, float32, ``(stop - start, d)``.
-        at_once: rows per block.
 
     Raises:
         InputError: if another process is writing the same file. If ``block`` raises an InputError, the partial file
             is deleted; after any other error it stays.
     """
-    n, d = shape
-    with partial.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{path}: another process is writing it: wait until it has finished") from None
-        first = header(n, d)
-        # An incomplete last block is written again.
-        done = max(file.tell() - len(first), 0) // (4 * d) // at_once * at_once
-        file.truncate(len(first) + done * 4 * d if done else 0)
-        if not done:
-            file.write(first)
-        try:
-            for start in range(done, n, at_once):
-                rows = np.ascontiguousarray(block(start, min(start + at_once, n)), np.float32)
-                file.write(rows.data)
-                file.flush()
-                os.fsync(file.fileno())
-        except InputError:
-            # Fixing the input changes the content, so this partial file could never be resumed.
-            partial.unlink()
-            raise
+    with writing(path):
+        digests = list(_sound(partial, journal, layout))
+        begun = "ab" if digests else "wb"
+        with partial.open(begun) as file, journal.open(begun) as lines:
+            # An incomplete or damaged block is written again, with all that follow.
+            file.truncate(len(layout.header) + sum(map(layout.size, layout.starts[: len(digests)])) if digests else 0)
+            lines.truncate(sum(len(each) for each in digests))
+            try:
+                if not digests:
+                    _append(file, layout.header)
+                for start in layout.starts[len(digests) :]:
+                    rows = np.ascontiguousarray(block(start, min(start + layout.at_once, layout.n)), np.float32)
+                    _append(file, rows.data)
+                    _append(lines, _line(rows.data))
+            except InputError:
+                # Fixing the input changes the content, so this partial file could never be resumed.
+                partial.unlink()
+                journal.unlink()
+                raise
         partial.replace(path)
-    sync_folder(path.parent)
+        sync_folder(path.parent)
+
+
+def read_blocks(path: Path, journal: Path, layout: Layout) -> np.ndarray | None:
+    """An array ``(n, d)`` that ``write_blocks`` wrote, memory-mapped; None if it is missing or damaged."""
+    if len(list(_sound(path, journal, layout))) < len(layout.starts):
+        return None
+    return np.memmap(path, np.float32, "r", len(layout.header), (layout.n, layout.d))
+
+
+def check_blocks(path: Path, journal: Path, remedy: str) -> None:
+    """Raise InputError unless a file is what ``write_blocks`` wrote, whatever its shape."""
+    try:
+        shape = np.lib.format.open_memmap(path, mode="r").shape
+        sound = len(shape) == 2 and read_blocks(path, journal, Layout(*shape)) is not None
+    except (OSError, ValueError):
+        sound = False
+    if not sound:
+        raise InputError(f"{path}: damaged: its blocks do not match their digests: {remedy}")
+
+
+def _sound(path: Path, journal: Path, layout: Layout) -> Iterator[bytes]:
+    """The journal's lines of the blocks that are as they were written, up to the first one that is not."""
+    with suppress(OSError), path.open("rb") as file:
+        lines = journal.read_bytes().splitlines(keepends=True)
+        if file.read(len(layout.header)) != layout.header:
+            return
+        for start, line in zip(layout.starts, lines, strict=False):
+            content = file.read(layout.size(start))
+            if len(content) < layout.size(start) or line != _line(content):
+                return
+            yield line
+
+
+def _line(content: bytes | memoryview) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode() + b"\n"
+
+
+def _append(file: BinaryIO, content: bytes | memoryview) -> None:
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from structviews.errors import InputError
-from structviews.runtime.files import write_whole
+from structviews.runtime.files import write_output
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +57,7 @@ def write_picture(path: Path, make: Callable[[], "Figure"]) -> None:
     metadata = {"png": None, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
     with rc_context({"svg.hashsalt": "structviews"}):
         make().savefig(buffer, format=kind, dpi=200, metadata=metadata)
-    write_whole(path, lambda file: file.write(buffer.getbuffer()))
+    write_output(path, lambda file: file.write(buffer.getbuffer()))
 
 
 def inline_svg(make: Callable[[], "Figure"], name: str) -> str:

@@ -1,20 +1,20 @@
 """Checkpoints for resuming a run. Reading them cannot execute code."""
 
-import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 
 from structviews.errors import InputError
 from structviews.runs.folder import STATE
-from structviews.runs.weights import tensors_of
-from structviews.runtime.files import write_whole
+from structviews.runtime.documents import converted
+from structviews.runtime.seals import damaged, read_head
+from structviews.runtime.tensors import read_tensors, write_tensors
+
+REMEDY = "delete it and train again, or give another --out"
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def save_state(
     n_cpu = len(torch.get_rng_state())
     tensors |= {"rng.cpu": states[:, :n_cpu], "rng.cuda": states[:, n_cpu:]}
     path = folder / f"step-{progress.step:09d}.safetensors"
-    _write_state(path, tensors, progress)
+    write_tensors(path, tensors, asdict(progress))
     for old in folder.glob("step-*.safetensors"):
         if old != path:
             old.unlink()
@@ -78,21 +78,15 @@ def save_state(
 def read_progress(run: Path) -> Place | None:
     """The progress in a run's latest checkpoint; None if there is none."""
     path = _newest(run)
-    if path is None:
-        return None
-    with _open(path) as file:
-        return _progress(path, file)
+    return _place(path, read_head(path, REMEDY).notes) if path else None
 
 
 def mark(run: Path, finished: bool) -> None:
     """Record in a run's latest checkpoint, if there is one, whether training has finished."""
-    path = _newest(run)
-    if path is None:
-        return
-    with _open(path) as file:
-        progress = _progress(path, file)
-        if progress.finished != finished:
-            _write_state(path, tensors_of(file), replace(progress, finished=finished))
+    progress, path = read_progress(run), _newest(run)
+    if path and progress and progress.finished != finished:
+        tensors, _ = read_tensors(path, REMEDY)
+        write_tensors(path, tensors, asdict(replace(progress, finished=finished)))
 
 
 def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, rank: int = 0) -> Place:
@@ -109,11 +103,8 @@ def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, ra
     path = _newest(run)
     if path is None:
         return Place()
-    with _open(path) as file:
-        tensors = tensors_of(file)
-        progress = _progress(path, file)
-    if "rng.cpu" not in tensors:
-        raise _damaged(path, "no random state")
+    tensors, notes = read_tensors(path, REMEDY)
+    progress = _place(path, notes)
     try:
         model.load_state_dict({n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")})
     except RuntimeError as error:
@@ -123,6 +114,8 @@ def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, ra
         if name.startswith("optimiser."):
             _, index, key = name.split(".", 2)
             states.setdefault(int(index), {})[key] = tensor
+    if "rng.cpu" not in tensors or "rng.cuda" not in tensors:
+        raise damaged(path, "it has no random state", REMEDY)
     optimiser.load_state_dict(optimiser.state_dict() | {"state": states})
     if rank < len(tensors["rng.cpu"]):
         torch.set_rng_state(tensors["rng.cpu"][rank].clone())
@@ -135,25 +128,5 @@ def _newest(run: Path) -> Path | None:
     return max((run / STATE).glob("step-*.safetensors"), default=None)
 
 
-def _open(path: Path) -> safe_open:
-    try:
-        return safe_open(path, "pt")
-    except (SafetensorError, OSError) as error:
-        raise _damaged(path, str(error)) from None
-
-
-def _write_state(path: Path, tensors: dict[str, Tensor], progress: Place) -> None:
-    notes = {"progress": json.dumps(asdict(progress))}
-    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, metadata=notes)
-    write_whole(path, lambda file: file.write(content))
-
-
-def _progress(path: Path, file: safe_open) -> Place:
-    try:
-        return Place(**json.loads((file.metadata() or {})["progress"]))
-    except (KeyError, ValueError, TypeError) as error:
-        raise _damaged(path, f"no progress: {error}") from None
-
-
-def _damaged(path: Path, what: str) -> InputError:
-    return InputError(f"{path}: damaged ({what}): delete it and train again, or give another --out")
+def _place(path: Path, notes: dict[str, Any]) -> Place:
+    return converted(notes, Place, path, REMEDY)

@@ -1,10 +1,7 @@
-"""A training run's log and its progress bar."""
+"""What a training run reports: its metrics and its progress bar."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import torch
 from rich.console import Console
@@ -16,9 +13,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from torch import Tensor
-
-from structviews.runs.folder import LOG
-from structviews.training.checkpoint import Place
 
 # Metrics shown next to the progress bar.
 SHOWN = ("loss", "accuracy")
@@ -58,31 +52,6 @@ def cosines(views: list[Tensor]) -> dict[str, Tensor]:
         for j in range(i + 1, len(unit)):
             result[f"cos_{letters[i]}{letters[j]}"] = (a * unit[j]).sum(dim=1).mean()
     return result
-
-
-def append_log(run: Path, kind: str, place: Place, values: dict[str, float]) -> None:
-    """Append a line to ``log.jsonl``."""
-    line = {"kind": kind, "step": place.step, "epoch": place.epoch} | {k: round(v, 6) for k, v in values.items()}
-    with (run / LOG).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
-
-
-def cut_log(run: Path, step: int) -> None:
-    """Drop lines after the step that training resumes from, as they will be written again."""
-    path = run / LOG
-    if not path.exists():
-        return
-    kept = []
-    for line in path.read_text("utf-8").splitlines():
-        try:
-            entry: dict[str, Any] = json.loads(line)
-        except json.JSONDecodeError:
-            continue  # a line cut short when the process was killed
-        if entry["step"] <= step:
-            kept.append(line + "\n")
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text("".join(kept), "utf-8")
-    temporary.replace(path)
 
 
 @contextmanager

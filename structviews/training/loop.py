@@ -1,7 +1,7 @@
 """The training loop."""
 
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from structviews.errors import InputError
 from structviews.runs.config import TrainConfig
 from structviews.runs.vocabularies import open_vectors, save_vocabularies
 from structviews.runs.weights import save_weights
+from structviews.runtime.locks import writing
 from structviews.runtime.memory import keep_freed_memory
 from structviews.runtime.progress import rate_bar, say
 from structviews.runtime.signals import Interrupted, stop_signals
@@ -39,11 +40,16 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
         ranks: the processes that train together; only this one by default.
 
     Raises:
-        InputError: if the folder holds a run with other settings or of another corpus, or if the
-            settings or the corpus are invalid.
+        InputError: if the folder holds a run with other settings or of another corpus, if another process trains
+            it, or if the settings or the corpus are invalid.
         Interrupted: on SIGINT or SIGTERM, once the state is saved.
     """
     ranks = ranks or Ranks()
+    with writing(Path(config.data.out)) if ranks.leads else nullcontext():
+        return _train(config, console, ranks)
+
+
+def _train(config: TrainConfig, console: Console | None, ranks: Ranks) -> Path:
     console = console or Console(stderr=True) if ranks.leads else Console(quiet=True)
     if ranks.leads:  # writes a cache file that the other ranks read
         with rate_bar(console, f"reading {config.words.vectors}", "MB", 10**6) as progress:

@@ -7,9 +7,9 @@ from pathlib import Path
 from rich.console import Console
 
 from structviews.objectives.objective import Objective
+from structviews.runs.log_file import append_log, cut_log
 from structviews.runtime.progress import say
 from structviews.training.checkpoint import Place
-from structviews.training.log import append_log, cut_log
 from structviews.training.tensorboard import Events
 
 ShowStep = Callable[[int, dict[str, float], float], None]
@@ -78,7 +78,7 @@ class Reporter:
         say(self._console, f"step {place.step}: {shown}")
 
     def _record(self, kind: str, place: Place, values: dict[str, float]) -> None:
-        append_log(self._run, kind, place, values)
+        append_log(self._run, {"kind": kind, "step": place.step, "epoch": place.epoch}, values)
         if self._events:
             self._events.add(kind, place.step, values)
 

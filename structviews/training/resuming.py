@@ -9,6 +9,7 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION
 from structviews.runs.settings_file import Parsed, load_run, save_config
 from structviews.runs.vocabularies import open_vectors
+from structviews.runtime.locks import writing
 from structviews.training.checkpoint import mark, read_progress
 
 
@@ -110,8 +111,8 @@ def extended(run: Path, epochs: int | None, steps: int | None) -> TrainConfig:
 def extend(config: TrainConfig) -> None:
     """Write an ``extended`` configuration to its run, and mark the run as unfinished."""
     run = Path(config.data.out)
-    there, parsed = load_run(run)
-    if not config.difference(there):
-        return
-    mark(run, finished=False)
-    save_config(run, config, parsed)
+    with writing(run):
+        there, parsed = load_run(run)
+        if config.difference(there):
+            mark(run, finished=False)
+            save_config(run, config, parsed)

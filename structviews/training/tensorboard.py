@@ -1,6 +1,5 @@
 """A run's TensorBoard event files, written from its log."""
 
-import json
 import shutil
 import time
 from collections.abc import Mapping
@@ -8,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from structviews.errors import InputError
-from structviews.runs.folder import LOG, TENSORBOARD
-
-PLACE = ("kind", "step", "epoch")
+from structviews.runs.folder import TENSORBOARD
+from structviews.runs.log_file import PLACE, read_log
 
 
 def require_tensorboard() -> None:
@@ -38,9 +36,7 @@ class Events:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         self._writer = EventsWriter(str(folder / "events"))
-        log = run / LOG
-        for line in log.read_text("utf-8").splitlines() if log.exists() else ():
-            entry = json.loads(line)
+        for entry in read_log(run):
             self._write(entry["kind"], entry["step"], {k: v for k, v in entry.items() if k not in PLACE})
         self._writer.flush()
 

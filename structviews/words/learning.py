@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
-from structviews.runtime.files import write_whole
 from structviews.runtime.progress import OnProgress
+from structviews.runtime.seals import read_arrays, read_head, write_arrays
 from structviews.words.vocabulary import count_words
 
 
@@ -77,6 +75,9 @@ class _Sentences:
                 self._progress(self._done, self._total)
 
 
+REMEDY = "start over"
+
+
 class _Epochs:
     """Checkpoint after each epoch, from which an interrupted run resumes.
 
@@ -91,23 +92,20 @@ class _Epochs:
 
     def save(self, model: Any, done: int) -> None:
         """Save the model after ``done`` epochs."""
-        content = save(
-            {"words": model.wv.vectors, "contexts": model.syn1neg}, metadata={"of": self._of, "done": str(done)}
-        )
-        write_whole(self._path, lambda file: file.write(content))
+        arrays = {"words": model.wv.vectors, "contexts": model.syn1neg}
+        write_arrays(self._path, arrays, {"of": self._of, "done": done})
 
     def restore(self, model: Any) -> int:
         """Load the last checkpoint into the model; returns the number of epochs done, 0 without a checkpoint."""
         try:
-            with safe_open(self._path, "np") as file:
-                notes = file.metadata() or {}
-                if notes.get("of") != self._of:
-                    return 0
-                model.wv.vectors[:] = file.get_tensor("words")
-                model.syn1neg[:] = file.get_tensor("contexts")
-                return int(notes["done"])
-        except (OSError, SafetensorError):  # missing, or not a checkpoint
+            notes, arrays = read_head(self._path, REMEDY).notes, read_arrays(self._path, REMEDY)
+        except InputError:  # missing, or damaged
             return 0
+        if notes.get("of") != self._of:
+            return 0
+        model.wv.vectors[:] = arrays["words"]
+        model.syn1neg[:] = arrays["contexts"]
+        return int(notes["done"])
 
 
 def learn_vectors(

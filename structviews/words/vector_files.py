@@ -3,7 +3,6 @@
 Shapes: V words in the file, n words looked up, dim dimension of a vector.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -11,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +19,33 @@ import pyarrow.ipc
 
 from structviews.errors import InputError
 from structviews.runtime.files import write_whole
+from structviews.runtime.locks import writing
 from structviews.runtime.progress import OnProgress
 from structviews.words.vector_formats import LINES_AT_ONCE, Block, VectorSource, warn_of_file
 
 STAMP_KEY = b"structviews.vectors"
-STAMP_VERSION = 1
+STAMP_VERSION = 2
+# In the metadata of a record batch: digests of its words and of its vectors.
+WORDS_KEY, VECTORS_KEY = b"words", b"vectors"
+# Seconds to wait for another process that converts the same file.
+PATIENCE = 3600
 FINGERPRINT_ROWS = 1000
 # Size of the vectors in one record batch of the Arrow file.
 PART_BYTES = 2**25
+
+
+class Part(NamedTuple):
+    """A record batch of an Arrow file.
+
+    Attributes:
+        words: ``(V,)``.
+        vectors: ``(V, dim)``, memory-mapped.
+        digest: of the vectors, as they were written.
+    """
+
+    words: pa.Array
+    vectors: np.ndarray
+    digest: str
 
 
 class WordVectors:
@@ -39,12 +57,16 @@ class WordVectors:
         words: ``(V,)`` the distinct words in file order.
     """
 
-    def __init__(self, path: Path, table: pa.Table):
+    def __init__(self, path: Path, parts: Sequence[Part]):
         self.path = path
-        self.dim: int = table.schema.field("vector").type.list_size
-        self.words: pa.Array = table["word"].combine_chunks()
-        self._vectors = [_matrix(chunk, self.dim) for chunk in table["vector"].chunks]
-        self._starts = np.cumsum([0, *map(len, self._vectors)])
+        self.dim: int = parts[0].vectors.shape[1]
+        self.words: pa.Array = pa.chunked_array([part.words for part in parts]).combine_chunks()
+        self._parts = list(parts)
+        self._sound: set[int] = set()
+        self._starts = np.cumsum([0, *(len(part.words) for part in parts)])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WordVectors.open, (self.path,)
 
     @classmethod
     def open(cls, path: str | Path, progress: OnProgress | None = None) -> Self:
@@ -52,8 +74,8 @@ class WordVectors:
 
         The format is detected from the content. The first call converts the file to a
         memory-mapped Arrow file, ``NAME.arrow`` in the same folder or, if that is not writable, in
-        the user's cache folder; it is converted again if its size or modification time changes.
-        Only the words are held in memory, not the vectors. If a word occurs twice, its first
+        the user's cache folder; it is converted again if its size or modification time changes, or if
+        the Arrow file is damaged. Only the words are held in memory, not the vectors. If a word occurs twice, its first
         vector is kept, with a warning.
 
         Args:
@@ -66,10 +88,10 @@ class WordVectors:
         """
         path = Path(path)
         try:
-            table = _mapped(path) or _converted(path, progress)
+            parts = _mapped(path) or _converted(path, progress)
         except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
             raise InputError(f"{error.filename or path}: {error.strerror}: give a file of word vectors") from None
-        return cls(path, table)
+        return cls(path, parts)
 
     def __len__(self) -> int:
         """The number V of words."""
@@ -101,10 +123,23 @@ class WordVectors:
         vectors = np.zeros((len(indices), self.dim), dtype=np.float32)
         order = np.argsort(indices, kind="stable")
         bounds = np.searchsorted(indices[order], self._starts)
-        for matrix, start, begin, end in zip(self._vectors, self._starts, bounds[:-1], bounds[1:], strict=False):
+        for number, (start, begin, end) in enumerate(zip(self._starts, bounds[:-1], bounds[1:], strict=False)):
             own = order[begin:end]
-            vectors[own] = matrix[indices[own] - start]
+            if len(own):
+                vectors[own] = self._sound_part(number).vectors[indices[own] - start]
         return vectors
+
+    def _sound_part(self, number: int) -> Part:
+        """A part whose digest was checked when it was first read; if it is wrong, all is converted again."""
+        if number in self._sound:
+            return self._parts[number]
+        if _digest(self._parts[number].vectors) != self._parts[number].digest:
+            parts = _converted(self.path, None, damaged=True)
+            if [part.words for part in parts] != [part.words for part in self._parts]:
+                raise InputError(f"{self.path}: changed while it was in use: run the command again")
+            self._parts, self._sound = parts, set()
+        self._sound.add(number)
+        return self._parts[number]
 
     @cached_property
     def fingerprint(self) -> str:
@@ -146,12 +181,6 @@ def _binary_lines(words: Sequence[str], vectors: np.ndarray) -> bytes:
     return b"".join(word.encode() + b" " + row.tobytes() + b"\n" for word, row in zip(words, rows, strict=True))
 
 
-def _matrix(vectors: pa.FixedSizeListArray, dim: int) -> np.ndarray:
-    """``(rows, dim)`` without a copy."""
-    matrix: np.ndarray = vectors.flatten().to_numpy().reshape(-1, dim)
-    return matrix
-
-
 def _stamp(path: Path) -> bytes:
     """Size and modification time of ``path``; an Arrow file with another stamp is out of date."""
     about = path.stat()
@@ -166,35 +195,83 @@ def _arrow_files(path: Path) -> tuple[Path, Path]:
     return path.with_name(name), cache / "structviews" / f"{key}-{name}"
 
 
-def _mapped(path: Path) -> pa.Table | None:
-    """The memory-mapped Arrow file of ``path``; None if there is none that is up to date."""
+def arrow_file(path: Path) -> Path | None:
+    """The Arrow file of a vector file that was opened before; None if there is none."""
+    return next((arrow for arrow in _arrow_files(path) if arrow.exists()), None)
+
+
+def check_arrow(arrow: Path, remedy: str) -> None:
+    """Raise InputError unless an Arrow file has the words and vectors that were written."""
+    try:
+        parts = _parts(pa.ipc.open_file(pa.memory_map(str(arrow))))
+        sound = all(_digest(part.vectors) == part.digest for part in parts)
+    except (OSError, pa.ArrowException, KeyError, ValueError):
+        sound = False
+    if not sound:
+        raise InputError(f"{arrow}: damaged: its vectors do not match their digests: {remedy}")
+
+
+def _mapped(path: Path) -> list[Part] | None:
+    """The memory-mapped Arrow file of ``path``; None if there is none that is up to date and sound."""
     stamp = _stamp(path)
     for arrow in _arrow_files(path):
-        try:
+        with suppress(OSError, pa.ArrowException, KeyError, ValueError):
             reader = pa.ipc.open_file(pa.memory_map(str(arrow)))
-        except (OSError, pa.ArrowInvalid):
-            continue
-        if (reader.schema.metadata or {}).get(STAMP_KEY) == stamp:
-            return reader.read_all()
+            if (reader.schema.metadata or {}).get(STAMP_KEY) == stamp:
+                return _parts(reader)
     return None
 
 
-def _converted(path: Path, progress: OnProgress | None) -> pa.Table:
-    """Convert ``path`` to an Arrow file and map it."""
-    with path.open("rb") as raw:
-        # Several processes of a job may get here at once; on a file system without locks each of them converts.
-        with suppress(OSError):
-            fcntl.flock(raw, fcntl.LOCK_EX)
-        table = _mapped(path)
-        if table is None:
-            beside, cached = _arrow_files(path)
-            arrow, stamp = beside if os.access(path.parent, os.W_OK) else cached, _stamp(path)
-            arrow.parent.mkdir(parents=True, exist_ok=True)
+def _parts(reader: pa.ipc.RecordBatchFileReader) -> list[Part]:
+    parts = [_part(reader, number) for number in range(reader.num_record_batches)]
+    if not parts:
+        raise ValueError("no record batches")
+    return parts
+
+
+def _part(reader: pa.ipc.RecordBatchFileReader, number: int) -> Part:
+    """A record batch with its words checked; its vectors are checked when they are first read.
+
+    Raises:
+        ValueError: if it is not what ``_convert`` wrote.
+    """
+    batch, digests = reader.get_batch_with_custom_metadata(number)
+    words, lists = batch["word"], batch["vector"]
+    words.validate(full=True)
+    lists.validate()
+    if _digest(*_word_buffers(words)) != digests[WORDS_KEY].decode():
+        raise ValueError(f"record batch {number} is damaged")
+    return Part(words, lists.flatten().to_numpy().reshape(len(words), -1), digests[VECTORS_KEY].decode())
+
+
+def _word_buffers(words: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets and characters of the words, without padding."""
+    _, offsets, characters = words.buffers()
+    ends = np.frombuffer(offsets, np.int32)[words.offset : words.offset + len(words) + 1]
+    return ends - ends[0], np.frombuffer(characters, np.uint8)[ends[0] : ends[-1]]
+
+
+def _digest(*arrays: np.ndarray) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _converted(path: Path, progress: OnProgress | None, damaged: bool = False) -> list[Part]:
+    """Convert ``path`` to an Arrow file and map it, unless another process has done so; always if it is damaged."""
+    beside, cached = _arrow_files(path)
+    arrow = beside if os.access(path.parent, os.W_OK) else cached
+    # Several processes of a job may get here at once.
+    with path.open("rb") as raw, writing(arrow, PATIENCE):
+        parts = None if damaged else _mapped(path)
+        if parts is None:
+            stamp = _stamp(path)
             write_whole(arrow, lambda file: _convert(path, raw, stamp, file, progress))
-            table = _mapped(path)
-    if table is None:
+            parts = _mapped(path)
+    if parts is None:
         raise InputError(f"{path}: changed while it was being read: run the command again")
-    return table
+    return parts
 
 
 def _convert(path: Path, raw: BinaryIO, stamp: bytes, file: BinaryIO, progress: OnProgress | None) -> None:
@@ -210,7 +287,8 @@ def _convert(path: Path, raw: BinaryIO, stamp: bytes, file: BinaryIO, progress: 
             n_read += len(block[0])
             words, vectors = _new_ones(*block, seen)
             lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), source.dim)
-            writer.write_batch(pa.record_batch([words, lists], schema=schema))
+            digests = {WORDS_KEY: _digest(*_word_buffers(words)), VECTORS_KEY: _digest(vectors)}
+            writer.write_batch(pa.record_batch([words, lists], schema=schema), digests)
             if progress:
                 progress(raw.tell(), total)
     if len(seen) < n_read:

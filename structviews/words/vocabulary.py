@@ -1,5 +1,6 @@
 """Vocabularies: words and their ids."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from structviews.errors import InputError
 from structviews.runtime.files import write_whole
 
 UNKNOWN = "<unk>"
+REMEDY = "copy the run again, or train it again with another --out"
 
 
 def count_words(corpus: ParsedCorpus) -> Counter[str]:
@@ -79,20 +81,27 @@ class Vocabulary:
         return Vocabulary(words, np.array([counts.get(word, 0) for word in words], dtype=np.int64))
 
     def save(self, path: Path) -> None:
-        """Write one word per line."""
-        text = "".join(f"{word}\n" for word in self.words)
-        write_whole(path, lambda file: file.write(text.encode("utf-8")))
+        """Write one word per line, and a last line with the digest of all others."""
+        text = "".join(f"{word}\n" for word in self.words).encode("utf-8")
+        write_whole(path, lambda file: file.write(text + _seal(text)))
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read a file written by ``save``.
 
         Raises:
-            InputError: if the file does not exist or is not a vocabulary.
+            InputError: if the file does not exist or is damaged.
         """
         try:
-            return cls(path.read_text("utf-8").removesuffix("\n").split("\n"))
+            content = path.read_bytes()
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}: a run's folder must contain its vocabulary") from None
-        except ValueError as error:
-            raise InputError(f"{path}: {error}") from None
+        end = content.removesuffix(b"\n").rfind(b"\n") + 1
+        if content[end:] != _seal(content[:end]):
+            raise InputError(f"{path}: damaged: its last line is not the digest of the others: {REMEDY}")
+        return cls(content[:end].decode("utf-8").removesuffix("\n").split("\n"))
+
+
+def _seal(text: bytes) -> bytes:
+    """The last line of a file whose other lines are ``text``; no word contains a space."""
+    return f"sha256 {hashlib.sha256(text).hexdigest()}\n".encode()

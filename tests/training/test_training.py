@@ -21,11 +21,12 @@ from structviews.batches.order import held_out
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.kernels import dispatch
+from structviews.runs.log_file import cut_log
 from structviews.runs.settings_file import Parsed, load_run, save_config
 from structviews.runtime.signals import Interrupted
 from structviews.training.checkpoint import Place, read_progress
 from structviews.training.estimate import estimate
-from structviews.training.log import cosines, cut_log
+from structviews.training.log import cosines
 from structviews.training.loop import train
 from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training

@@ -14,7 +14,7 @@ from structviews.corpus.shard_checks import DamagedCorpus, Place, malformed, mis
 from structviews.corpus.writer import Totals
 
 
-def verify(path: Path, progress: Callable[[int, int], None]) -> Iterator[str]:
+def verify_corpus(path: Path, progress: Callable[[int, int], None]) -> Iterator[str]:
     """Check a corpus and yield one line per fault.
 
     Checks the size, checksum and schema of each shard, the order of the sentences, the trees and heights of every

@@ -9,7 +9,8 @@ from structviews.encoding.pooled import PooledEmbedder
 from structviews.encoding.representation import load_components
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
-from structviews.runs.settings_file import PARSED, Parsed, read_settings
+from structviews.runs.folder import CONFIG
+from structviews.runs.settings_file import PARSED, read_parsed, read_settings
 from structviews.runs.which_vectors import Representation
 
 BASELINE = "baseline"
@@ -28,7 +29,7 @@ class Baseline:
         """
         settings = read_settings(run)
         try:
-            kind, parsed = settings[BASELINE], Parsed(**settings[PARSED])
+            kind, parsed = settings[BASELINE], read_parsed(settings[PARSED], run / CONFIG)
             own = Representation.from_table(settings["representation"], str(run))
             embedder: WordBaseline | TransformerBaseline
             if kind == transformer.KIND:

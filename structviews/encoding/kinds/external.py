@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from safetensors.numpy import save
 from torch import Tensor
 
 from structviews.corpus.sentence import ParsedSentence
@@ -17,10 +16,11 @@ from structviews.encoding.representation import Encoder
 from structviews.encoding.sentence_vectors import Tokens, check_known, read_vectors
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
-from structviews.runs.folder import CONFIG, WEIGHTS
+from structviews.runs.folder import CONFIG
 from structviews.runs.settings_file import KIND, Parsed, read_settings, run_kind, write_settings
+from structviews.runs.weights import write_weights
 from structviews.runs.which_vectors import Representation
-from structviews.runtime.files import file_hash, new_folder, write_whole
+from structviews.runtime.files import file_hash, new_folder
 
 GIVEN = "vectors"
 FINGERPRINT = "fingerprint"
@@ -87,19 +87,17 @@ def given_run(file: Path, out: Path) -> Path:
     GivenVectors(file)
     settings: dict[str, Any] = {KIND: GIVEN, GIVEN: str(file), FINGERPRINT: fingerprint(file)}
     settings["views"] = {"names": [file.stem]}
-    # The weights file holds no tensors; its metadata identifies the vectors that the scores belong to. One key only:
-    # safetensors writes several in any order, and equal vectors must give equal files.
-    content = save({}, metadata={GIVEN: settings[FINGERPRINT]})
     if (out / CONFIG).is_file() and run_kind(out) == GIVEN and read_settings(out).get(GIVEN) == str(file):
-        _fill(out, settings, content)
+        _fill(out, settings)
     else:
         with new_folder(out) as folder:
-            _fill(folder, settings, content)
+            _fill(folder, settings)
     return out
 
 
-def _fill(folder: Path, settings: dict[str, Any], weights: bytes) -> None:
-    write_whole(folder / WEIGHTS, lambda stream: stream.write(weights))
+def _fill(folder: Path, settings: dict[str, Any]) -> None:
+    # The weights file holds no tensors; its notes identify the vectors that the scores belong to.
+    write_weights(folder, {}, {GIVEN: settings[FINGERPRINT]})
     write_settings(folder, settings)
 
 

@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from safetensors.numpy import save
 from torch import Tensor
 
 from structviews.corpus.sentence import ParsedSentence
@@ -15,11 +14,11 @@ from structviews.encoding.pooled import PooledEmbedder
 from structviews.encoding.preparation import Preparer
 from structviews.encoding.representation import Encoder
 from structviews.errors import InputError
-from structviews.runs.folder import WEIGHTS
 from structviews.runs.settings_file import Parsed
+from structviews.runs.weights import write_weights
 from structviews.runs.which_vectors import Representation
 from structviews.runtime.device import best_device, move
-from structviews.runtime.files import file_hash, write_whole
+from structviews.runtime.files import file_hash
 
 KIND = "sentence-transformers"
 
@@ -78,9 +77,8 @@ class TransformerBaseline(PooledEmbedder):
     def save(self, run: Path) -> dict[str, Any]:
         """Write a weights file that identifies the model; return its entries for the run's settings."""
         fingerprint = self.fingerprint()
-        # The weights file holds no tensors; its metadata identifies the model that the scores belong to.
-        content = save({}, metadata={"kind": KIND, "model": fingerprint})
-        write_whole(run / WEIGHTS, lambda file: file.write(content))
+        # The weights file holds no tensors; its notes identify the model that the scores belong to.
+        write_weights(run, {}, {"kind": KIND, "model": fingerprint})
         return {"model": str(self.model.resolve()), "fingerprint": fingerprint}
 
     @classmethod

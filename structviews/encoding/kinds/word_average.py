@@ -12,8 +12,6 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 import torch
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
 from torch import Tensor
 
 from structviews.corpus.sentence import ParsedSentence
@@ -31,7 +29,7 @@ from structviews.errors import InputError
 from structviews.runs.folder import WEIGHTS
 from structviews.runs.settings_file import Parsed
 from structviews.runs.which_vectors import Representation
-from structviews.runtime.files import write_whole
+from structviews.runtime.seals import read_arrays, write_arrays
 from structviews.views.view import Encoded
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import Vocabulary
@@ -103,9 +101,7 @@ class WordBaseline(PooledEmbedder):
 
     def save(self, run: Path) -> dict[str, Any]:
         """Write weights and vocabulary; return the entries for the run's settings."""
-        about = {"kind": self.views[0], "vectors": self.vectors.fingerprint}
-        content = save(self.tensors, metadata=about)
-        write_whole(run / WEIGHTS, lambda file: file.write(content))
+        write_arrays(run / WEIGHTS, self.tensors, {"kind": self.views[0], "vectors": self.vectors.fingerprint})
         self.vocabulary.save(run / WORDS)
         return {"vectors": str(self.vectors.path.resolve())}
 
@@ -119,10 +115,7 @@ class WordBaseline(PooledEmbedder):
         vectors = WordVectors.open(settings["vectors"])
         if vectors.fingerprint != parsed.vectors["fingerprint"]:
             raise InputError(f"{vectors.path}: not the word vectors that {run} was made from: make the baseline again")
-        try:
-            tensors = load_file(run / WEIGHTS)
-        except (OSError, SafetensorError) as error:
-            raise InputError(f"{run / WEIGHTS}: not readable ({error}): make the baseline again") from None
+        tensors = read_arrays(run / WEIGHTS, "make the baseline again")
         embedder = cls(kind, vectors, Vocabulary.load(run / WORDS), tensors, parsed)
         embedder.components = load_components(run)
         return embedder

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
-from structviews.runtime.files import text_lines, write_whole
+from structviews.runtime.files import text_lines, write_output
 from structviews.runtime.hashing import placed, row_sums, word_hashes
 
 WordPair = tuple[str, str]
@@ -145,4 +145,4 @@ def write_tuples(path: Path, mined: dict[str, Mined]) -> None:
         if found.tuples:
             lines += [f": {category}", *("\t".join(sentences) for sentences in found.tuples)]
     text = "\n".join(lines) + "\n"
-    write_whole(path, lambda file: file.write(text.encode()))
+    write_output(path, lambda file: file.write(text.encode()))

@@ -21,7 +21,7 @@ from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import Parsed
 from structviews.runtime.files import file_hash, text_lines
-from structviews.runtime.npy import AT_ONCE, write_blocks
+from structviews.runtime.npy import Layout, read_blocks, write_blocks
 from structviews.runtime.progress import OnProgress
 
 
@@ -157,7 +157,7 @@ def pool_vectors(pool: Pool, run: Path, embedder: Embedder, progress: OnProgress
     """The pool's vectors ``(n, d)``, float32, memory-mapped; encoded if the file does not exist yet.
 
     Vectors are written block by block to a temporary file, which is renamed when complete; an interrupted encoding
-    resumes where it stopped.
+    resumes where it stopped. Digests of the blocks are checked before they are used; a damaged file is made again.
 
     Args:
         pool: the sentences.
@@ -169,12 +169,15 @@ def pool_vectors(pool: Pool, run: Path, embedder: Embedder, progress: OnProgress
         InputError: if a sentence cannot be encoded, a vector is not finite, or another process is writing the file.
     """
     path = vectors_path(pool, run, embedder)
-    if not path.exists():
+    journal, partial = path.with_suffix(".sha256"), path.with_name(f".{path.name}.partial")
+    layout = Layout(len(pool), embedder.dim)
+    vectors = read_blocks(path, journal, layout)
+    if vectors is None:  # missing, or damaged
         path.parent.mkdir(exist_ok=True)
-        partial = path.with_name(f".{path.name}.partial")
-        shape = (len(pool), embedder.dim)
-        write_blocks(path, partial, shape, lambda start, stop: _block(pool, embedder, start, stop, progress), AT_ONCE)
-    vectors: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+        write_blocks(path, partial, journal, layout, lambda *rows: _block(pool, embedder, *rows, progress))
+        vectors = read_blocks(path, journal, layout)
+    if vectors is None:
+        raise InputError(f"{path}: was changed while it was being written: run the same command again")
     return vectors
 
 

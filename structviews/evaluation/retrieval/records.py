@@ -1,16 +1,23 @@
 """A run's ``retrieval.json``: retrieval results with the checksum of the evaluated model."""
 
-import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
-from structviews.errors import InputError
 from structviews.runs.folder import RETRIEVAL, model_checksum
-from structviews.runtime.files import write_json
+from structviews.runtime.documents import read_sealed, write_json
+from structviews.runtime.locks import writing
 
 FORMAT = 1
 # A new entry replaces an earlier one that is equal in these fields.
 IDENTITY = ("task", "data", "representation", "settings")
+
+
+class Retrieval(TypedDict):
+    """The content of ``retrieval.json``."""
+
+    format: Literal[1]
+    model: str
+    entries: list[dict[str, Any]]
 
 
 def save_entry(run: Path, entry: dict[str, Any]) -> None:
@@ -24,8 +31,9 @@ def save_entry(run: Path, entry: dict[str, Any]) -> None:
         InputError: if ``run`` has no model, or the file cannot be read.
     """
     model = model_checksum(run)
-    entries = [each for each in load_entries(run, model) if any(each[name] != entry[name] for name in IDENTITY)]
-    write_json(run / RETRIEVAL, {"format": FORMAT, "model": model, "entries": [*entries, entry]})
+    with writing(run / RETRIEVAL, patience=60):
+        entries = [each for each in load_entries(run, model) if any(each[name] != entry[name] for name in IDENTITY)]
+        write_json(run / RETRIEVAL, {"format": FORMAT, "model": model, "entries": [*entries, entry]})
 
 
 def load_entries(run: Path, model: str) -> list[dict[str, Any]]:
@@ -37,10 +45,5 @@ def load_entries(run: Path, model: str) -> list[dict[str, Any]]:
     path = run / RETRIEVAL
     if not path.exists():
         return []
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except ValueError:
-        raise InputError(f"{path}: not valid JSON: remove the file and evaluate again") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"{path}: not retrieval results of format {FORMAT}: remove the file and evaluate again")
+    content = read_sealed(path, Retrieval, "remove the file and evaluate again")
     return content["entries"] if content["model"] == model else []

@@ -3,24 +3,49 @@
 ``predictions.safetensors`` next to it has the predictions and gold targets of the test examples.
 """
 
-import hashlib
-import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
-from safetensors.numpy import load, save
 
-from structviews.errors import InputError
 from structviews.evaluation.scores.intervals import Tested
-from structviews.runs.folder import RESULTS, model_checksum
-from structviews.runtime.files import write_json, write_whole
+from structviews.runs.folder import RESULTS, model_checksum, weight_files
+from structviews.runtime.documents import read_sealed, write_json
+from structviews.runtime.locks import writing
+from structviews.runtime.seals import read_arrays, read_head, write_arrays
 
 FORMAT = 1
 PREDICTED, GOLD, SEPARATOR = "predicted", "gold", "/"
+# Seconds to wait for another process that adds its scores.
+PATIENCE = 60
+REMEDY = "remove the file and evaluate again"
 # For each task and test part: predictions and gold targets.
 Predictions = dict[str, dict[str, Tested]]
+
+
+class Entry(TypedDict):
+    """A task's entry in the results; what else it has is for people."""
+
+    scores: dict[str, float]
+    data: dict[str, str]
+    partial: dict[str, list[int]]
+    dim: NotRequired[int]
+    intervals: NotRequired[dict[str, list[float]]]
+    versions: NotRequired[dict[str, str]]
+
+
+class Results(TypedDict):
+    """The content of ``results.json``."""
+
+    format: Literal[1]
+    model: str
+    dim: NotRequired[int]
+    representation: NotRequired[str]
+    protocol: NotRequired[dict[str, Any]]
+    predictions: NotRequired[str]
+    tasks: dict[str, Entry]
+    unavailable: dict[str, str]
 
 
 def save_results(run: Path, results: dict[str, Any], name: str = RESULTS) -> dict[str, Any]:
@@ -38,6 +63,11 @@ def save_results(run: Path, results: dict[str, Any], name: str = RESULTS) -> dic
     Raises:
         InputError: if ``run`` has no model, or its results cannot be read.
     """
+    with writing(Path(run) / name, patience=PATIENCE):
+        return _merged(run, results, name)
+
+
+def _merged(run: Path, results: dict[str, Any], name: str) -> dict[str, Any]:
     results = {**results, "model": model_checksum(run)}
     predictions: Predictions = results.pop("predictions", {})
     earlier = load_results(run, name)
@@ -71,10 +101,9 @@ def all_results(run: Path) -> list[dict[str, Any]]:
     """
     others = sorted(path.name for path in Path(run).glob("results.*.json"))
     found = [results for name in (RESULTS, *others) if (results := load_results(run, name))]
-    try:
-        model = model_checksum(run) if found else ""
-    except InputError:  # scores without the weights
+    if not found or not weight_files(run):  # scores without the weights
         return found
+    model = model_checksum(run)
     return [results for results in found if results["model"] == model]
 
 
@@ -85,16 +114,7 @@ def load_results(run: Path, name: str = RESULTS) -> dict[str, Any] | None:
         InputError: if the file was not written by :func:`save_results`.
     """
     path = Path(run) / name
-    try:
-        results = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        line = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise InputError(f"{path}{line}: not valid JSON; remove the file and evaluate again") from None
-    if not isinstance(results, dict) or results.get("format") != FORMAT:
-        raise InputError(f"{path}: not results of format {FORMAT}; remove the file and evaluate again")
-    return results
+    return read_sealed(path, Results, REMEDY) if path.exists() else None  # type: ignore[return-value]
 
 
 def load_predictions(run: Path, results: dict[str, Any], name: str = RESULTS) -> Predictions:
@@ -106,14 +126,10 @@ def load_predictions(run: Path, results: dict[str, Any], name: str = RESULTS) ->
         name: file name of the results.
     """
     path = _predictions_path(run, name)
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return {}
     # Written before the results: if killed in between, they match no results.
-    if hashlib.sha256(data).hexdigest() != results.get("predictions"):
+    if not path.exists() or read_head(path, REMEDY).digest != results.get("predictions"):
         return {}
-    arrays = load(data)
+    arrays = read_arrays(path, REMEDY)
     predictions: Predictions = {}
     for key in arrays:
         task, part, what = key.split(SEPARATOR)
@@ -128,13 +144,12 @@ def _predictions_path(run: Path, name: str) -> Path:
 
 
 def _save_predictions(path: Path, predictions: Predictions) -> str:
-    """Write the predictions atomically; returns their SHA-256."""
+    """Write the predictions atomically; returns their digest."""
     arrays = {
         SEPARATOR.join((task, part, what)): np.ascontiguousarray(values)
         for task, parts in predictions.items()
         for part, tested in parts.items()
         for what, values in zip((PREDICTED, GOLD), tested, strict=True)
     }
-    data = save(arrays)
-    write_whole(path, lambda file: file.write(data))
-    return hashlib.sha256(data).hexdigest()
+    write_arrays(path, arrays)
+    return read_head(path, REMEDY).digest

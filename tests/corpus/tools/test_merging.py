@@ -8,7 +8,7 @@ from structviews.corpus.format import Form, Row, skipped_of
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.tools import merging
 from structviews.corpus.tools.merging import merge
-from structviews.corpus.tools.verification import verify
+from structviews.corpus.tools.verification import verify_corpus
 from structviews.corpus.writer import write_shard
 from structviews.errors import InputError
 
@@ -31,7 +31,7 @@ def test_documents_stay_distinct_and_sentences_keep_their_trees_and_places(tmp_p
     assert list(merged) == [each for each in expected if isinstance(each, Row)]
     assert merged.skipped == [each for each in expected if not isinstance(each, Row)]
     assert merged.manifest["documents"] == 2 + 1 + 3
-    assert list(verify(merged.path, quiet)) == []
+    assert list(verify_corpus(merged.path, quiet)) == []
     assert told[-1] == (merged.n_shards, merged.n_shards)
     assert contents(merged.path)["shard-00000.arrow"] == contents(folders[0])["shard-00000.arrow"]
 
@@ -91,7 +91,7 @@ def test_shards_get_one_form(tmp_path, settings, form):
     first = ParsedCorpus.open(folders[0])
     write_shard(tmp_path, 0, list(first)[: first.shard_rows[0]], skipped_of(first.shard(0)), form)
     assert (tmp_path / "shard-00000.arrow").read_bytes() == (merged.path / "shard-00000.arrow").read_bytes()
-    assert list(verify(merged.path, quiet)) == []
+    assert list(verify_corpus(merged.path, quiet)) == []
 
 
 @pytest.mark.parametrize(

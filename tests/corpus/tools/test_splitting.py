@@ -7,7 +7,7 @@ from structviews.corpus import writer
 from structviews.corpus.format import Row
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.tools.splitting import deal, equal_shares, read_shares, split
-from structviews.corpus.tools.verification import verify
+from structviews.corpus.tools.verification import verify_corpus
 from structviews.errors import InputError
 
 
@@ -25,7 +25,7 @@ def test_every_sentence_is_in_the_part_of_its_document(corpus, tmp_path, monkeyp
         rows = [row for row in whole if row.document in documents(part)]
         assert list(part) == rows
         assert part.skipped == [skip for skip in whole.skipped if skip.document in documents(part)]
-        assert list(verify(tmp_path / "parts" / f"{name}.parsed", quiet)) == []
+        assert list(verify_corpus(tmp_path / "parts" / f"{name}.parsed", quiet)) == []
         assert all(n == 7 for n in part.shard_rows[:-1])
         assert part.manifest["split"] == {
             "corpus": whole.fingerprint,

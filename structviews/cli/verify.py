@@ -1,0 +1,44 @@
+"""The command ``verify``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from structviews.cli.console import errors, say
+from structviews.runs.bundled import run_folder
+
+PANEL = "Corpora"
+app = typer.Typer()
+
+
+@app.command("verify")
+def verify_files(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="A corpus, a run, CORPUS.vectors, or a vector file that was read before.",
+            show_default=False,
+            parser=run_folder,
+        ),
+    ],
+) -> None:
+    """Check the files of a corpus, a run or a cache against their digests, and all trees of a corpus.
+
+    Prints one line per fault; exits with 1 if there are any.
+
+    Example: structviews verify corpus.parsed
+
+    Example: structviews verify runs/dep-const
+    """
+    from structviews.runs.file_checks import verify
+    from structviews.runtime.progress import rate_bar
+
+    n_faults = 0
+    with rate_bar(errors, "verifying", "files") as progress:
+        for fault in verify(path, progress):
+            say(fault)
+            n_faults += 1
+    if n_faults:
+        raise typer.Exit(1)
+    say(f"{path}: no faults")

@@ -1,0 +1,81 @@
+"""Check everything in a corpus, a run or a cache against its digests, for ``structviews verify``."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from structviews.corpus.format import JOB, MANIFEST
+from structviews.corpus.tools.verification import verify_corpus
+from structviews.errors import InputError
+from structviews.runs.folder import CONFIG, LOG, REMEDY
+from structviews.runs.log_file import read_log
+from structviews.runs.settings_file import load_run, run_kind
+from structviews.runtime.documents import read_sealed
+from structviews.runtime.npy import check_blocks
+from structviews.runtime.tensors import read_tensors
+from structviews.words.vector_files import arrow_file, check_arrow
+from structviews.words.vocabulary import Vocabulary
+
+Progress = Callable[[int, int], None]
+REMAKE = "delete it; it is made again when it is needed"
+
+
+def verify(path: Path, progress: Progress) -> Iterator[str]:
+    """Check a corpus, a run, a cache of vectors or a single file of these; yield one line per fault.
+
+    Args:
+        path: a corpus' folder; a run's folder, with its members and states; ``CORPUS.vectors``; a vector file that was
+            read before; or a file in one of these.
+        progress: called with the number of files done and their total.
+
+    Raises:
+        InputError: if it is none of these.
+    """
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder: give a corpus, a run or a cache")
+    if path.is_dir() and ((path / MANIFEST).exists() or (path / JOB).exists()):
+        yield from verify_corpus(path, progress)
+        return
+    checks = list(_checks(path))
+    if not checks:
+        raise InputError(f"{path}: not a corpus, a run or a cache: give one of these")
+    for number, check in enumerate(checks, 1):
+        try:
+            check()
+        except InputError as fault:
+            yield str(fault)
+        progress(number, len(checks))
+
+
+def _checks(path: Path) -> Iterator[Callable[[], Any]]:
+    """A function for each file, which raises InputError if the file is damaged."""
+    if (path / CONFIG).is_file():
+        yield lambda: _check_settings(path)
+    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    for file in files:
+        if not file.name.startswith(".") and (check := _check_of(file)):
+            yield check
+
+
+def _check_settings(run: Path) -> None:
+    if run_kind(run) in ("trained", "random"):
+        load_run(run)
+
+
+def _check_of(file: Path) -> Callable[[], Any] | None:
+    """The check for a file, by its name; None for a file that is not sealed, such as a model card."""
+    if file.suffix == ".safetensors":
+        return lambda: read_tensors(file, REMEDY)
+    if file.suffix == ".json":
+        return lambda: read_sealed(file, dict[str, Any], "delete it and evaluate again")
+    if file.name == LOG:
+        return lambda: read_log(file.parent)
+    if file.name.startswith("vocabulary.") and file.suffix == ".txt":
+        return lambda: Vocabulary.load(file)
+    if file.suffix == ".npy" and file.with_suffix(".sha256").exists():
+        return lambda: check_blocks(file, file.with_suffix(".sha256"), REMAKE)
+    if file.suffix == ".arrow":
+        return lambda: check_arrow(file, REMAKE)
+    if arrow := arrow_file(file):
+        return lambda: check_arrow(arrow, REMAKE)
+    return None

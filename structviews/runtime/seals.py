@@ -1,0 +1,161 @@
+"""Sealed safetensors files: each holds digests of its own content, which are checked when it is read.
+
+Reading one cannot execute code. Equal arrays and notes give equal bytes. This module is about numpy's arrays, and
+``tensors.py`` about PyTorch's tensors, which take a second to import.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypedDict, TypeVar
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from structviews.errors import InputError
+from structviews.runtime.documents import UNREADABLE, parse_json
+from structviews.runtime.files import write_whole
+
+T = TypeVar("T")
+# Key of the metadata's only entry: safetensors writes several in any order, and equal files must have equal bytes.
+ENTRY = "structviews"
+# The format's names of numpy's types.
+TYPES = {"bool": "BOOL", "float16": "F16", "float32": "F32", "float64": "F64"} | {
+    f"{kind}int{bits}": f"{'U' if kind else 'I'}{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)
+}
+
+
+class Seal(TypedDict):
+    """What the metadata of a file says.
+
+    Attributes:
+        notes: what its writer noted.
+        data: SHA-256 of the tensors' bytes, in the order of their names.
+        head: SHA-256 of the notes, of the tensors' names, types and shapes, and of ``data``.
+    """
+
+    notes: dict[str, Any]
+    data: str
+    head: str
+
+
+class Head(NamedTuple):
+    """What a file says without its tensors' values.
+
+    Attributes:
+        notes: what its writer noted.
+        shapes: by name.
+        data: SHA-256 of the tensors' bytes, in the order of their names.
+        digest: SHA-256 that identifies the file's whole content.
+    """
+
+    notes: dict[str, Any]
+    shapes: dict[str, tuple[int, ...]]
+    data: str
+    digest: str
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], notes: Mapping[str, Any] | None = None) -> None:
+    """Write arrays by name to a sealed safetensors file, atomically; ``notes`` are kept as JSON."""
+    content = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    described = {name: (TYPES[array.dtype.name], list(array.shape)) for name, array in content.items()}
+    metadata = sealed(described, ((content[name].reshape(-1).view(np.uint8).data) for name in sorted(content)), notes)
+    packed = save(content, metadata)
+    write_whole(path, lambda file: file.write(packed))
+
+
+def read_arrays(path: Path, remedy: str) -> dict[str, np.ndarray]:
+    """The arrays of a sealed file by name.
+
+    Raises:
+        InputError: if it is missing or damaged; see ``read_head``.
+    """
+
+    def read(file: safe_open) -> dict[str, np.ndarray]:
+        head = head_of(path, file, remedy)
+        arrays = {name: file.get_tensor(name) for name in sorted(head.shapes)}
+        check_data(path, head, (array.reshape(-1).view(np.uint8).data for array in arrays.values()), remedy)
+        return arrays
+
+    return opened(path, "np", read, remedy)
+
+
+def sealed(
+    described: Mapping[str, tuple[str, list[int]]], data: Iterable[memoryview], notes: Mapping[str, Any] | None
+) -> dict[str, str]:
+    """The metadata of a file.
+
+    Args:
+        described: type and shape of each tensor by name.
+        data: their bytes, in the order of their names.
+        notes: what else to keep.
+    """
+    digest, kept = data_digest(data), dict(notes or {})
+    seal = Seal(notes=kept, data=digest, head=head_digest(kept, described, digest))
+    return {ENTRY: json.dumps(seal, sort_keys=True)}
+
+
+def check_data(path: Path, head: Head, data: Iterable[memoryview], remedy: str) -> None:
+    """Raise InputError unless the tensors' bytes, in the order of their names, are those that were written."""
+    if data_digest(data) != head.data:
+        raise damaged(path, "its content does not match its digest", remedy)
+
+
+def data_digest(data: Iterable[memoryview]) -> str:
+    """SHA-256 of bytes in several parts."""
+    digest = hashlib.sha256()
+    for part in data:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def read_head(path: Path, remedy: str) -> Head:
+    """What a sealed file says, without reading its tensors.
+
+    Args:
+        path: the file.
+        remedy: what the user can do if it is missing or damaged.
+
+    Raises:
+        InputError: if it is missing, or this part of it is damaged.
+    """
+    return opened(path, "np", lambda file: head_of(path, file, remedy), remedy)
+
+
+def opened(path: Path, framework: str, read: Callable[[safe_open], T], remedy: str) -> T:
+    """Open a safetensors file, apply ``read``, and name the file if it is missing or damaged."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such file: {remedy}")
+    try:
+        with safe_open(path, framework) as file:
+            return read(file)
+    except (SafetensorError, OSError, MemoryError, RuntimeError) as error:
+        raise damaged(path, " ".join(str(error).split())[:200] or type(error).__name__, remedy) from None
+
+
+def head_of(path: Path, file: safe_open, remedy: str) -> Head:
+    """The head of an open file; see ``read_head``."""
+    described = {}
+    for name in file.keys():  # noqa: SIM118 - not a dict
+        part = file.get_slice(name)
+        described[name] = (str(part.get_dtype()), list(part.get_shape()))
+    try:
+        seal = parse_json((file.metadata() or {}).get(ENTRY, "").encode(), Seal, path, remedy)
+        digest = head_digest(seal["notes"], described, seal["data"])
+    except (InputError, *UNREADABLE):
+        raise damaged(path, "its seal is missing", remedy) from None
+    if seal["head"] != digest:
+        raise damaged(path, "its head does not match its seal", remedy)
+    return Head(seal["notes"], {name: tuple(shape) for name, (_, shape) in described.items()}, seal["data"], digest)
+
+
+def head_digest(notes: Mapping[str, Any], described: Mapping[str, tuple[str, list[int]]], data: str) -> str:
+    """The digest of a head; ``described`` has the type and shape of each tensor."""
+    return hashlib.sha256(json.dumps([notes, described, data], sort_keys=True).encode()).hexdigest()
+
+
+def damaged(path: Path, what: str, remedy: str) -> InputError:
+    """The error for a damaged file."""
+    return InputError(f"{path}: damaged: {what}: {remedy}")
