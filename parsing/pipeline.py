@@ -82,6 +82,8 @@ def parse_corpus(
     """
     with open_engine(engine, source.work, workers=workers, address=address) as workforce:
         job = describe_job(source, workforce, sentences_per_shard, compression)
+        with disk_errors(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
         with writing(out):
             with disk_errors(out):
                 out.mkdir(exist_ok=True)
@@ -115,7 +117,7 @@ def begin(out: Path, job: dict[str, Any]) -> None:
     if (out / JOB).exists():
         remedy = f"delete {out} to start over"
         check_same(out, read_sealed(out / JOB, Job, remedy), job)
-    elif any(out.iterdir()):
+    elif any(not path.name.startswith(".") for path in out.iterdir()):
         raise InputError(f"{out} holds other files: choose another folder with --out")
     else:
         with disk_errors(out):

@@ -101,20 +101,21 @@ def synthetic_corpus(folder: Path, rows: int, compression: str | None = None, se
     folder.mkdir(parents=True)
     rng = random.Random(seed)
     frequencies = list(accumulate(rank**-ZIPF for rank in range(1, WORD_TYPES + 1)))
+    entries = []
     for number in range(SHARDS):
         first = number * SHARD_ROWS
         shard = [
             Row((first + i) // DOCUMENT, (first + i) % DOCUMENT, first + i + 1, random_sentence(rng, frequencies))
             for i in range(SHARD_ROWS)
         ]
-        write_shard(folder, number, shard, [], Form(compression=compression))
+        entries.append(write_shard(folder, number, shard, [], Form(compression=compression)))
     job = new_job(
         parser={"name": "random", "version": "1", "settings": {}, "model": ""},
         tokeniser={"name": "random"},
         settings={},
         sources=[],
     )
-    write_manifest(folder, SHARDS, job)
+    write_manifest(folder, entries, job)
     repeat(folder, -(-rows // (SHARDS * SHARD_ROWS)))
     return folder
 

@@ -68,10 +68,11 @@ def write_corpus(folder, rows, shard_size=30):
     """Rows as a parsed corpus of several shards."""
     folder.mkdir(parents=True)
     shards = [rows[start : start + shard_size] for start in range(0, len(rows), shard_size)]
+    entries = []
     for number, shard in enumerate(shards):
-        write_shard(folder, number, shard, [])
+        entries.append(write_shard(folder, number, shard, []))
     job = new_job(parser=RandomParser().describe(), tokeniser={"name": "test"}, settings={}, sources=[])
-    write_manifest(folder, len(shards), job)
+    write_manifest(folder, entries, job)
     return folder
 
 

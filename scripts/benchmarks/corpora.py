@@ -76,10 +76,11 @@ def random_corpus(folder: Path, count: int) -> ParsedCorpus:
     folder.mkdir(parents=True, exist_ok=True)
     rows = [Row(i // DOCUMENT, i % DOCUMENT, i + 1, s) for i, s in enumerate(random_sentences(count, seed=1))]
     shards = [rows[start : start + SHARD] for start in range(0, count, SHARD)]
+    entries = []
     for number, shard in enumerate(shards):
-        write_shard(folder, number, shard, [])
+        entries.append(write_shard(folder, number, shard, []))
     job = new_job(parser={"name": "random"}, tokeniser={"name": "random"}, settings={}, sources=[])
-    write_manifest(folder, len(shards), job)
+    write_manifest(folder, entries, job)
     return ParsedCorpus.open(folder)
 
 

@@ -34,10 +34,16 @@ OPEN_SHARDS = 64
 
 
 class Named(TypedDict):
-    """A parser's or a tokeniser's entry in the manifest; further keys are its own."""
+    """A parser's entry in the manifest; further keys are its own."""
 
     name: str
     language: NotRequired[str]
+
+
+class Tokeniser(TypedDict):
+    """A tokeniser's entry in the manifest; further keys are its own."""
+
+    name: NotRequired[str]
 
 
 Manifest = TypedDict(
@@ -51,7 +57,7 @@ Manifest = TypedDict(
         "skipped": list[SkippedEntry],
         "shards": list[ShardEntry],
         "parser": Named,
-        "tokeniser": Named,
+        "tokeniser": Tokeniser,
         "settings": dict[str, Any],
         "sources": list[dict[str, Any]],
         MODELS: NotRequired[str],
@@ -191,10 +197,10 @@ def parse_manifest(path: Path, text: bytes) -> dict[str, Any]:
     """
     place = path / MANIFEST
     try:
-        manifest = parse_json(text, dict[str, Any], "it", "damaged")
+        manifest: Any = parse_json(text, object, "it", "damaged")
     except InputError as error:
         raise DamagedCorpus(place, _cause(error)) from None
-    if manifest.get("format") != FORMAT:
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise InputError(f"{path / MANIFEST} is not the manifest of a parsed corpus: make one with `structviews parse`")
     version = manifest.get("format_version")
     if version != FORMAT_VERSION:

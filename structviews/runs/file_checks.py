@@ -64,18 +64,13 @@ def _check_settings(run: Path) -> None:
 
 def _check_of(file: Path) -> Callable[[], Any] | None:
     """The check for a file, by its name; None for a file that is not sealed, such as a model card."""
-    if file.suffix == ".safetensors":
-        return lambda: read_tensors(file, REMEDY)
-    if file.suffix == ".json":
-        return lambda: read_sealed(file, dict[str, Any], "delete it and evaluate again")
-    if file.name == LOG:
-        return lambda: read_log(file.parent)
-    if file.name.startswith("vocabulary.") and file.suffix == ".txt":
-        return lambda: Vocabulary.load(file)
-    if file.suffix == ".npy" and file.with_suffix(".sha256").exists():
-        return lambda: check_blocks(file, file.with_suffix(".sha256"), REMAKE)
-    if file.suffix == ".arrow":
-        return lambda: check_arrow(file, REMAKE)
-    if arrow := arrow_file(file):
-        return lambda: check_arrow(arrow, REMAKE)
-    return None
+    journal, arrow = file.with_suffix(".sha256"), file if file.suffix == ".arrow" else arrow_file(file)
+    checks: list[tuple[bool, Callable[[], Any]]] = [
+        (file.suffix == ".safetensors", lambda: read_tensors(file, REMEDY)),
+        (file.suffix == ".json", lambda: read_sealed(file, dict[str, Any], "delete it and evaluate again")),
+        (file.name == LOG, lambda: read_log(file.parent)),
+        (file.match("vocabulary.*.txt"), lambda: Vocabulary.load(file)),
+        (file.suffix == ".npy" and journal.exists(), lambda: check_blocks(file, journal, REMAKE)),
+        (arrow is not None, lambda: check_arrow(arrow or file, REMAKE)),
+    ]
+    return next((check for applies, check in checks if applies), None)

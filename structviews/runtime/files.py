@@ -79,6 +79,10 @@ def new_folder(out: Path) -> Iterator[Path]:
     if out.exists():
         raise taken
     out = out.resolve()
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: {error.strerror}: give another folder with --out") from None
     with writing(out):
         if out.exists():  # made while this process started
             raise taken

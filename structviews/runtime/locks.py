@@ -33,24 +33,25 @@ def writing(path: Path, patience: float = 0) -> Iterator[None]:
     """Hold the lock on a file or folder while writing it, and delete what dead writers of it left behind.
 
     Args:
-        path: the file or folder; need not exist. Missing folders above it are created.
+        path: the file or folder; need not exist, but the folder above it must.
         patience: seconds to wait for another writer, as where each adds to what the others wrote.
 
     Raises:
-        InputError: if another process, which the message names, holds it, or the place cannot be written.
+        InputError: if another process, which the message names, holds it.
+        OSError: if the place cannot be written.
     """
     path = path.absolute()
     place = path.with_name(f".{path.name}.lock")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.stat()  # FileLock would create it
         lock = FileLock(place, timeout=patience)
         lock.acquire()
     except Timeout:
         raise InputError(
-            f"{path}: is being written by {_holder(place)}: wait until it has finished, or give another place"
+            f"{path} is being written by {_holder(place)}: wait until it has finished, or give another place"
         ) from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}): give another place") from None
+        raise OSError(error.errno, error.strerror, str(path)) from None
     try:
         with suppress(OSError):  # a full disk; it only tells others who it is
             place.write_text(_self(), "utf-8")

@@ -44,8 +44,13 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
             it, or if the settings or the corpus are invalid.
         Interrupted: on SIGINT or SIGTERM, once the state is saved.
     """
-    ranks = ranks or Ranks()
-    with writing(Path(config.data.out)) if ranks.leads else nullcontext():
+    ranks, run = ranks or Ranks(), Path(config.data.out)
+    if ranks.leads:
+        try:
+            run.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{run}: {error.strerror}: give another folder with --out") from None
+    with writing(run) if ranks.leads else nullcontext():
         return _train(config, console, ranks)
 
 

@@ -262,6 +262,7 @@ def _converted(path: Path, progress: OnProgress | None, damaged: bool = False) -
     """Convert ``path`` to an Arrow file and map it, unless another process has done so; always if it is damaged."""
     beside, cached = _arrow_files(path)
     arrow = beside if os.access(path.parent, os.W_OK) else cached
+    arrow.parent.mkdir(parents=True, exist_ok=True)
     # Several processes of a job may get here at once.
     with path.open("rb") as raw, writing(arrow, PATIENCE):
         parts = None if damaged else _mapped(path)

@@ -37,10 +37,13 @@ def corpus_of(folder, sentences):
     """As `parse` would write it: shards cut by the source alone."""
     folder.mkdir()
     shards = [sentences[start : start + SHARD] for start in range(0, len(sentences), SHARD)]
+    entries = []
     for number, shard in enumerate(shards):
         rows = [each for each in shard if isinstance(each, Row)]
-        write_shard(folder, number, rows, [each for each in shard if isinstance(each, Skipped)], Form(MAX_TOKENS))
-    write_manifest(folder, len(shards), new_job(parser={"name": "test"}, tokeniser={}, settings={}, sources=[]))
+        entries.append(
+            write_shard(folder, number, rows, [each for each in shard if isinstance(each, Skipped)], Form(MAX_TOKENS))
+        )
+    write_manifest(folder, entries, new_job(parser={"name": "test"}, tokeniser={}, settings={}, sources=[]))
     return ParsedCorpus.open(folder)
 
 

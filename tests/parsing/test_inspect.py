@@ -17,13 +17,21 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.selection import choose
 from structviews.corpus.writer import write_manifest, write_shard
 
+JOB = new_job(parser={"name": "chain", "version": "1"}, tokeniser={"name": "none"}, settings={}, sources=[])
+
 
 @pytest.fixture
 def corpus(tmp_path):
     folder = tmp_path / "x.parsed"
     folder.mkdir()
-    write_shard(folder, 0, [Row(0, 0, 1, BIRD), Row(0, 2, 3, chain(["No", "."]))], [Skipped(0, 1, 2, "odd [x]")])
-    write_manifest(folder, 1, new_job(parser={"name": "chain", "version": "1"}, tokeniser={"name": "none"}))
+    entry = write_shard(
+        folder, 0, [Row(0, 0, 1, BIRD), Row(0, 2, 3, chain(["No", "."]))], [Skipped(0, 1, 2, "odd [x]")]
+    )
+    write_manifest(
+        folder,
+        [entry],
+        JOB,
+    )
     return folder
 
 
@@ -90,10 +98,11 @@ words, level by level from the leaves: 3 1 1
 def test_choices(tmp_path):
     folder = tmp_path / "many.parsed"
     folder.mkdir()
+    entries = []
     for shard in range(2):
         rows = [Row(0, i, i + 1, chain([f"{'even' if i % 2 == 0 else 'odd'}", f"w{i}"])) for i in range(15)]
-        write_shard(folder, shard, rows, [])
-    write_manifest(folder, 2, new_job(parser={"name": "chain"}, tokeniser={"name": "none"}))
+        entries.append(write_shard(folder, shard, rows, []))
+    write_manifest(folder, entries, JOB)
     corpus = ParsedCorpus.open(folder)
 
     def numbers(**choice):
@@ -217,8 +226,8 @@ def test_bad_input_is_one_line_and_exit_code_2(corpus, tmp_path, arguments, mess
 def test_bad_choices_are_one_line(corpus, tmp_path, inspect, arguments, message):
     words = tmp_path / "words.parsed"
     words.mkdir()
-    write_shard(words, 0, [Row(0, 0, 1, replace(BIRD, left=(), right=(), labels=()))], [])
-    write_manifest(words, 1, new_job(parser={"name": "chain"}, tokeniser={"name": "none"}))
+    entry = write_shard(words, 0, [Row(0, 0, 1, replace(BIRD, left=(), right=(), labels=()))], [])
+    write_manifest(words, [entry], JOB)
     before = sorted(tmp_path.rglob("*"))
     code, output, errors = inspect(*arguments)
     assert (code, output) == (2, "")

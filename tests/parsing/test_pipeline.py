@@ -1,5 +1,4 @@
 import errno
-import fcntl
 import json
 import os
 import resource
@@ -20,12 +19,15 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.parsing import engines, pipeline
 from structviews.parsing.backends import PARSERS
+from structviews.parsing.finished_shards import finished_shards, note_shard
 from structviews.parsing.sources import (
     TextSource,
     TreebankSource,
     open_source,
     output_name,
 )
+from structviews.runtime.documents import write_json
+from structviews.runtime.locks import temporary_name, writing
 
 SHARD_WITH_SKIPS = "Short one.\nstop here\nThis one is much too long.\nbell\x07\nLast one.\n\nOther document.\n"
 
@@ -154,9 +156,46 @@ def test_missing_shards_are_made_again(tmp_path, missing):
     manifest = json.loads((out / "manifest.json").read_bytes())
     (out / "manifest.json").unlink()
     job = {k: manifest[k] for k in ("format", "format_version", "sources", "settings", "tokeniser", "parser")}
-    (out / "job.json").write_text(json.dumps(job))
+    write_json(out / "job.json", job)
+    for entry in manifest["shards"]:
+        note_shard(out, entry)
     for number in missing:
         (out / f"shard-{number:05d}.arrow").unlink()
+    pipeline.parse_corpus(source, out, sentences_per_shard=10)
+    assert contents(out) == whole
+
+
+def stop_before_the_manifest(monkeypatch, source, out):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pipeline, "write_manifest", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.parse_corpus(source, out, sentences_per_shard=10)
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("where", [0.1, 0.5, 0.9])
+def test_a_shard_damaged_while_the_job_was_interrupted_is_parsed_again(tmp_path, monkeypatch, where):
+    source, out = treebank_source(tmp_path), tmp_path / "t.parsed"
+    whole = contents(pipeline.parse_corpus(source, tmp_path / "whole.parsed", sentences_per_shard=10)[0].path)
+    stop_before_the_manifest(monkeypatch, source, out)
+    shard = out / "shard-00001.arrow"
+    content = bytearray(shard.read_bytes())
+    content[int(where * len(content))] ^= 1
+    shard.write_bytes(content)
+    with pytest.warns(UserWarning, match=r"t\.parsed: shard-00001\.arrow: .*: it is parsed again"):
+        pipeline.parse_corpus(source, out, sentences_per_shard=10)
+    assert contents(out) == whole
+
+
+def test_a_journal_cut_short_loses_one_shard_at_most(tmp_path, monkeypatch):
+    source, out = treebank_source(tmp_path), tmp_path / "t.parsed"
+    whole = contents(pipeline.parse_corpus(source, tmp_path / "whole.parsed", sentences_per_shard=10)[0].path)
+    stop_before_the_manifest(monkeypatch, source, out)
+    journal = out / "finished.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-40])
+    assert sorted(finished_shards(out)) == ["shard-00000.arrow", "shard-00001.arrow"]
     pipeline.parse_corpus(source, out, sentences_per_shard=10)
     assert contents(out) == whole
 
@@ -198,7 +237,10 @@ def test_a_folder_with_other_files_is_refused(tmp_path):
 def test_a_job_killed_before_it_wrote_anything_starts_over(tmp_path):
     out = tmp_path / "t.parsed"
     out.mkdir()
-    (out / ".job.json.1.tmp").write_bytes(b"{")
+    with subprocess.Popen(["true"]) as dead:
+        pass
+    ours = temporary_name(out / "job.json").name
+    (out / ours.replace(str(os.getpid()), str(dead.pid))).write_bytes(b"{")
     assert len(pipeline.parse_corpus(treebank_source(tmp_path), out)[0]) == 25
     assert sorted(path.name for path in out.iterdir()) == ["manifest.json", "shard-00000.arrow"]
 
@@ -206,24 +248,12 @@ def test_a_job_killed_before_it_wrote_anything_starts_over(tmp_path):
 def test_two_jobs_do_not_share_a_folder(tmp_path):
     out = tmp_path / "t.parsed"
     out.mkdir()
-    with (out / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="being written by another process"):
-            pipeline.parse_corpus(treebank_source(tmp_path), out)
+    with writing(out), pytest.raises(InputError, match=rf"being written by process {os.getpid()} on .*wait"):
+        pipeline.parse_corpus(treebank_source(tmp_path), out)
     pipeline.parse_corpus(treebank_source(tmp_path), out)
 
 
-def test_a_lock_that_its_holder_removes_meanwhile_is_none(tmp_path):
-    path = tmp_path / ".lock"
-    with path.open("w") as mine, path.open("w") as gone:
-        assert pipeline.locked(mine, path)
-        assert not pipeline.locked(gone, path)
-        path.unlink()
-        mine.close()
-        assert not pipeline.locked(gone, path)
-
-
-@pytest.mark.parametrize("name", ["write_encoded", "write_json", "write_manifest"])
+@pytest.mark.parametrize("name", ["write_entry", "write_json", "write_manifest"])
 def test_a_full_disk_is_one_line(tmp_path, monkeypatch, name):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -246,7 +276,7 @@ def test_a_worker_that_cannot_write_is_one_line(long_text, tmp_path):
     assert code == 2
     assert output.splitlines()[-1].startswith("error: x.parsed cannot be written (File too large)")
     assert "Traceback" not in output
-    assert [path.name for path in (tmp_path / "x.parsed").iterdir()] == ["job.json"]
+    assert [path.name for path in (tmp_path / "x.parsed").iterdir() if path.name != "finished.jsonl"] == ["job.json"]
 
 
 def test_a_corpus_without_a_sentence_is_an_error(tmp_path):
@@ -328,18 +358,18 @@ def test_all_workers_load_as_they_start(tmp_path):
 def test_a_text_that_changes_meanwhile_is_refused(tmp_path, monkeypatch):
     source, out = treebank_source(tmp_path), tmp_path / "t.parsed"
     whole = contents(pipeline.parse_corpus(source, tmp_path / "whole.parsed", sentences_per_shard=10)[0].path)
-    path, write = source.paths[0], pipeline.write_encoded
+    path, write = source.paths[0], pipeline.write_entry
     before = path.read_text()
 
     def write_and_change(*arguments):
         write(*arguments)
         path.write_text(before.replace("word19", "word91"))
 
-    monkeypatch.setattr(pipeline, "write_encoded", write_and_change)
+    monkeypatch.setattr(pipeline, "write_entry", write_and_change)
     with pytest.raises(InputError, match=r"t\.conllu changed during this run: .*delete .*t\.parsed to start over"):
         pipeline.parse_corpus(source, out, sentences_per_shard=10)
     monkeypatch.undo()
-    assert sorted(path.name for path in out.iterdir()) == ["job.json", "shard-00000.arrow"]
+    assert sorted(path.name for path in out.iterdir()) == ["finished.jsonl", "job.json", "shard-00000.arrow"]
     with pytest.raises(InputError, match=r"differs in sources: .*delete .*to start over"):
         pipeline.parse_corpus(treebank_source_at(path), out, sentences_per_shard=10)
     path.write_text(before)
@@ -349,13 +379,13 @@ def test_a_text_that_changes_meanwhile_is_refused(tmp_path, monkeypatch):
 
 def test_a_text_that_is_only_touched_is_not(tmp_path, monkeypatch):
     source = treebank_source(tmp_path)
-    write = pipeline.write_encoded
+    write = pipeline.write_entry
 
     def write_and_touch(*arguments):
         write(*arguments)
         source.paths[0].write_text(source.paths[0].read_text())
 
-    monkeypatch.setattr(pipeline, "write_encoded", write_and_touch)
+    monkeypatch.setattr(pipeline, "write_entry", write_and_touch)
     assert len(pipeline.parse_corpus(source, tmp_path / "t.parsed", sentences_per_shard=10)[0]) == 25
 
 

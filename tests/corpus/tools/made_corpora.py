@@ -35,8 +35,11 @@ def write_source(folder, sentences, shard_size=12, job=None):
     given |= job or {}
     folder.mkdir(parents=True)
     shards = [sentences[start : start + shard_size] for start in range(0, len(sentences), shard_size)]
+    entries = []
     for number, shard in enumerate(shards):
         rows = [each for each in shard if isinstance(each, Row)]
-        write_shard(folder, number, rows, [each for each in shard if isinstance(each, Skipped)], Form.of(given))
-    write_manifest(folder, len(shards), new_job(**given))
+        entries.append(
+            write_shard(folder, number, rows, [each for each in shard if isinstance(each, Skipped)], Form.of(given))
+        )
+    write_manifest(folder, entries, new_job(**given))
     return folder

@@ -15,10 +15,11 @@ def corpus(request, tmp_path):
     form = Form(120, request.param)
     folder = tmp_path / "x.parsed"
     folder.mkdir()
+    entries = []
     for number, rows in enumerate(shards):
-        write_shard(folder, number, rows, [], form)
+        entries.append(write_shard(folder, number, rows, [], form))
     settings = {"max_tokens": form.longest, "compression": form.compression}
-    write_manifest(folder, len(shards), new_job(parser={"name": "t"}, tokeniser={}, settings=settings, sources=[]))
+    write_manifest(folder, entries, new_job(parser={"name": "t"}, tokeniser={}, settings=settings, sources=[]))
     opened = ParsedCorpus.open(folder)
     assert len({table.schema.field("tokens").type for table in opened.tables()}) == 2
     return opened

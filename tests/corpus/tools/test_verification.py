@@ -15,26 +15,22 @@ from structviews.corpus.format import (
     PLACES,
     Row,
     batch_of,
-    checksum,
     shard_name,
     strings,
 )
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
-from structviews.corpus.tools.verification import (
-    WHITE_SPACE,
-    malformed,
-    misplaced,
-    verify,
-)
+from structviews.corpus.shard_checks import WHITE_SPACE, malformed, misplaced
+from structviews.corpus.tools.verification import verify_corpus
 from structviews.errors import InputError
-from structviews.runtime.files import file_hash, write_json
+from structviews.runtime.documents import write_json
+from structviews.runtime.files import file_hash
 
 LISTS = [name for name in COLUMNS if name not in PLACES]
 
 
 def faults(folder):
-    return list(verify(folder, quiet))
+    return list(verify_corpus(folder, quiet))
 
 
 def table_of(sentences):
@@ -156,7 +152,7 @@ def rewritten(folder, number, table, manifest=None):
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema.with_metadata(skipped)) as writer:
             writer.write_table(table.replace_schema_metadata(skipped))
         content["shards"][number] |= {"bytes": path.stat().st_size, "sha256": file_hash(path), "rows": len(table)}
-    write_json(folder / "manifest.json", content | {"checksum": checksum(content)})
+    write_json(folder / "manifest.json", content)
     return folder
 
 
@@ -223,7 +219,7 @@ def test_files_that_are_no_shards(corpus):
     path.write_bytes(b"no arrow")
     content = json.loads((corpus / "manifest.json").read_bytes())
     content["shards"][0] |= {"bytes": 8, "sha256": file_hash(path)}
-    write_json(corpus / "manifest.json", content | {"checksum": checksum(content)})
+    write_json(corpus / "manifest.json", content)
     (fault,) = faults(corpus)
     assert fault.startswith("shard-00000.arrow: it cannot be read (")
 
