@@ -54,8 +54,14 @@ def pull_run(
         ),
     ],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to create.", show_default="runs/NAME")] = None,
+    revision: Annotated[
+        str | None,
+        typer.Option(help="Branch, tag or commit of the repository.", show_default="the newest commit"),
+    ] = None,
 ) -> None:
     """Download a run from the Hugging Face Hub, or copy the bundled one. Never executes downloaded code.
+
+    The commit that was downloaded is recorded in pulled.json in the folder.
 
     Example: structviews pull me/dep-const -o runs/dep-const
 
@@ -63,4 +69,4 @@ def pull_run(
     """
     from structviews.hub import pull
 
-    say(str(pull(repo, out)))
+    say(str(pull(repo, out, revision=revision)))

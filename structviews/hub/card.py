@@ -22,6 +22,7 @@ from structviews.hub.portable import trained_parts
 from structviews.runs.folder import CONFIG
 from structviews.runs.settings_file import load_run, read_settings, run_kind, run_views
 from structviews.runs.vocabularies import load_vocabularies
+from structviews.runtime.markdown import as_block, as_code, as_text
 
 TEMPLATE = "model_card.md"
 
@@ -75,6 +76,7 @@ def model_card(
     environment = Environment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
+    environment.filters |= {"text": as_text, "code": as_code, "block": as_block}
     template = environment.from_string(files("structviews.hub").joinpath(TEMPLATE).read_text("utf-8"))
     return template.render(
         header=header.to_yaml(),

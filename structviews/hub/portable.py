@@ -11,7 +11,7 @@ from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results
 from structviews.runs.config import path_settings
 from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION, MEMBERS, WEIGHTS, model_checksum
-from structviews.runs.settings_file import PARSED, read_settings, run_kind, write_settings
+from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
 from structviews.runtime.documents import write_json
 
 CARD = "README.md"
@@ -104,7 +104,12 @@ def _without_places(settings: dict[str, Any]) -> dict[str, Any]:
     for table, name in path_settings():
         if name in tables.get(table, {}):
             tables[table][name] = Path(tables[table][name]).name
-    return tables | {PARSED: tables.get(PARSED, {}) | {"models": ""}}
+    parsed = tables.get(PARSED, {}) | {"models": ""}
+    for description in ("parser", "tokeniser"):
+        if "name" in parsed.get(description, {}):
+            name = re.sub(r"(?<=:)[^+]*[/\\]", "", parsed[description]["name"])  # NAME:PATH
+            parsed[description] = parsed[description] | {"name": name}
+    return tables | {PARSED: parsed}
 
 
 def check_arrived(folder: Path) -> None:
@@ -128,8 +133,17 @@ def check_whole(run: Path) -> None:
         InputError: if its kind depends on other files, or its settings have a path to parser models.
     """
     for part in trained_parts(run):
-        if read_settings(part).get(PARSED, {}).get("models"):
+        _, parsed = load_run(part)
+        if parsed.models:
             raise InputError(
                 f"{part / CONFIG}: refers to a local folder of parser models: ask its owner to remove models from "
                 f"[{PARSED}]"
+            )
+        parser = parsed.parser.get("name", "")
+        models = [name.partition(":")[2] for name in parser.split("+")]
+        language = parsed.parser.get("language", "")
+        if not all(_is_name(name) and ":" not in name for name in (*models, language) if name):
+            raise InputError(
+                f"{part / CONFIG}: [{PARSED}.parser] refers to a local file ({parser!r}, {language!r}): ask its owner "
+                "to name the parser's model without its folder"
             )

@@ -13,8 +13,10 @@ from structviews.errors import InputError
 from structviews.hub.card import model_card, model_name
 from structviews.hub.portable import CARD, PATTERNS, check_arrived, stage
 from structviews.runs import bundled
-from structviews.runtime.files import new_folder
+from structviews.runtime.files import new_folder, write_json
 
+PULLED = "pulled.json"
+"""File in a pulled run that says where it came from."""
 TOKEN = "log in with `hf auth login`, or set HF_TOKEN"
 
 
@@ -79,29 +81,34 @@ def _read(card: Path) -> str:
         raise InputError(f"{card}: not readable ({error}): give a Markdown file") from None
 
 
-def pull(repo: str, out: Path | None = None) -> Path:
+def pull(repo: str, out: Path | None = None, *, revision: str | None = None) -> Path:
     """Download a run from a repository on the Hub, or copy the bundled model.
 
     Only the data files of a run are downloaded: settings, words, tensors. The run is test-loaded before the folder
-    appears.
+    appears. The folder's ``pulled.json`` names the repository and the commit.
 
     Args:
         repo: OWNER/NAME; ``default`` for the bundled model, which needs no network.
         out: folder to create; ``runs/NAME`` by default.
+        revision: a branch, a tag or a commit; the newest commit by default.
 
     Returns:
         The folder.
 
     Raises:
-        InputError: if ``out`` exists, the Hub cannot be reached, or the repository has no valid run.
+        InputError: if ``out`` exists, the Hub cannot be reached, or the repository has no such revision or no valid
+            run.
     """
     out = out or Path("runs") / model_name(repo)
     if repo == bundled.NAME:
+        if revision is not None:
+            raise InputError(f"--revision {revision}: the bundled model has no revisions: leave it out")
         return _copy_shipped(out)
     api = _api(repo)
     with new_folder(out) as folder:
         with hub_errors(repo):
-            api.snapshot_download(repo, local_dir=folder, allow_patterns=PATTERNS)
+            commit = str(api.model_info(repo, revision=revision).sha)
+            api.snapshot_download(repo, revision=commit, local_dir=folder, allow_patterns=PATTERNS)
         shutil.rmtree(folder / ".cache", ignore_errors=True)  # download metadata of huggingface_hub
         try:
             check_arrived(folder)
@@ -109,6 +116,7 @@ def pull(repo: str, out: Path | None = None) -> Path:
         except InputError as error:
             reason = str(error).replace(f"{folder}/", "").replace(f"{folder}: ", "")
             raise InputError(f"{repo}: this repository does not hold a valid run: {reason}") from None
+        write_json(folder / PULLED, {"repository": repo, "commit": commit})
     return out
 
 
@@ -147,6 +155,8 @@ def hub_errors(repo: str) -> Iterator[None]:
         raise InputError(f"{repo}: not a repository name: give OWNER/NAME") from None
     except errors.RepositoryNotFoundError:
         raise InputError(f"{repo}: no such repository, or no access to it: check the name, or {TOKEN}") from None
+    except errors.RevisionNotFoundError:
+        raise InputError(f"{repo}: no such --revision: give a branch, a tag or a commit of this repository") from None
     except errors.HfHubHTTPError as error:
         status = error.response.status_code
         reason = _line(error.server_message or error)

@@ -1,18 +1,27 @@
-"""Function calls in worker processes on this machine."""
+"""Function calls in worker processes on this machine.
+
+Each worker has a pipe of its own, and only the worker holds the pipe's other end: a process that dies in the middle of
+a message, however large, ends the pipe, so no one waits for the rest.
+"""
 
 import os
+import pickle
 import signal
-import threading
+import traceback
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context, parent_process, resource_tracker
+from multiprocessing.connection import Connection, wait
+from threading import Condition, Thread
 from typing import Any
 
 from structviews.errors import InputError
+
+SECONDS_TO_EXIT = 5.0
+"""Time for a worker that closed its pipe to end by itself and tell how."""
 
 
 @dataclass(frozen=True)
@@ -44,47 +53,245 @@ def here() -> Iterator[Engine]:
 def in_processes(workers: int, load: Callable[[], Any]) -> Iterator[Engine]:
     """Call functions in worker processes that end with the block, or when this process dies.
 
+    What a function raises, its future raises; what cannot be pickled is an error of its future too. Once a worker has
+    died, all futures without a result and all further calls of ``submit`` raise InputError.
+
     Args:
         workers: number of processes.
         load: called first by each worker, so that all load their resources at the same time.
 
     Raises:
-        InputError: if a worker process dies.
+        InputError: in the block, if a worker process died or could not start.
     """
-    # Only the parent holds the write end of the pipe: when it closes, every worker exits.
-    alive, life = get_context("spawn").Pipe(duplex=False)
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), start_worker, (alive, load))
+    crew = Crew()
     try:
-        with interrupts_held():
-            # The pool starts a process at each submission that finds none idle, so these calls start them all.
-            for _ in range(workers):
-                pool.submit(os.getpid)
-        yield Engine(pool.submit, lambda: 2 * workers)
-    except BrokenProcessPool:
-        raise InputError(
-            "a worker process died, possibly out of memory: run the same command with fewer --workers to resume"
-        ) from None
+        crew.start(workers, load)
+        yield Engine(crew.submit, lambda: 2 * workers)
     finally:
-        life.close()
-        pool.shutdown(cancel_futures=True)
-        alive.close()
+        with interrupts_held():
+            crew.end()
 
 
-def start_worker(alive: Connection, load: Callable[[], Any]) -> None:
-    """Initialise a worker process: make it exit with its parent, and call ``load``."""
+@dataclass
+class Call:
+    """A function call, and the future of its result."""
 
-    def follow() -> None:
-        alive.poll(None)
-        os._exit(1)
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    future: Future[Any] = field(default_factory=Future)
 
-    threading.Thread(target=follow, daemon=True).start()
-    with suppress(Exception):  # the first call fails with the same error and reports it
-        load()
+    def fail(self, error: Exception) -> None:
+        """Finish a call that no worker has begun."""
+        if self.future.set_running_or_notify_cancel():
+            self.future.set_exception(error)
+
+
+class Crew:
+    """Workers and the calls that wait for them; a thread for each worker hands it one call after another."""
+
+    def __init__(self) -> None:
+        self._workers: list[Worker] = []
+        self._threads: list[Thread] = []
+        self._waiting: deque[Call] = deque()
+        self._failure: Exception | None = None
+        self._changed = Condition()  # guards the two above
+
+    def start(self, workers: int, load: Callable[[], Any]) -> None:
+        """Start the workers, all at once; each calls ``load``."""
+        with interrupts_held():
+            for _ in range(workers):
+                self._workers.append(Worker())
+            for worker in self._workers:
+                thread = Thread(target=self._attend, args=(worker, load), daemon=True)
+                thread.start()
+                self._threads.append(thread)
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Queue a call; see ``Engine``."""
+        call = Call(function, arguments)
+        with self._changed:
+            if self._failure:
+                raise self._failure
+            self._waiting.append(call)
+            self._changed.notify()
+        return call.future
+
+    def end(self) -> None:
+        """Kill the workers and wait until they are gone."""
+        self._fail(RuntimeError("the worker processes have ended with their block"))
+        for worker in self._workers:
+            worker.kill()
+        for thread in self._threads:
+            thread.join()
+        for worker in self._workers:
+            worker.end()
+
+    def _attend(self, worker: "Worker", load: Callable[[], Any]) -> None:
+        # If loading fails, the first call fails with the same error and reports it.
+        alive = self._carry_out(Call(load, ()), worker)
+        while alive:
+            alive = self._next(worker)
+
+    def _next(self, worker: "Worker") -> bool:
+        """Hand the next call to a worker; return whether there may be another."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._failure)
+            call = self._waiting.popleft() if self._waiting else None
+        return call is not None and self._carry_out(call, worker)
+
+    def _carry_out(self, call: Call, worker: "Worker") -> bool:
+        """Finish a call's future; return whether the worker lives."""
+        if not call.future.set_running_or_notify_cancel():
+            return True
+        try:
+            call.future.set_result(worker.call(call.function, call.arguments))
+        except WorkerDied:
+            call.future.set_exception(self._fail(worker.death()))
+            return False
+        except BaseException as error:  # anything that the function raises
+            call.future.set_exception(error)
+        return True
+
+    def _fail(self, error: Exception) -> Exception:
+        """Fail the waiting calls and all later ones; return the error that they get: the first one."""
+        with self._changed:
+            self._failure = failure = self._failure or error
+            waiting, self._waiting = self._waiting, deque()
+            self._changed.notify_all()
+        for call in waiting:
+            call.fail(failure)
+        return failure
+
+
+class WorkerDied(Exception):  # noqa: N818 - not an error of the caller
+    """A worker's pipe ended."""
+
+
+class Worker:
+    """A process that makes one call after another; starts with the object.
+
+    All but ``kill`` is called from one thread, as a process can be waited for only once.
+    """
+
+    def __init__(self) -> None:
+        spawn = get_context("spawn")
+        self._pipe, theirs = spawn.Pipe()
+        self._began = False
+        # As a daemon it ends with this process even if ``end`` is never reached.
+        self._process = spawn.Process(target=work, args=(theirs,), daemon=True)
+        try:
+            self._process.start()
+        except OSError as error:  # too many processes or open files
+            raise InputError(f"a worker process could not start ({error.strerror}): give fewer --workers") from None
+        finally:
+            theirs.close()
+
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """The result of a function in the process.
+
+        Raises:
+            WorkerDied: if the process died.
+            BaseException: what the function raised.
+        """
+        message = pickle.dumps((function, arguments))
+        if not self._began:
+            self._receive()
+            self._began = True
+        try:
+            self._pipe.send_bytes(message)
+        except OSError:
+            raise WorkerDied from None
+        succeeded, value = pickle.loads(self._receive())
+        if succeeded:
+            return value
+        raise value
+
+    def _receive(self) -> bytes:
+        if self._pipe not in wait([self._pipe, self._process.sentinel]):
+            raise WorkerDied
+        try:
+            return self._pipe.recv_bytes()
+        except (EOFError, OSError):
+            raise WorkerDied from None
+        except MemoryError:
+            self.kill()  # the rest of the message would be taken for the next one
+            raise
+
+    def death(self) -> InputError:
+        """How the process died, as one line."""
+        self._process.join(SECONDS_TO_EXIT)
+        code = self._process.exitcode
+        if code and code > 0 and not self._began:
+            return InputError(
+                f"the worker processes could not start (exit code {code}, see above): in a script, what starts them "
+                'belongs below `if __name__ == "__main__":`, and the script in a file'
+            )
+        how = f"signal {-code}, possibly out of memory" if code and code < 0 else f"exit code {code}"
+        return InputError(f"a worker process died ({how}): run the same command with fewer --workers to resume")
+
+    def kill(self) -> None:
+        """Kill the process, also one that was stopped."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """Wait until the killed process is gone."""
+        self._process.join()
+        self._pipe.close()
+
+
+def work(pipe: Connection) -> None:
+    """Run in a worker: make the calls that come through the pipe until it ends, and send their outcomes back."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which kills the workers
+    Thread(target=end_with_parent, daemon=True).start()
+    try:
+        pipe.send_bytes(b"began")
+        while True:
+            pipe.send_bytes(outcome(pipe.recv_bytes()))
+    except (EOFError, OSError):
+        return  # the parent has gone
+
+
+def end_with_parent() -> None:
+    """Exit when the parent process does, whatever the other threads are doing."""
+    parent = parent_process()
+    assert parent
+    parent.join()
+    os._exit(1)
+
+
+def outcome(message: bytes) -> bytes:
+    """Make a call; return, pickled, whether it succeeded and its result or what it raised."""
+    try:
+        function, arguments = pickle.loads(message)
+        result = function(*arguments)
+    except BaseException as error:
+        return pickled_error(error)
+    try:
+        return pickle.dumps((True, result))
+    except Exception as error:
+        return pickled_error(TypeError(f"the result of a worker process cannot be pickled ({error})"))
+
+
+def pickled_error(error: BaseException) -> bytes:
+    """An error with its traceback as a note; if it cannot be pickled, a RuntimeError that quotes it."""
+    quoted = RuntimeError(traceback.format_exception_only(error)[0].strip())
+    error.add_note("in a worker process:\n" + "".join(traceback.format_exception(error)))
+    try:
+        message = pickle.dumps((False, error))
+        pickle.loads(message)
+    except Exception:
+        return pickle.dumps((False, quoted))
+    return message
 
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
     """Block SIGINT; processes started meanwhile inherit the mask, and the parent stops them on Ctrl-C."""
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
+        yield
+        return
+    # It would be started with the first process, and then unblock SIGINT.
+    resource_tracker.ensure_running()
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -21,7 +21,7 @@ from structviews.errors import InputError
 from structviews.evaluation.scores.results import save_results
 from structviews.hub import pull, push
 from structviews.runs.folder import model_checksum
-from structviews.runs.settings_file import read_settings
+from structviews.runs.settings_file import read_settings, write_settings
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
 from structviews.words.vocabulary import count_words
@@ -31,6 +31,8 @@ hub_errors = pytest.importorskip("huggingface_hub.errors")
 pytest.importorskip("jinja2", reason="needs structviews[hub]")
 
 TEXTS = ["A bird sings.", "The dead tree"]
+COMMITS = {None: "c0ffee", "v1": "decade"}
+"""The commit of each revision."""
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +93,12 @@ class Folder:
         shutil.copytree(folder_path, target, dirs_exist_ok=True)
         return SimpleNamespace(commit_url=f"hub/{repo_id}: {commit_message}")
 
-    def snapshot_download(self, repo, *, local_dir, allow_patterns):
+    def model_info(self, repo, *, revision):
+        return SimpleNamespace(sha=COMMITS[revision])
+
+    def snapshot_download(self, repo, *, revision, local_dir, allow_patterns):
         source = self.root / repo
+        assert revision in COMMITS.values()
         (local_dir / ".cache" / "huggingface").mkdir(parents=True)
         for path in source.rglob("*"):
             name = path.relative_to(source)
@@ -121,7 +127,7 @@ def test_a_run_comes_back(remote, trained, tmp_path):
     assert pushed.url == "hub/me/dep-const: Push dep-const"
     assert names(remote / "me/dep-const") == ["README.md", *TRAINED_FILES[:3], "results.json", TRAINED_FILES[3]]
     assert pull("me/dep-const", tmp_path / "again") == tmp_path / "again"
-    assert names(tmp_path / "again") == names(remote / "me/dep-const")
+    assert names(tmp_path / "again") == sorted(["pulled.json", *names(remote / "me/dep-const")])
     assert model_checksum(tmp_path / "again") == model_checksum(trained)
     before, after = (Embedder.load(run, RandomParser()) for run in (trained, tmp_path / "again"))
     np.testing.assert_array_equal(after.encode(TEXTS), before.encode(TEXTS))
@@ -142,7 +148,8 @@ def test_a_join_of_joins_comes_back(remote, joined, tmp_path):
     pull("me/joined", tmp_path / "again")
     first = [f"members/0-joined/members/{name}" for name in ("0-dep-const", "1-random")]
     expected = [f"{folder}/{name}" for folder in (*first, "members/1-random") for name in TRAINED_FILES]
-    assert names(tmp_path / "again") == sorted(["README.md", "config.toml", "members/0-joined/config.toml", *expected])
+    own = ["README.md", "config.toml", "pulled.json", "members/0-joined/config.toml"]
+    assert names(tmp_path / "again") == sorted([*own, *expected])
     before, after = (Embedder.load(run, RandomParser()) for run in (joined, tmp_path / "again"))
     np.testing.assert_array_equal(after.encode(TEXTS), before.encode(TEXTS))
 
@@ -175,6 +182,49 @@ def test_the_card_of_joined_and_random_runs(joined, corpus, remote):
     assert hub.ModelCard(card).data.license is None
     assert "**not trained**" in push(corpus.parent / "random", "me/random", dry_run=True).card
     assert not remote.exists()
+
+
+HOSTILE = "x](javascript:alert(1)) | `a`` ```\n# <b>&amp; *_~$\u202e"
+
+
+def test_names_in_the_card_are_shown_as_they_are(trained, remote, tmp_path):
+    run = shutil.copytree(trained, tmp_path / HOSTILE.replace("/", ""))
+    settings = read_settings(run)
+    settings["data"]["corpus"] = HOSTILE
+    settings["parsed"]["parser"]["name"] = settings["parsed"]["tokeniser"]["name"] = HOSTILE
+    write_settings(run, settings)
+    card = push(run, "me/x").card
+    shown = HOSTILE.replace("\n", "\\n").replace("\u202e", "\\u202e")
+    escaped = re.sub(r"[\\`*_\[\]<>|~&$]", r"\\\g<0>", shown)
+    assert f"- corpus: ````{shown}````, fingerprint" in card
+    assert f"- trees: {escaped} 1; words: {escaped}" in card
+    assert "\n````toml\n" in card
+    assert card.endswith("\n````\n")
+    assert not re.search(r"(?m)^# <b>|\u202e", card)
+    assert read_settings(remote / "me/x")["data"]["corpus"] == HOSTILE
+
+
+def test_a_run_from_a_revision_says_so(trained, remote, tmp_path, command):
+    push(trained, "me/x")
+    assert command("pull", "me/x", "--revision", "v1")[0] == 0
+    pulled = tmp_path / "runs/x"
+    assert json.loads((pulled / "pulled.json").read_text()) == {"repository": "me/x", "commit": "decade"}
+    assert json.loads((pull("me/x", tmp_path / "y") / "pulled.json").read_text())["commit"] == "c0ffee"
+    assert push(pulled, "me/again").notes == []
+    assert names(remote / "me/again") == names(remote / "me/x")
+    with pytest.raises(InputError, match="--revision v1: the bundled model has no revisions"):
+        pull("default", tmp_path / "z", revision="v1")
+
+
+def test_the_folder_of_the_parsers_model_stays(trained, remote, tmp_path):
+    run = shutil.copytree(trained, tmp_path / "run")
+    settings = read_settings(run)
+    settings["parsed"]["parser"]["name"] = settings["parsed"]["tokeniser"]["name"] = "spacy:/home/me/a+benepar:../b"
+    write_settings(run, settings)
+    push(run, "me/x")
+    parsed = read_settings(remote / "me/x")["parsed"]
+    assert parsed["parser"]["name"] == parsed["tokeniser"]["name"] == "spacy:a+benepar:b"
+    assert pull("me/x", tmp_path / "y").exists()
 
 
 def test_a_card_of_ones_own(trained, remote, tmp_path):
@@ -247,6 +297,14 @@ def damaged(change):
             damaged(lambda text: text.replace('models = ""', 'models = "/home/me"')),
             "refers to a local folder of parser models",
         ),
+        *(
+            (damaged(lambda text, name=name: text.replace('name = "random"', f"name = '{name}'")), "to a local file")
+            for name in ("benepar:/etc", "stanza:../x", "builtin+benepar:a/b", r"spacy:C:\x", "stanza:..")
+        ),
+        (
+            damaged(lambda text: text.replace('name = "random"', 'name = "random"\nlanguage = "../x"')),
+            "config.toml: [parsed.parser] refers to a local file ('random', '../x'): ask its owner to name",
+        ),
         (damaged(lambda text: 'kind = "joined"\nmembers = ["../../.."]\n' + text), "not folder names"),
         (
             lambda repo: (repo / "vocabulary.x.txt").symlink_to("/etc/passwd"),
@@ -271,7 +329,7 @@ def test_code_is_not_even_fetched(trained, remote, tmp_path):
         (remote / "me/x" / name).parent.mkdir(exist_ok=True, parents=True)
         (remote / "me/x" / name).write_text("raise SystemExit")
     pull("me/x", tmp_path / "y")
-    assert names(tmp_path / "y") == ["README.md", *TRAINED_FILES[:3], "results.json", TRAINED_FILES[3]]
+    assert names(tmp_path / "y") == ["README.md", *TRAINED_FILES[:3], "pulled.json", "results.json", TRAINED_FILES[3]]
 
 
 def refusal(kind, status=400, message="no reason"):
@@ -283,6 +341,7 @@ def refusal(kind, status=400, message="no reason"):
     ("error", "message"),
     [
         (refusal(hub_errors.RepositoryNotFoundError, 404), "me/x: no such repository, or no access to it"),
+        (refusal(hub_errors.RevisionNotFoundError, 404), "me/x: no such --revision: give a branch, a tag or a commit"),
         (refusal(hub_errors.GatedRepoError, 403), "me/x: no such repository, or no access to it"),
         (
             refusal(hub_errors.HfHubHTTPError, 403, "You may not\nwrite"),
@@ -299,7 +358,7 @@ def test_errors_of_the_hub_are_one_line(trained, remote, tmp_path, monkeypatch, 
         raise error
 
     monkeypatch.setattr(Folder, "create_repo", fails)
-    monkeypatch.setattr(Folder, "snapshot_download", fails)
+    monkeypatch.setattr(Folder, "model_info", fails)
     for call in (lambda: push(trained, "me/x"), lambda: pull("me/x", tmp_path / "y")):
         with pytest.raises(InputError, match=re.escape(message)) as caught:
             call()

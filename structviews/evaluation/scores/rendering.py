@@ -11,6 +11,7 @@ from rich.text import Text
 
 from structviews.evaluation.scores.figures import BEST, MISSING, TIE, Cell
 from structviews.evaluation.scores.tables import Row, ScoreTable
+from structviews.runtime.markdown import as_text
 
 PUBLISHED = "published"
 MARKS = "bold: best of the runs; underlined: within the 95 % interval of the best"
@@ -53,11 +54,15 @@ def _rich_part(table: ScoreTable, columns: list[int]) -> RichTable:
 def as_markdown(table: ScoreTable) -> str:
     """The table and its notes in Markdown."""
     rule = ["---" if i < 2 else "--:" for i in range(len(table.header))]
-    rows = [table.header, rule, *table.rows]
+    rows = [[*map(as_text, table.header)], rule, *map(_markdown_row, table.runs)]
     if table.published:
-        rows += [[f"**{PUBLISHED}**", *[""] * (len(rule) - 1)], *(row.texts for row in table.published)]
-    lines = ["| " + " | ".join(text.replace("|", "\\|") for text in row) + " |" for row in rows]
-    return "\n".join([*lines, "", *(f"- {note}" for note in (*table.legend, *table.notes))]) + "\n"
+        rows += [[f"**{PUBLISHED}**", *[""] * (len(rule) - 1)], *map(_markdown_row, table.published)]
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([*lines, "", *(f"- {as_text(note)}" for note in (*table.legend, *table.notes))]) + "\n"
+
+
+def _markdown_row(row: Row) -> list[str]:
+    return [*map(as_text, row.labels), *row.texts[len(row.labels) :]]
 
 
 def as_csv(table: ScoreTable) -> str:

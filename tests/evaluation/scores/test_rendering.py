@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -75,6 +76,14 @@ def test_intervals_on_request_and_of_several_runs_their_mean(runs, tmp_path):
         (run / "results.json").write_text(json.dumps(results))
     text = "71.0 ± 1.4 [69.0, 73.0]/80.0 ± 0.0 [78.0, 82.0]"
     assert score_table(several, intervals=True).rows[0][4] == text
+
+
+def test_names_are_escaped_in_markdown(runs):
+    table = score_table(runs)
+    named = replace(table, runs=[replace(table.runs[0], labels=("a|b](x)", *table.runs[0].labels[1:]))], notes=["`a`"])
+    lines = as_markdown(named).split("\n")
+    assert lines[2].startswith("| a\\|b\\](x) | ")
+    assert lines[-2] == "- \\`a\\`"
 
 
 def test_published_rows_stand_apart_in_every_format(runs):

@@ -1,0 +1,158 @@
+"""Workers end, die and fail without anyone waiting for them."""
+
+import importlib.util
+import multiprocessing
+import os
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from structviews.errors import InputError
+from structviews.runtime.processes import in_processes
+
+SCRIPT = Path(__file__).parents[2] / "scripts/worker_trials.py"
+SOON = 60  # seconds; nothing here takes one
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
+UNGUARDED = """
+import os
+from structviews.runtime.processes import in_processes
+
+with in_processes(2, dict) as engine:
+    engine.submit(os.getpid).result()
+"""
+MASKS = """
+import signal
+from structviews.runtime.processes import in_processes
+
+if __name__ == "__main__":
+    with in_processes(1, dict) as engine:
+        print(signal.SIGINT in engine.submit(signal.pthread_sigmask, signal.SIG_BLOCK, []).result())
+    print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))
+"""
+
+
+class NumberedError(InputError):
+    def __init__(self, number, reason):
+        super().__init__(number, reason)
+        self.number = number
+
+
+class AwkwardError(Exception):
+    """Pickle cannot make it again."""
+
+    def __init__(self, number, reason):
+        super().__init__(f"{number}: {reason}")
+
+
+def fail(kind, *arguments):
+    raise kind(*arguments)
+
+
+def die_amid_a_result():
+    """Send the length and a part of a result."""
+    (pipe,) = (number for number in range(3, 100) if is_socket(number))
+    os.write(pipe, struct.pack("!i", 10**6) + b"a part")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def is_socket(number):
+    try:
+        return stat.S_ISSOCK(os.fstat(number).st_mode)
+    except OSError:
+        return False
+
+
+def ended(script):
+    return subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=SOON, check=False)
+
+
+@pytest.fixture(scope="module")
+def trials():
+    spec = importlib.util.spec_from_file_location("worker_trials", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.HANG, module.JOBS = SOON, 1
+    return module
+
+
+@needs_proc
+@pytest.mark.parametrize("kind", ["interrupts", "kills"])
+def test_disturbed_jobs_end_and_go_on(trials, kind):
+    ended = getattr(trials, kind)(4)
+    assert [each.wrong for each in ended] == [""] * 4
+    assert any(each.code > 0 for each in ended)  # some were disturbed
+
+
+def test_a_worker_that_dies_amid_a_result_fails_all_that_wait():
+    with in_processes(2, dict) as engine:
+        first = engine.submit(die_amid_a_result)
+        others = [engine.submit(time.sleep, 0.2) for _ in range(20)]
+        with pytest.raises(InputError, match=r"^a worker process died \(signal 9, possibly out of memory\): .*resume$"):
+            first.result(SOON)
+        with pytest.raises(InputError, match="a worker process died"):
+            others[-1].result(SOON)
+        assert all(each.done() for each in others[1:])
+        with pytest.raises(InputError, match="a worker process died"):
+            engine.submit(os.getpid)
+
+
+def test_a_worker_that_exits_is_told_from_one_that_was_killed():
+    with in_processes(1, dict) as engine, pytest.raises(InputError, match=r"a worker process died \(exit code 3\)"):
+        engine.submit(os._exit, 3).result(SOON)
+
+
+def test_a_script_that_would_start_itself_again_is_told_so(tmp_path):
+    (tmp_path / "script.py").write_text(UNGUARDED)
+    done = ended(tmp_path / "script.py")
+    line = done.stderr.splitlines()[-1]
+    assert "the worker processes could not start (exit code 1" in line
+    assert '`if __name__ == "__main__":`' in line
+
+
+def test_what_a_function_raises_is_raised_here():
+    with in_processes(1, dict) as engine:
+        with pytest.raises(NumberedError) as raised:
+            engine.submit(fail, NumberedError, 3, "too long").result(SOON)
+        assert (raised.value.number, raised.value.args) == (3, (3, "too long"))
+        assert "in fail\n    raise kind" in raised.value.__notes__[0]
+        with pytest.raises(RuntimeError, match="AwkwardError: 3: too long"):
+            engine.submit(fail, AwkwardError, 3, "too long").result(SOON)
+        with pytest.raises(TypeError, match="the result of a worker process cannot be pickled"):
+            engine.submit(threading.Lock).result(SOON)
+        with pytest.raises(TypeError, match="pickle"):
+            engine.submit(id, threading.Lock()).result(SOON)
+        assert engine.submit(abs, -1).result(SOON) == 1
+
+
+def test_a_cancelled_call_is_not_made(tmp_path):
+    with in_processes(1, dict) as engine:
+        engine.submit(time.sleep, 0.2)
+        cancelled = engine.submit(os.mkdir, tmp_path / "made")
+        assert cancelled.cancel()
+        assert engine.submit(abs, -1).result(SOON) == 1
+    assert not (tmp_path / "made").exists()
+
+
+def test_stopped_and_busy_workers_end_with_the_block():
+    with in_processes(2, dict) as engine:
+        calls = [engine.submit(time.sleep, 10 * SOON) for _ in range(3)]
+        for each in multiprocessing.active_children():
+            os.kill(each.pid, signal.SIGSTOP)
+    assert multiprocessing.active_children() == []
+    assert all(call.exception(SOON) for call in calls)
+    with pytest.raises(RuntimeError, match="have ended with their block"):
+        engine.submit(os.getpid)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="signals cannot be blocked here")
+def test_workers_never_hear_the_terminals_interrupt(tmp_path):
+    (tmp_path / "script.py").write_text(MASKS)
+    done = ended(tmp_path / "script.py")
+    assert done.stdout.split() == ["True", "False"], done.stderr
