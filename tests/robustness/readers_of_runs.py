@@ -41,8 +41,12 @@ def trained(folder: Path, shared: Shared) -> None:
     shared.run(folder / "run")
 
 
-@reader(SEALED, "run/*.safetensors run/vocabulary.*.txt", trained,
-        covers="runs.weights:_read words.vocabulary:Vocabulary.load encoding.representation:load_components")  # fmt: skip
+@reader(
+    SEALED,
+    "run/*.safetensors run/vocabulary.*.txt",
+    trained,
+    covers="runs.weights:_read words.vocabulary:Vocabulary.load encoding.representation:load_components",
+)
 def run(folder: Path) -> Any:
     embedder = Embedder.load(folder / "run", RandomParser())
     return vectors_of(folder / "run"), embedder.with_representation(remove_component=True).encode(SENTENCES)
@@ -126,8 +130,12 @@ def scored(folder: Path, shared: Shared) -> None:
         shared.run(folder / name, views=("seq", "avg"))
         gold = np.arange(40) % 2
         predictions = {"MR": {"test": (np.where(np.arange(40) < right / 2.5, gold, 1 - gold), gold)}}
-        entry = {"scores": {"accuracy": right}, "intervals": {"accuracy": [right - 5, right + 5]}, "partial": {}, "dim": 16,
-                 "data": {"MR/x": "0"}, "examples": {"all": 40}, "seconds": {"encoding": 0.1}, "versions": {}}  # fmt: skip
+        entry = {
+            "scores": {"accuracy": right},
+            "intervals": {"accuracy": [right - 5, right + 5]},
+            "examples": {"all": 40},
+        }
+        entry |= {"partial": {}, "dim": 16, "data": {"MR/x": "0"}, "seconds": {"encoding": 0.1}, "versions": {}}
         results = {"format": 1, "dim": 16, "representation": "vector", "protocol": {"name": "senteval"}}
         results |= {"tasks": {"MR": entry}, "unavailable": {"CR": "no file"}, "predictions": predictions}
         save_results(folder / name, results)
@@ -210,7 +218,7 @@ def given_vectors(folder: Path) -> Any:
     return vectors_of(folder / "run")
 
 
-@reader(TEXT, "run/config.toml run/members/*/config.toml", joined, covers="hub.card:model_card", named="run")
+@reader(TEXT, "run/config.toml run/members/*/config.toml", joined, named="run")
 def arrived(folder: Path) -> Any:
     """What ``pull`` does with what it has downloaded."""
     check_arrived(folder / "run")
@@ -227,6 +235,6 @@ def card(folder: Path) -> Any:
     return push(folder / "run", "me/x", card=folder / "card.md", dry_run=True).card
 
 
-@reader(TEXT, "run/config.toml run/results.json", with_card, named="run")
+@reader(TEXT, "run/config.toml run/results.json", with_card, covers="hub.card:model_card", named="run")
 def pushed(folder: Path) -> Any:
     return push(folder / "run", "me/x", dry_run=True).card
