@@ -105,6 +105,7 @@ class Sample:
     folder: Path
     content: dict[Path, tuple[bytes, int]] = field(default_factory=dict)
     folders: list[Path] = field(default_factory=list)
+    written: dict[Path, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, reader: Reader, root: Path) -> "Sample":
@@ -136,12 +137,20 @@ class Sample:
         for path in self.folders:
             path.mkdir(exist_ok=True)
         for path, (content, modified) in self.content.items():
-            self.write(path, content, modified)
+            if not path.exists() or self.written.get(path) != _state(path):
+                self.written[path] = self.write(path, content, modified)
 
     @staticmethod
-    def write(path: Path, content: bytes, modified: int) -> None:
+    def write(path: Path, content: bytes, modified: int) -> tuple[int, ...]:
         path.write_bytes(content)
         os.utime(path, ns=(modified, modified))
+        return _state(path)
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What changes with every change of a file."""
+    about = path.stat()
+    return about.st_ino, about.st_ctime_ns, about.st_size
 
 
 @dataclass(frozen=True)

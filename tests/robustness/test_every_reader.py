@@ -14,7 +14,7 @@ from sandbox import FAULTS
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {"": ROOT / "structviews", "parsing.": ROOT / "parsing"}
-INPUTS = 24
+INPUTS = 12
 SEED = 1
 # What reads the content of a file, or turns a file's text into values.
 CALLS = {
