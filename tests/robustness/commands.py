@@ -1,0 +1,158 @@
+"""The commands that write, small, and what of their results may differ from one call to the next."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from corpora import opened, small_config, topic_corpus
+from readers import QUIET
+from vector_files import random_vectors, write_vectors
+
+from structviews.training.loop import train
+from structviews.words.vocabulary import count_words
+
+DATA = Path(__file__).parents[2] / "data"
+SMALL = "--corpus x.parsed --hidden 8 --word-dim 6 --batch-size 16 --log-every 1 --lr 0.02 --precision fp32"
+
+
+def without_seconds(content: bytes) -> bytes:
+    """Results without the seconds that scoring took."""
+    return re.sub(rb'"seconds": \{[^}]*\}', b"", content)
+
+
+def without_rates(content: bytes) -> bytes:
+    """A log without sentences per second."""
+    lines = [json.loads(line) for line in content.splitlines()]
+    kept = [{key: value for key, value in line.items() if "per_second" not in key} for line in lines]
+    return "\n".join(map(json.dumps, kept)).encode()
+
+
+# What may differ, and why: the time that something took.
+DIFFERS: dict[str, Callable[[bytes], bytes]] = {
+    r".*/results.*\.json": without_seconds,
+    r".*/log\.jsonl": without_rates,
+}
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that writes.
+
+    Attributes:
+        name: for messages.
+        arguments: as typed.
+        make: writes what it reads.
+        says: what a call says that comes after a finished one, where that is an error.
+        slow: whether a call takes more than a second or two.
+    """
+
+    name: str
+    arguments: str
+    make: Callable[[Path], object]
+    says: str = "already exists"
+    slow: bool = False
+    differs: dict[str, Callable[[bytes], bytes]] = field(default_factory=lambda: DIFFERS)
+
+    def snapshot(self, folder: Path) -> dict[str, bytes | None]:
+        """The content of all files below a folder, as it is compared; None for folders."""
+        found: dict[str, bytes | None] = {}
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder).as_posix()
+            if name.split("/")[0] == ".home" and path.is_dir():
+                continue
+            content = None if path.is_dir() else path.read_bytes()
+            for pattern, same in self.differs.items():
+                if content is not None and re.fullmatch(pattern, f"/{name}"):
+                    content = same(content)
+            found[name] = content
+        return found
+
+
+def treebank(folder: Path) -> None:
+    for suffix in (".conllu", ".ptb"):
+        content = (DATA / f"treebank/sample{suffix}").read_bytes()
+        (folder / f"x{suffix}").write_bytes(content * 13)
+
+
+def text(folder: Path) -> None:
+    lines = [f"a bird {i} sings" for i in range(6000)]
+    (folder / "x.txt").write_text("\n".join(lines) + "\n")
+
+
+def corpus(folder: Path) -> None:
+    topic_corpus(folder / "x.parsed", documents=40)
+
+
+def many(folder: Path) -> None:
+    topic_corpus(folder / "x.parsed", documents=400)
+
+
+def vectors(folder: Path) -> None:
+    corpus(folder)
+    words = sorted(count_words(opened(folder / "x.parsed")))
+    write_vectors(folder / "v.vec", words, random_vectors(words, 6))
+
+
+def runs(folder: Path) -> None:
+    """Two runs whose settings name files of this folder."""
+    vectors(folder)
+    for views in (("seq", "avg"), ("avg", "bow")):
+        config = small_config("x.parsed", f"runs/{'-'.join(views)}", views, steps=4, precision="fp32")
+        train(config, QUIET)
+
+
+def tasks(folder: Path) -> None:
+    runs(folder)
+    shutil.copytree(DATA / "senteval", folder / "senteval")
+
+
+def lines(folder: Path) -> None:
+    runs(folder)
+    rng = np.random.default_rng(0)
+    words = [f"topic{i}-{k}" for i in range(40) for k in range(4)]
+    text = [" ".join(rng.choice(words, size=4)) for _ in range(30_000)]
+    (folder / "x.txt").write_text("\n".join(text) + "\n")
+
+
+def two_corpora(folder: Path) -> None:
+    corpus(folder)
+    topic_corpus(folder / "y.parsed", documents=40, seed=1)
+
+
+COMMANDS = {
+    each.name: each
+    for each in (
+        Command("parse-treebank", "parse x.conllu x.ptb --parser treebank -o x.parsed", treebank),
+        Command(
+            "parse",
+            "parse x.txt --parser trivial:right-branching --workers 2 --tokenised --format lines",
+            text,
+            slow=True,
+        ),
+        Command("train", f"train --views dep,const {SMALL} --epochs 3 --out run --checkpoint-minutes 0.002", corpus),
+        Command(
+            "sweep", f"sweep --views seq,avg --views avg,bow --seeds 2 {SMALL} --epochs 1 -o runs", corpus, slow=True
+        ),
+        Command(
+            "eval",
+            "eval runs/seq-avg --senteval senteval --partial --tasks MR,TREC,SICK-R,STS13,SNLI",
+            tasks,
+            slow=True,
+        ),
+        Command("encode", "encode runs/avg-bow x.txt --tokenised -o x.npy", lines),
+        Command("vectors", "vectors x.parsed -o new.vec --dim 8 --min-count 1 --epochs 6", corpus),
+        Command("expand", "expand runs/seq-avg --vectors v.vec", runs),
+        Command("join", "join runs/seq-avg runs/avg-bow -o runs/joined", runs),
+        Command("baseline", "baseline sif --vectors v.vec --corpus x.parsed -o runs/sif", vectors),
+        Command("cache-merge", "cache merge x.parsed y.parsed -o all.parsed", two_corpora),
+        Command("cache-split", "cache split x.parsed --shares train=0.7,dev=0.3 -o parts", corpus),
+        Command("cache-export", "cache export x.parsed -o out", corpus),
+        Command("probe-make", "probe make x.parsed -o probing --size 500", many),
+        Command("pull", "pull default -o runs/default", lambda folder: None),
+        Command("report", "report runs/seq-avg runs/avg-bow -o report.html", tasks, slow=True),
+    )
+}

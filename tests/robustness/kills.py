@@ -1,0 +1,170 @@
+"""Commands that are disturbed: killed at random moments, called twice at once, without space, without permission.
+
+Whatever happened, the same command brings the same bytes as one that nothing disturbed, and leaves nothing behind.
+"""
+
+import os
+import random
+import shutil
+import signal
+import stat
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from commands import Command
+from processes import Ended, Process, import_all, small_files, start, without_privileges
+
+SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
+SECONDS = 120
+
+
+@dataclass
+class Stage:
+    """A folder in which a command is called again and again, from the same files.
+
+    Attributes:
+        command: the command.
+        given: the files that it reads.
+        work: where it is called; always the same, as results may hold paths.
+        expected: what is there after a call that nothing disturbed.
+        seconds: what that took.
+    """
+
+    command: Command
+    given: Path
+    work: Path
+    expected: dict[str, bytes | None] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, command: Command, root: Path) -> "Stage":
+        """Make the files, and call the command undisturbed.
+
+        Raises:
+            AssertionError: if it fails.
+        """
+        import_all()
+        stage = cls(command, root / command.name / "given", root / command.name / "work")
+        stage.given.mkdir(parents=True)
+        (stage.given / ".home").mkdir()
+        before = Path.cwd()
+        os.chdir(stage.given)
+        try:
+            command.make(stage.given)
+        finally:
+            os.chdir(before)
+        stage.fresh()
+        began = time.monotonic()
+        ended = stage.start().wait(SECONDS)
+        stage.seconds = time.monotonic() - began
+        assert ended.code == 0, f"{command.name}: undisturbed, it ends with {ended.code}: {ended.errors}"
+        stage.expected = stage.now()
+        return stage
+
+    def fresh(self) -> None:
+        """The folder as it was made, times included."""
+        shutil.rmtree(self.work, ignore_errors=True)
+        shutil.copytree(self.given, self.work)
+
+    def now(self) -> dict[str, bytes | None]:
+        return self.command.snapshot(self.work)
+
+    def start(self, prepare: object = None, number: int = 0) -> Process:
+        errors = self.work.with_name(f"errors.{number}")
+        return start(self.command.arguments.split(), self.work, errors, prepare)
+
+    def again(self) -> list[str]:
+        """Call the command once more, undisturbed; what is wrong with the result."""
+        ended = self.start().wait(SECONDS)
+        if ended.code and not (ended.code == 2 and self.command.says in ended.errors):
+            return [f"afterwards the same command ends with {ended.code}: {ended.errors.strip()[-300:]}"]
+        return [ended.fault] * bool(ended.fault) + self.differences()
+
+    def differences(self) -> list[str]:
+        """What differs from the result of a call that nothing disturbed."""
+        now, expected = self.now(), self.expected
+        found = [f"{name} is left behind" for name in now if name not in expected]
+        found += [f"{name} is missing" for name in expected if name not in now]
+        return found + [f"{name} differs" for name in now if name in expected and now[name] != expected[name]]
+
+
+def same_twice(stage: Stage) -> list[str]:
+    """Two calls of which nothing disturbs any."""
+    stage.fresh()
+    return [f"undisturbed, {fault}" for fault in stage.again()]
+
+
+def killed(stage: Stage, number: int, rng: random.Random) -> list[str]:
+    """Kill the command up to three times, then let it end."""
+    stage.fresh()
+    faults = []
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        process = stage.start()
+        time.sleep(rng.uniform(0, stage.seconds))
+        process.send(number)
+        ended = process.wait(10 if number != signal.SIGKILL else 1)
+        if ended.fault:
+            faults.append(f"{signal.Signals(number).name}: {ended.fault}")
+    return faults + [f"{signal.Signals(number).name}: {fault}" for fault in stage.again()]
+
+
+def twice_at_once(stage: Stage, rng: random.Random) -> list[str]:
+    """Two calls at the same time: one does the work; the other does it too, or says in one line who has it."""
+    stage.fresh()
+    processes = []
+    for number in range(2):
+        processes.append(stage.start(number=number))
+        time.sleep(rng.uniform(0, stage.seconds / 2))
+    ended = [process.wait(SECONDS) for process in processes]
+    faults = [each.fault for each in ended if each.fault]
+    faults += [f"code {each.code}: {each.errors.strip()[-200:]}" for each in ended if each.code and not refused(each)]
+    if all(each.code for each in ended):
+        faults.append(f"neither ends: {ended[0].errors.strip()[-200:]} / {ended[1].errors.strip()[-200:]}")
+    faults += stage.differences() or stage.again()
+    return [f"two at once: {fault}" for fault in faults]
+
+
+def without_space(stage: Stage, rng: random.Random) -> list[str]:
+    """A limit on the size of files stands for a full disk; afterwards there is space again."""
+    stage.fresh()
+    sizes = [len(content) for name, content in stage.expected.items() if content and not (stage.given / name).exists()]
+    limit = rng.randrange(max(sizes, default=4096))
+    ended = stage.start(lambda: small_files(limit)).wait(SECONDS)
+    return [f"no space after {limit} bytes: {fault}" for fault in refusal(ended) + stage.again()]
+
+
+def without_permission(stage: Stage) -> list[str]:
+    """Folders that are read-only; afterwards they can be written again."""
+    stage.fresh()
+    folders = [stage.work, *(path for path in stage.work.rglob("*") if path.is_dir() and path.name != ".home")]
+    before = stage.now()
+    for folder in folders:
+        folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    ended = stage.start(without_privileges).wait(SECONDS)
+    for folder in folders:
+        folder.chmod(stat.S_IRWXU)
+    faults = refusal(ended) if ended.code else []
+    if not ended.code:
+        faults.append("no error")
+    faults += [
+        f"{name} was written"
+        for name, content in stage.now().items()
+        if before.get(name, 0) != content and not name.startswith(".home/")
+    ]
+    # Where the folder of a vector file cannot be written, its cache is in the user's.
+    shutil.rmtree(stage.work / ".home" / "structviews", ignore_errors=True)
+    return [f"read-only: {fault}" for fault in faults + stage.again()]
+
+
+def refused(ended: Ended) -> bool:
+    """Whether a command ended with one line that says why."""
+    errors = [line for line in ended.errors.splitlines() if line.startswith("error:")]
+    return ended.code == 2 and len(errors) == 1 and not ended.fault
+
+
+def refusal(ended: Ended) -> list[str]:
+    """What is wrong with the end of a command that could not write, if it could not."""
+    if ended.code == 0 or refused(ended):
+        return []
+    return [ended.fault or f"code {ended.code}: {ended.errors.strip()[-200:]}"]

@@ -1,0 +1,219 @@
+"""The readers of files: what each reads, of which files, and what is promised of damaged ones.
+
+A reader is a function of a folder that reads what is in it as a command would, decorated with ``reader``. Its
+sample is made once; before each reading the folder is as it was made, times included, but for the damage.
+"""
+
+import os
+import random
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from corpora import opened, small_config, topic_corpus
+from mutations import damage
+from rich.console import Console
+from sandbox import OK, Outcome, digest, judged, observe
+from vector_files import random_vectors, write_vectors
+
+from structviews.training.loop import train
+from structviews.words.vocabulary import count_words
+
+# Written by the tool and trusted later: any change is refused.
+SEALED = "sealed"
+# Written by the tool, which can make it again: refused, or read as if it were whole.
+CACHE = "cache"
+# Written by people and other programs: read, or refused.
+TEXT = "text"
+QUIET = Console(quiet=True)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A reader of files.
+
+    Attributes:
+        name: for messages.
+        kind: ``SEALED``, ``CACHE`` or ``TEXT``.
+        make: writes a valid sample into a new folder, with what samples share.
+        read: reads it; what it returns is compared.
+        files: patterns of the files to damage.
+        covers: the places in the code that it exercises, as ``module:function``; see ``test_every_reader.py``.
+        named: names one of which a refusal may have instead of the damaged file's.
+        reseal: makes the digests in a folder right again after a file was damaged; None if there are none.
+        missing: what is read if a cache is as good as not there.
+    """
+
+    name: str
+    kind: str
+    make: Callable[[Path, "Shared"], object]
+    read: Callable[[Path], Any]
+    files: tuple[str, ...]
+    covers: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    reseal: Callable[[Path], None] | None = None
+    missing: tuple[Any, ...] = ()
+
+
+READERS: dict[str, Reader] = {}
+
+
+def reader(kind: str, files: str, make: Callable[[Path, "Shared"], object], **more: Any) -> Callable[[Any], Any]:
+    """Declare a reader; its name is the function's, or ``name``. ``files``, ``covers`` and ``named`` are words."""
+
+    def declare(read: Callable[[Path], Any]) -> Callable[[Path], Any]:
+        name = more.pop("name", read.__name__.replace("_", "-"))
+        words = {key: tuple(more.pop(key).split()) for key in ("covers", "named") if key in more}
+        assert name not in READERS
+        READERS[name] = Reader(name, kind, make, read, tuple(files.split()), **words, **more)
+        return read
+
+    return declare
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What samples are made from, each made when it is first asked for."""
+
+    root: Path
+
+    @cached_property
+    def corpus(self) -> Path:
+        return topic_corpus(self.root / "shared" / "x.parsed", documents=6)
+
+    @cached_property
+    def vectors(self) -> Path:
+        words = sorted(count_words(opened(self.corpus)))
+        return write_vectors(self.root / "shared" / "v.vec", words, random_vectors(words, 6))
+
+    def run(self, folder: Path, **settings: Any) -> Path:
+        """A run that takes two steps."""
+        return train(small_config(self.corpus, folder, **{"steps": 2} | settings), QUIET)
+
+
+shared = cache(Shared)
+
+
+@dataclass
+class Sample:
+    """A reader's files as they were made."""
+
+    reader: Reader
+    folder: Path
+    content: dict[Path, tuple[bytes, int]] = field(default_factory=dict)
+    folders: list[Path] = field(default_factory=list)
+    written: dict[Path, tuple[int, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, reader: Reader, root: Path) -> "Sample":
+        folder = root / reader.name
+        folder.mkdir(parents=True)
+        reader.make(folder, shared(root))
+        sample = cls(reader, folder)
+        for path in sorted(folder.rglob("*")):
+            if path.is_dir():
+                sample.folders.append(path)
+            else:
+                sample.content[path] = path.read_bytes(), path.stat().st_mtime_ns
+        assert sample.targets, f"{reader.name}: no file is like {reader.files}"
+        return sample
+
+    @property
+    def targets(self) -> list[Path]:
+        """The files to damage."""
+        return [path for path in self.content if any(path.relative_to(self.folder).match(p) for p in self.reader.files)]
+
+    def restore(self) -> None:
+        """Put the folder back as it was made."""
+        for path in sorted(self.folder.rglob("*"), reverse=True):
+            if path.is_dir() and not path.is_symlink():
+                if path not in self.folders:
+                    shutil.rmtree(path)
+            elif path not in self.content:
+                path.unlink()
+        for path in self.folders:
+            path.mkdir(exist_ok=True)
+        for path, (content, modified) in self.content.items():
+            if not path.exists() or self.written.get(path) != _state(path):
+                self.written[path] = self.write(path, content, modified)
+
+    @staticmethod
+    def write(path: Path, content: bytes, modified: int) -> tuple[int, ...]:
+        path.write_bytes(content)
+        os.utime(path, ns=(modified, modified))
+        return _state(path)
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What changes with every change of a file."""
+    about = path.stat()
+    return about.st_ino, about.st_ctime_ns, about.st_size
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A damaged file of a sample.
+
+    Attributes:
+        path: the file.
+        mutation: what was done to it.
+        content: its bytes then.
+        resealed: whether its digests were made right again.
+    """
+
+    path: Path
+    mutation: str
+    content: bytes
+    resealed: bool
+
+
+def damages(sample: Sample, seed: int) -> Iterator[Damage]:
+    """Damaged files without end, the same for the same seed."""
+    rng = random.Random(f"{sample.reader.name} {seed}")
+    while True:
+        path = rng.choice(sample.targets)
+        mutation, content = damage(path.name, sample.content[path][0], rng)
+        yield Damage(path, mutation, content, sample.reader.reseal is not None and rng.random() < 0.5)
+
+
+def reading(sample: Sample, damaged: Damage | None = None) -> Callable[[], Any]:
+    """Restores the sample, damages it, and reads it."""
+
+    def read() -> Any:
+        sample.restore()
+        if damaged:
+            sample.write(damaged.path, damaged.content, sample.content[damaged.path][1])
+            if damaged.resealed and sample.reader.reseal:
+                sample.reader.reseal(sample.folder)
+        return sample.reader.read(sample.folder)
+
+    return read
+
+
+def whole(sample: Sample) -> str:
+    """The hash of what an undamaged sample reads, twice."""
+    first, again = observe([reading(sample)] * 2)
+    assert first.kind == OK, f"{sample.reader.name}: the sample itself is {first.kind}: {first.detail}"
+    assert first == again, f"{sample.reader.name}: two readings of the sample differ"
+    return first.content
+
+
+def outcomes(sample: Sample, original: str, damaged: Collection[Damage]) -> list[Outcome]:
+    """How the readings of damaged samples ended, by the reader's promise."""
+    reader = sample.reader
+    nothing = [digest(value) for value in reader.missing]
+    found = []
+    for each, outcome in zip(damaged, observe([reading(sample, each) for each in damaged]), strict=True):
+        free = reader.kind == TEXT or each.resealed or (reader.missing and outcome.content in nothing)
+        found.append(
+            judged(
+                outcome,
+                names=(each.path.name, *reader.named),
+                original=None if free else original,
+                must_refuse=reader.kind == SEALED and not free,
+            )
+        )
+    return found

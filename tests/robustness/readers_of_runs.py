@@ -1,0 +1,240 @@
+"""Readers of what is in a run's folder."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from corpora import RandomParser
+from readers import CACHE, QUIET, SEALED, TEXT, Shared, reader
+
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.expansion import expand
+from structviews.encoding.kinds.external import given_run
+from structviews.encoding.kinds.joined import join_runs
+from structviews.encoding.sentence_vectors import write_sentences
+from structviews.evaluation.retrieval.records import load_entries, save_entry
+from structviews.evaluation.scores.compare import compare_runs
+from structviews.evaluation.scores.rendering import as_markdown
+from structviews.evaluation.scores.results import load_predictions, load_results, save_results
+from structviews.evaluation.scores.tables import score_table
+from structviews.hub.portable import check_arrived
+from structviews.hub.transfer import push
+from structviews.report.curves import curves, read_log
+from structviews.runs.folder import model_checksum
+from structviews.runs.settings_file import load_config, load_run, run_corpus, run_kind, run_views
+from structviews.runs.vocabularies import load_vocabularies
+from structviews.training.baselines import make_baseline
+from structviews.training.checkpoint import mark, read_progress
+from structviews.training.log import cut_log
+from structviews.training.tensorboard import Events
+from structviews.training.trainer import Training
+from structviews.words.vocabulary import Vocabulary
+
+SENTENCES = [["the", "topic0-1", "of", "it"], ["nobody", "knows"]]
+
+
+def vectors_of(run: Path) -> np.ndarray:
+    return Embedder.load(run, RandomParser()).encode(SENTENCES)
+
+
+def trained(folder: Path, shared: Shared) -> None:
+    shared.run(folder / "run")
+
+
+@reader(
+    SEALED,
+    "run/*.safetensors run/vocabulary.*.txt",
+    trained,
+    covers="runs.weights:_read words.vocabulary:Vocabulary.load encoding.representation:load_components",
+)
+def run(folder: Path) -> Any:
+    embedder = Embedder.load(folder / "run", RandomParser())
+    return vectors_of(folder / "run"), embedder.with_representation(remove_component=True).encode(SENTENCES)
+
+
+@reader(TEXT, "run/config.toml", trained, covers="runs.settings_file:_read_toml")
+def run_settings(folder: Path) -> Any:
+    run = folder / "run"
+    return run_kind(run), run_views(run), run_corpus(run), vectors_of(run)
+
+
+def expanded(folder: Path, shared: Shared) -> None:
+    trained(folder, shared)
+    expand(folder / "run", shared.vectors)
+
+
+@reader(SEALED, "run/expansion.safetensors", expanded, covers="encoding.expansion:Expansion.load")
+def expansion(folder: Path) -> Any:
+    return vectors_of(folder / "run")
+
+
+@reader(SEALED, "run/vocabulary.*.txt", trained, name="vocabulary")
+def vocabulary(folder: Path) -> Any:
+    config, _ = load_run(folder / "run")
+    return [words.words for words in load_vocabularies(folder / "run", config).values()]
+
+
+@reader(TEXT, "words.txt", lambda folder, _: Vocabulary(["<unk>", "the", "of"]).save(folder / "words.txt"))
+def vocabulary_elsewhere(folder: Path) -> Any:
+    return Vocabulary.load(folder / "words.txt").ids(["of", "x"])
+
+
+@reader(TEXT, "config.toml", lambda folder, shared: by_hand(folder))
+def settings_by_hand(folder: Path) -> Any:
+    return load_config(folder / "config.toml")[0].flat()
+
+
+def by_hand(folder: Path) -> None:
+    (folder / "config.toml").write_text(
+        '# a file of mine\n[data]\ncorpus = "x.parsed"\n[views]\nnames = ["dep", "const"]\nhidden = 64\n'
+        '[words]\nchannels = ["trained"]\n[objective]\nname = "pairwise"\n[optimisation]\nlr = 1e-3\nbatch_size = 40\n'
+    )
+
+
+def interrupted(folder: Path, shared: Shared) -> None:
+    trained(folder, shared)
+    mark(folder / "run", finished=False)
+
+
+@reader(SEALED, "run/state/*", interrupted,
+        covers="training.checkpoint:_open training.checkpoint:_progress")  # fmt: skip
+def state(folder: Path) -> Any:
+    place = read_progress(folder / "run")
+    training = Training(load_run(folder / "run")[0])
+    place = training.restore()
+    return place, training.model.state_dict(), training.optimiser.state_dict()["state"]
+
+
+def logged(folder: Path, shared: Shared) -> None:
+    shared.run(folder / "run", steps=6, tensorboard=True)
+
+
+@reader(TEXT, "run/log.jsonl", logged, covers="training.log:cut_log")
+def log_at_resume(folder: Path) -> Any:
+    cut_log(folder / "run", 4)
+    return (folder / "run/log.jsonl").read_bytes()
+
+
+@reader(TEXT, "run/log.jsonl", logged, covers="report.curves:read_log")
+def log_in_a_report(folder: Path) -> Any:
+    return [(each.metric, each.values) for each in curves("run", read_log(folder / "run"))]
+
+
+@reader(TEXT, "run/log.jsonl", logged, covers="training.tensorboard:Events.__init__")
+def log_for_tensorboard(folder: Path) -> Any:
+    Events(folder / "run").add("training", 7, {"loss": 1.0})
+
+
+def scored(folder: Path, shared: Shared) -> None:
+    for name, right in (("run", 80.0), ("other", 70.0)):
+        shared.run(folder / name, views=("seq", "avg"))
+        gold = np.arange(40) % 2
+        predictions = {"MR": {"test": (np.where(np.arange(40) < right / 2.5, gold, 1 - gold), gold)}}
+        entry = {
+            "scores": {"accuracy": right},
+            "intervals": {"accuracy": [right - 5, right + 5]},
+            "examples": {"all": 40},
+        }
+        entry |= {"partial": {}, "dim": 16, "data": {"MR/x": "0"}, "seconds": {"encoding": 0.1}, "versions": {}}
+        results = {"format": 1, "dim": 16, "representation": "vector", "protocol": {"name": "senteval"}}
+        results |= {"tasks": {"MR": entry}, "unavailable": {"CR": "no file"}, "predictions": predictions}
+        save_results(folder / name, results)
+
+
+@reader(TEXT, "run/results.json", scored, covers="evaluation.scores.results:load_results")
+def results(folder: Path) -> Any:
+    return as_markdown(score_table([folder / "run", folder / "other"], intervals=True))
+
+
+@reader(TEXT, "run/results.json", scored, named="/run")
+def results_compared(folder: Path) -> Any:
+    return compare_runs(folder / "run", folder / "other")
+
+
+@reader(TEXT, "run/results.json", scored)
+def results_evaluated_again(folder: Path) -> Any:
+    again = load_results(folder / "other") | {"tasks": {}, "unavailable": {"CR": "no file"}, "predictions": {}}
+    return save_results(folder / "run", again)
+
+
+@reader(
+    CACHE, "run/predictions.safetensors", scored, covers="evaluation.scores.results:load_predictions", missing=({},)
+)
+def predictions(folder: Path) -> Any:
+    return load_predictions(folder / "run", load_results(folder / "run"))
+
+
+def retrieved(folder: Path, shared: Shared) -> None:
+    trained(folder, shared)
+    entry = {
+        "task": "analogy",
+        "data": "0",
+        "representation": "vector",
+        "settings": {"pool": 3},
+        "scores": {"all": {"a": 0.5}},
+    }
+    save_entry(folder / "run", entry)
+
+
+@reader(TEXT, "run/retrieval.json", retrieved, covers="evaluation.retrieval.records:load_entries")
+def retrieval(folder: Path) -> Any:
+    run = folder / "run"
+    found = load_entries(run, model_checksum(run))
+    save_entry(run, {"task": "x", "data": "0", "representation": "vector", "settings": {}, "scores": {}})
+    return found
+
+
+def averaged(folder: Path, shared: Shared) -> None:
+    make_baseline("sif", shared.corpus, folder / "run", shared.vectors, None, QUIET)
+
+
+@reader(SEALED, "run/*.safetensors run/vocabulary.*.txt", averaged, name="baseline",
+        covers="encoding.kinds.word_average:WordBaseline.open")  # fmt: skip
+@reader(TEXT, "run/config.toml", averaged, name="baseline-settings", named="v.vec")
+def baseline(folder: Path) -> Any:
+    return vectors_of(folder / "run")
+
+
+def joined(folder: Path, shared: Shared) -> None:
+    runs = [shared.run(folder / name, views=("seq", name)) for name in ("avg", "bow")]
+    join_runs(runs, folder / "run")
+
+
+@reader(SEALED, "run/members/*/*.safetensors run/members/*/vocabulary.*.txt", joined, name="joined")
+@reader(TEXT, "run/config.toml run/members/*/config.toml", joined, name="joined-settings")
+def joined_run(folder: Path) -> Any:
+    return vectors_of(folder / "run")
+
+
+def given(folder: Path, shared: Shared) -> None:
+    write_sentences(folder / "x.txt", map(tuple, SENTENCES))
+    np.save(folder / "x.npy", np.arange(10, dtype=np.float32).reshape(2, 5))
+    given_run(folder / "x.npy", folder / "run")
+
+
+@reader(SEALED, "x.npy x.txt", given, name="given-vectors", named="x.npy")
+@reader(TEXT, "run/config.toml", given, name="given-vectors-settings", named=":")
+def given_vectors(folder: Path) -> Any:
+    return vectors_of(folder / "run")
+
+
+@reader(TEXT, "run/config.toml run/members/*/config.toml", joined, named="run")
+def arrived(folder: Path) -> Any:
+    """What ``pull`` does with what it has downloaded."""
+    check_arrived(folder / "run")
+    return vectors_of(folder / "run")
+
+
+def with_card(folder: Path, shared: Shared) -> None:
+    scored(folder, shared)
+    (folder / "card.md").write_text("---\nlicense: mit\n---\n# A card\n")
+
+
+@reader(TEXT, "card.md", with_card, covers="hub.transfer:_read")
+def card(folder: Path) -> Any:
+    return push(folder / "run", "me/x", card=folder / "card.md", dry_run=True).card
+
+
+@reader(TEXT, "run/config.toml run/results.json", with_card, covers="hub.card:model_card", named="run")
+def pushed(folder: Path) -> Any:
+    return push(folder / "run", "me/x", dry_run=True).card

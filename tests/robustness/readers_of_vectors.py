@@ -1,0 +1,206 @@
+"""Readers of word vectors, sentence vectors, and of what encoding and searching keep."""
+
+import json
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import vector_files
+from corpora import RandomParser, opened, topic_corpus
+from readers import CACHE, TEXT, Shared, reader
+
+from structviews.encoding import streaming
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.sentence_vectors import read_vectors, write_sentences
+from structviews.evaluation.retrieval import candidates, captions
+from structviews.evaluation.retrieval.analogy import read_tuples
+from structviews.evaluation.retrieval.analogy_mining import read_word_analogies
+from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
+from structviews.report.sample import read_labels
+from structviews.words.learning import Word2VecConfig, learn_vectors
+from structviews.words.vector_files import WordVectors
+
+WORDS = ["the", "of", "cat", "naïve", "dog", "x"]
+LINES = [f"the topic0-{i % 4} of it" for i in range(10)]
+
+
+def everything(path: Path) -> Any:
+    vectors = WordVectors.open(path)
+    return vectors.words.to_pylist(), vectors.rows(np.arange(len(vectors))), vectors.fingerprint
+
+
+def in_form(form: Any) -> Any:
+    return lambda folder, shared: vector_files.write_vectors(folder / "v.vec", WORDS, form=form)
+
+
+PLACES = "words.vector_files:_converted words.vector_formats:_Unpacked.__init__"
+for each in (vector_files.glove, vector_files.word2vec_text, vector_files.word2vec_binary, vector_files.gzipped):
+    name = f"word-vectors-{each.__name__.replace('_', '-')}"
+    reader(TEXT, "v.vec", in_form(each), name=name, covers=PLACES)(lambda folder: everything(folder / "v.vec"))
+
+
+def converted(folder: Path, shared: Shared) -> None:
+    everything(vector_files.write_vectors(folder / "v.vec", WORDS))
+
+
+@reader(CACHE, "v.vec.arrow", converted, covers="words.vector_files:_mapped")
+def word_vectors_cache(folder: Path) -> Any:
+    return everything(folder / "v.vec")
+
+
+def half_learnt(folder: Path, shared: Shared) -> None:
+    topic_corpus(folder / "corpus", documents=2)
+
+    class Stopped(Exception):  # noqa: N818 - no error
+        pass
+
+    def stop(done: int, total: int) -> None:
+        if done > total / 2:
+            raise Stopped
+
+    try:
+        learn(folder, stop)
+    except Stopped:
+        return
+    raise AssertionError("not stopped")
+
+
+def learn(folder: Path, progress: Any = None) -> Any:
+    config = Word2VecConfig(dim=4, min_count=1, epochs=3)
+    return learn_vectors(opened(folder / "corpus"), config, folder / "v.vec.state", progress)
+
+
+@reader(CACHE, "v.vec.state", half_learnt, covers="words.learning:_Epochs.restore")
+def half_learnt_vectors(folder: Path) -> Any:
+    return learn(folder)
+
+
+def sentence_files(folder: Path, shared: Shared) -> None:
+    write_sentences(folder / "x.txt", [tuple(f"a {i}".split()) for i in range(10)])
+    np.save(folder / "x.npy", np.arange(40, dtype=np.float32).reshape(10, 4))
+
+
+@reader(TEXT, "x.npy x.txt", sentence_files, named="x.npy",
+        covers="encoding.sentence_vectors:read_sentences encoding.sentence_vectors:read_vectors")  # fmt: skip
+def sentence_vectors(folder: Path) -> Any:
+    return read_vectors(folder / "x.npy")
+
+
+def embedder(folder: Path) -> Embedder:
+    return Embedder.load(folder / "run", RandomParser())
+
+
+def to_encode(folder: Path, shared: Shared) -> None:
+    shared.run(folder / "run", views=("seq", "avg"))
+    (folder / "x.txt").write_text("\n".join(LINES) + "\n")
+
+
+def half_encoded(folder: Path, shared: Shared) -> None:
+    to_encode(folder, shared)
+
+    class Stopped(Exception):  # noqa: N818 - no error
+        pass
+
+    def stop(done: int, total: int) -> None:
+        if done > total // 2:
+            raise Stopped
+
+    try:
+        encode(folder, stop)
+    except Stopped:
+        return
+    raise AssertionError("not stopped")
+
+
+def encode(folder: Path, progress: Any = None) -> bytes:
+    with mock.patch.object(streaming, "AT_ONCE", 2), streaming.open_text(folder / "x.txt") as text:
+        streaming.encode_text(text, embedder(folder), folder / "x.npy", tokenised=True, progress=progress)
+    return (folder / "x.npy").read_bytes()
+
+
+@reader(CACHE, ".x.npy.*.partial", half_encoded, named="x.npy", covers="cli.encode:encode_sentences")
+def partial_encoding(folder: Path) -> Any:
+    return encode(folder)
+
+
+@reader(TEXT, "x.txt", to_encode, covers="encoding.streaming:open_text", named="x.npy")
+def text_to_encode(folder: Path) -> Any:
+    return encode(folder)
+
+
+def searched(folder: Path, shared: Shared) -> None:
+    shared.run(folder / "run", views=("seq", "avg"))
+    (folder / "pool.txt").write_text("\n".join([*LINES, "a b", "", "c d"]) + "\n")
+    search(folder)
+
+
+def search(folder: Path) -> np.ndarray:
+    return pool_vectors(open_pool(folder / "pool.txt", tokenised=True), folder / "run", embedder(folder))
+
+
+@reader(CACHE, "pool.txt.vectors/*.npy", searched, covers="evaluation.retrieval.candidates:pool_vectors")
+def pool_of_vectors(folder: Path) -> Any:
+    return search(folder)
+
+
+def half_searched(folder: Path, shared: Shared) -> None:
+    searched(folder, shared)
+    (whole,) = (folder / "pool.txt.vectors").iterdir()
+    whole.with_name(f".{whole.name}.partial").write_bytes(whole.read_bytes()[: 128 + 4 * 16 * 6])
+    whole.unlink()
+
+
+@reader(CACHE, "pool.txt.vectors/.*.partial", half_searched, named="pool.txt.vectors")
+def partial_pool_of_vectors(folder: Path) -> Any:
+    with mock.patch.object(candidates, "AT_ONCE", 2):
+        return search(folder)
+
+
+@reader(TEXT, "pool.txt", searched, covers="evaluation.retrieval.candidates:TextPool.__init__")
+def pool_of_sentences(folder: Path) -> Any:
+    return search(folder)
+
+
+@reader(TEXT, "labels.txt", lambda folder, shared: labelled(folder), covers="report.sample:read_labels", named=":")
+def labels(folder: Path) -> Any:
+    pool = open_pool(folder / "pool.txt", tokenised=True)
+    return read_labels(folder / "labels.txt", pool, np.arange(len(pool)))
+
+
+def labelled(folder: Path) -> None:
+    (folder / "pool.txt").write_text("a b\nc d\n\ne f\n")
+    (folder / "labels.txt").write_text("news\nnovels\n\nnews\n")
+
+
+def analogies_file(folder: Path, shared: Shared) -> None:
+    (folder / "pool.txt").write_text("a b\nc d\n")
+    lines = [f"a {i}\tb {i}\tc {i}\td {i}" for i in range(5)]
+    (folder / "tuples.tsv").write_text(": family\n" + "\n".join(lines) + "\n")
+    (folder / "words.txt").write_text(": family\nhe she dad mom\nking queen man woman\n: x\nis was has had\n")
+
+
+@reader(TEXT, "tuples.tsv", analogies_file, covers="evaluation.retrieval.analogy:read_tuples")
+def sentence_analogies(folder: Path) -> Any:
+    return read_tuples(folder / "tuples.tsv", open_pool(folder / "pool.txt", tokenised=True))
+
+
+@reader(TEXT, "words.txt", analogies_file, covers="evaluation.retrieval.analogy_mining:read_word_analogies")
+def word_analogies(folder: Path) -> Any:
+    return read_word_analogies(folder / "words.txt")
+
+
+def captioned(folder: Path, shared: Shared) -> None:
+    for split in captions.SPLITS:
+        names = [f"{split}-{i}" for i in range(8)]
+        np.savez(folder / f"{split}.npz", features=np.ones((8, 3), np.float32), images=np.array(names))
+        lines = [json.dumps({"image": image, "captions": ["a b", "c", "d", "e", "f"]}) for image in names]
+        (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+
+
+@reader(TEXT, "*.npz", captioned, name="image-features", named=".jsonl",
+        covers="evaluation.retrieval.captions:_read_features")  # fmt: skip
+@reader(TEXT, "*.jsonl", captioned, name="captions", named=".npz", covers="evaluation.retrieval.captions:_read_texts")
+def read_all_captions(folder: Path) -> Any:
+    with mock.patch.object(captions, "BATCH", 30):
+        return captions.read_captions(folder)

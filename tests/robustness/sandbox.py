@@ -1,0 +1,196 @@
+"""Readings in forked children, which may crash, hang or take memory without harm to this process."""
+
+import faulthandler
+import hashlib
+import json
+import os
+import re
+import resource
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+import numpy as np
+
+from structviews.errors import InputError
+
+SECONDS = 10
+BYTES = 2 * 2**30
+# Readings of one child: a fork costs about as much as reading a small file.
+AT_ONCE = 40
+OK, REFUSED = "ok", "refused"
+FAULTS = ("traceback", "hang", "crash", "memory", "believed", "two lines", "unnamed")
+NO_MEMORY = re.compile(r"can't allocate memory|bad_alloc|Cannot allocate|malloc of size|realloc of size", re.IGNORECASE)
+FRAME = re.compile(r'File "([^"]+)", line (\d+),? in (\S+)')
+OURS = re.compile(r"/(?:structviews|parsing)/")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a reading ended.
+
+    Attributes:
+        kind: ``ok``, ``refused`` (an InputError), or one of ``FAULTS``.
+        detail: the message; of a fault, what and where.
+        content: hash of what was read.
+    """
+
+    kind: str
+    detail: str = ""
+    content: str = ""
+
+
+def observe(readings: Sequence[Callable[[], Any]]) -> list[Outcome]:
+    """The outcome of each reading; those after one that ended its child go on in another."""
+    outcomes: list[Outcome] = []
+    while len(outcomes) < len(readings):
+        outcomes += _in_child(readings[len(outcomes) :][:AT_ONCE])
+    return outcomes
+
+
+def _in_child(readings: Sequence[Callable[[], Any]]) -> list[Outcome]:
+    """Outcomes of the first readings, at least of one: the last of them may have ended the child."""
+    results, told = os.pipe()
+    with TemporaryFile() as errors:
+        child = os.fork()
+        if not child:
+            os.close(results)
+            _read_all(readings, told, errors.fileno())
+        os.close(told)
+        text, hung = _collect(results, child)
+        _, status = os.waitpid(child, 0)
+        errors.seek(0)
+        said = errors.read().decode(errors="replace")
+    outcomes = [Outcome(**json.loads(line)) for line in text.splitlines() if line.endswith(b"}")]
+    if len(outcomes) < len(readings):
+        outcomes.append(_of_death(status, said, hung))
+    return outcomes
+
+
+def _collect(results: int, child: int) -> tuple[bytes, bool]:
+    """What a child tells until it ends; one that its own watch did not end is killed."""
+    text, hung = b"", False
+    with os.fdopen(results, "rb", buffering=0) as pipe:
+        while True:
+            if not select.select([pipe], [], [], SECONDS + 5)[0]:
+                hung = True
+                os.kill(child, signal.SIGKILL)
+            if not (more := pipe.read(2**16)):
+                return text, hung
+            text += more
+
+
+def _read_all(readings: Sequence[Callable[[], Any]], told: int, errors: int) -> None:
+    """In the child: read, tell, never return."""
+    os.dup2(errors, 2)
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+    os.dup2(0, 1)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit = _address_space() + BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    faulthandler.enable(2)
+    try:
+        for reading in readings:
+            faulthandler.dump_traceback_later(SECONDS, exit=True, file=2)
+            line = json.dumps(asdict(_attempt(reading))).encode() + b"\n"
+            faulthandler.cancel_dump_traceback_later()
+            while line:
+                line = line[os.write(told, line) :]
+    finally:
+        os._exit(0)
+
+
+def _address_space() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def _attempt(reading: Callable[[], Any]) -> Outcome:
+    try:
+        return Outcome(OK, content=digest(reading()))
+    except InputError as error:
+        return Outcome(REFUSED, str(error))
+    except BaseException as error:
+        kind = "memory" if isinstance(error, MemoryError) or NO_MEMORY.search(str(error)) else "traceback"
+        frames = traceback.extract_tb(error.__traceback__)
+        what = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+        return Outcome(kind, f"{what} ({_place([(f.filename, f.lineno, f.name) for f in frames])})")
+
+
+def _of_death(status: int, said: str, hung: bool) -> Outcome:
+    """The outcome of the reading at which a child ended."""
+    # Most recent call first, unlike a traceback.
+    place = _place([(file, line, name) for file, line, name in FRAME.findall(said)][::-1])
+    if hung or "Timeout (" in said:
+        return Outcome("hang", f"over {SECONDS} s ({place})")
+    if os.WIFSIGNALED(status):
+        name = signal.Signals(os.WTERMSIG(status)).name
+        return Outcome("memory" if NO_MEMORY.search(said) else "crash", f"{name} ({place})")
+    return Outcome("crash", f"exit code {os.waitstatus_to_exitcode(status)} ({place})")
+
+
+def _place(frames: Sequence[tuple[str, Any, str]]) -> str:
+    """The last of our own lines, as ``file:line in function``."""
+    own = [frame for frame in frames if OURS.search(frame[0]) and "/tests/" not in frame[0]] or list(frames)[-1:]
+    return f"{Path(own[-1][0]).name}:{own[-1][1]} in {own[-1][2]}" if own else "no place"
+
+
+def digest(value: Any) -> str:
+    """A hash of what was read; equal contents have equal ones."""
+    sha = hashlib.sha256()
+    _feed(sha, value)
+    return sha.hexdigest()
+
+
+def _feed(sha: Any, value: Any) -> None:
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray):
+        sha.update(f"{value.dtype} {value.shape}".encode() + value.tobytes())
+    elif is_dataclass(value) and not isinstance(value, type):
+        _feed(sha, vars(value) if hasattr(value, "__dict__") else asdict(value))
+    elif isinstance(value, dict):
+        _feed(sha, list(value.items()))
+    elif isinstance(value, (str, bytes)):
+        sha.update(value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass"))
+    elif hasattr(value, "__iter__") and not isinstance(value, Path):
+        sha.update(b"(")
+        for each in value:
+            _feed(sha, each)
+            sha.update(b",")
+        sha.update(b")")
+    else:
+        sha.update(repr(value).encode("utf-8", "surrogatepass"))
+
+
+def judged(outcome: Outcome, *, names: Sequence[str], original: str | None, must_refuse: bool) -> Outcome:
+    """An outcome by the reader's promise.
+
+    Args:
+        outcome: of reading a damaged sample.
+        names: one of which a refusal must have: the damaged file's, or that of its folder.
+        original: the hash that the content must still have; None if any content will do.
+        must_refuse: whether reading without an error is a fault even with the right content.
+    """
+    if outcome.kind == REFUSED:
+        if len(outcome.detail.splitlines()) != 1:
+            return replace(outcome, kind="two lines")
+        if not any(name in outcome.detail for name in names):
+            return replace(outcome, kind="unnamed")
+    if outcome.kind == OK and (must_refuse or original not in (None, outcome.content)):
+        same = "the same" if outcome.content == original else "another"
+        return Outcome("believed", f"no error, {same} content")
+    return outcome
+
+
+def stopwatch() -> Callable[[], float]:
+    """Seconds since this call."""
+    start = time.monotonic()
+    return lambda: time.monotonic() - start

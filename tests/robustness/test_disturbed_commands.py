@@ -1,0 +1,71 @@
+"""Every writing command killed, called twice at once, without space and without permission: the same bytes after it.
+
+``scripts/robustness.py`` does the same many times.
+"""
+
+import random
+
+import pytest
+from commands import COMMANDS
+from kills import SIGNALS, Stage, killed, same_twice, twice_at_once, without_permission, without_space
+
+SEED = 1
+# Commands that take a tenth of a second; of the others each kill takes seconds.
+QUICK = [name for name, command in COMMANDS.items() if not command.slow]
+SLOW = [name for name, command in COMMANDS.items() if command.slow]
+PARAMETERS = [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return tmp_path_factory.mktemp("commands")
+
+
+@pytest.fixture(scope="module")
+def stages(root):
+    """Each command's folder, made when it is first asked for."""
+    made = {}
+
+    def stage(name):
+        if name not in made:
+            made[name] = Stage.of(COMMANDS[name], root)
+        return made[name]
+
+    return stage
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_killed_command_is_resumed_to_the_same_bytes(name, stages):
+    number = SIGNALS[list(COMMANDS).index(name) % len(SIGNALS)]
+    assert killed(stages(name), number, random.Random(SEED)) == []
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_full_disk_is_one_line(name, stages):
+    assert without_space(stages(name), random.Random(SEED)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_killed_by_each_signal_is_resumed_to_the_same_bytes(name, stages):
+    rng = random.Random(SEED)
+    assert [fault for number in SIGNALS * 2 for fault in killed(stages(name), number, rng)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_two_calls_give_the_same_bytes(name, stages):
+    assert same_twice(stages(name)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_two_calls_at_once_do_not_disturb_each_other(name, stages):
+    assert twice_at_once(stages(name), random.Random(SEED)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_read_only_folder_is_one_line(name, stages):
+    assert without_permission(stages(name)) == []
