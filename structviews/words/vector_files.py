@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 import pyarrow as pa
@@ -70,6 +70,9 @@ class WordVectors:
         except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
             raise InputError(f"{error.filename or path}: {error.strerror}: give a file of word vectors") from None
         return cls(path, table)
+
+    def __reduce__(self) -> Any:
+        return type(self).open, (self.path.absolute(),)  # pickled by its path: another process maps the file itself
 
     def __len__(self) -> int:
         """The number V of words."""
