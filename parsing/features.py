@@ -3,6 +3,7 @@
 import re
 import zlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -53,6 +54,9 @@ class Featuriser:
         self.buckets = buckets
         self._ids = {word: i for i, word in enumerate(self.words, SPECIALS)}
         self._rows: dict[str, tuple[int, ...]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.words, self.buckets)  # pickled without the words seen so far
 
     def row(self, word: str) -> tuple[int, ...]:
         """Features of one word, length ``1 + n_hashed``."""

@@ -10,6 +10,7 @@ Shapes as in ``neural``.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -56,13 +57,20 @@ class QuantisedLinear(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor | None, grid: Grid):
         super().__init__()
+        weight, bias = weight.detach(), None if bias is None else bias.detach()
         self.grid = grid
         self.scales = (weight.abs().amax(dim=1) / 127).clamp_min(1e-12)
         integers = (weight / self.scales[:, None]).round().to(torch.int8)
-        # PyTorch has no public API for these products; torch.compile uses the same operators.
-        self.packed = torch.ops.onednn.qlinear_prepack(integers, None)
+        self.packed = packed(integers)
         self.zeros = torch.zeros(len(weight), dtype=torch.int32)
         self.bias = bias
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Packed weights are laid out for this process's CPU and cannot be pickled or copied.
+        return self.__dict__ | {"packed": self.packed.to_dense().t().contiguous()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state | {"packed": packed(state["packed"])})  # type: ignore[no-untyped-call]  # in PyTorch
 
     @classmethod
     def of(cls, linear: nn.Linear, low: float, high: float) -> "QuantisedLinear":
@@ -87,6 +95,13 @@ class QuantisedLinear(nn.Module):
             *inputs, *weights, scale, zero, kind, activation, [], "none"
         )
         return product
+
+
+def packed(integers: Tensor) -> Tensor:
+    """Weights ``(outputs, inputs)``, int8, as the products read them."""
+    # PyTorch has no public API for these products; torch.compile uses the same operators.
+    weights: Tensor = torch.ops.onednn.qlinear_prepack(integers, None)
+    return weights
 
 
 class QuantisedFeedForward(nn.Module):

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from structviews.adapters import encodable
 from structviews.encoding.embedder import Embedder
+from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.folder import model_checksum
@@ -30,14 +30,22 @@ class MTEBEncoder(AbsEncoder):
     similarity tasks.
 
     Args:
-        run, parser, representation: see ``Embedder.load``.
+        run, parser, representation, max_tokens, overlong: see ``Embedder.load``.
 
     Raises:
         InputError: if ``run`` is not a run, or has no weights yet.
     """
 
-    def __init__(self, run: str | Path, parser: Parser | None = None, representation: Representation | None = None):
-        self.model = Embedder.load(run, parser, representation)
+    def __init__(
+        self,
+        run: str | Path,
+        parser: Parser | None = None,
+        representation: Representation | None = None,
+        *,
+        max_tokens: int = WordLimit.max_tokens,
+        overlong: str = WordLimit.overlong,
+    ):
+        self.model = Embedder.load(run, parser, representation, max_tokens=max_tokens, overlong=overlong)
         self.mteb_model_meta = _meta(self.model.folder, self.model)
 
     def encode(self, inputs: Any, *, task_metadata: Any, **kwargs: Any) -> np.ndarray:
@@ -49,12 +57,12 @@ class MTEBEncoder(AbsEncoder):
             **kwargs: ``batch_size`` is used; a ``precision`` other than float32 is refused; the rest is ignored.
 
         Raises:
-            InputError: if a text cannot be parsed.
+            InputError: if a text is longer than the limit or cannot be parsed.
         """
         if kwargs.get("precision", "float32") != "float32":
             raise InputError(f"precision = {kwargs['precision']}: only float32 is supported: leave it out")
         embedder = self.model.for_similarity() if task_metadata.type == "STS" else self.model
-        texts = encodable(text for batch in inputs for text in batch["text"])
+        texts = (text for batch in inputs for text in batch["text"])
         vectors: np.ndarray = embedder.encode(texts, kwargs.get("batch_size", 256))
         return vectors
 
@@ -69,7 +77,7 @@ def _meta(run: Path, embedder: Embedder) -> ModelMeta:
         "framework": ["PyTorch"],
         "similarity_fn_name": ScoringFunction.COSINE,
         "use_instructions": False,
-        # MTEB stores results by name, revision and this, so other representations of the run are kept apart.
+        # MTEB stores results by name, revision and this, so other vectors of the run are kept apart.
         "experiment_kwargs": {"vectors": embedder.description},
     }
     return ModelMeta.create_empty(known)

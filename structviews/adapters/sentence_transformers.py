@@ -6,9 +6,9 @@ model = SentenceTransformer(modules=[StructViewsModule("runs/dep-const")])
 from pathlib import Path
 from typing import Any, Self
 
-from structviews.adapters import encodable
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.sentence_encoder import SentenceEncoder
+from structviews.encoding.word_limit import WordLimit
 from structviews.hub.portable import check_whole
 from structviews.parsing.parser import Parser
 
@@ -34,27 +34,38 @@ class StructViewsModule(InputModule):
         run: folder made by ``train``, ``join`` or ``baseline``.
         similarity: whether to use the run's representation for similarity tasks.
         parser: parses sentences that have no trees; by default the parser of the training corpus.
+        max_tokens, overlong: see ``Embedder.load``.
 
     Raises:
         InputError: if ``run`` is not a run, or has no weights yet.
     """
 
     save_in_root = False
-    config_keys = ["similarity"]  # noqa: RUF012 - as the base class has it
+    config_keys = ["similarity", "max_tokens", "overlong"]  # noqa: RUF012 - as the base class has it
 
-    def __init__(self, run: str | Path, similarity: bool = False, parser: Parser | None = None):
+    def __init__(
+        self,
+        run: str | Path,
+        similarity: bool = False,
+        parser: Parser | None = None,
+        *,
+        max_tokens: int = WordLimit.max_tokens,
+        overlong: str = WordLimit.overlong,
+    ):
         super().__init__()  # type: ignore[no-untyped-call]  # untyped in sentence-transformers
-        embedder = Embedder.load(run, parser)
+        embedder = Embedder.load(run, parser, max_tokens=max_tokens, overlong=overlong)
         self.similarity = similarity
+        self.max_tokens = max_tokens
+        self.overlong = overlong
         self.encoder = SentenceEncoder(embedder.for_similarity() if similarity else embedder)
 
     def preprocess(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> dict[str, Any]:
         """Parse sentences for ``forward``, prepending the prompt if there is one.
 
         Raises:
-            InputError: if a sentence cannot be parsed.
+            InputError: if a sentence is longer than the limit or cannot be parsed.
         """
-        sentences = encodable(self._prepend_prompt(inputs, prompt) if prompt else inputs)
+        sentences = self._prepend_prompt(inputs, prompt) if prompt else inputs
         return {SENTENCES: self.encoder.prepare(sentences)}
 
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:

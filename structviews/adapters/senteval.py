@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from structviews.adapters import EMPTY
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 
@@ -60,4 +59,4 @@ def batcher(params: dict[str, Any], batch: Iterable[Sequence[str | bytes]]) -> n
 def _tokens(sentence: Sequence[str | bytes]) -> tuple[str, ...]:
     # Split again: bytes were split at ASCII white space only.
     words = (word.decode() if isinstance(word, bytes) else word for word in sentence)
-    return tuple(" ".join(words).split()) or (EMPTY,)
+    return tuple(" ".join(words).split())

@@ -3,17 +3,16 @@
 make_pipeline(SentenceVectorizer("runs/dep-const"), LogisticRegression()).fit(texts, labels)
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from structviews.adapters import encodable
-from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.preparation import Sentence
+from structviews.encoding.preparation import Sentence, listed
+from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.runs.bundled import run_folder
 from structviews.runs.folder import model_checksum
@@ -33,6 +32,7 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         view: use this view only, see ``Embedder.with_view``.
         pooling, remove_component, normalise, join: see ``Representation``; None for the run's own settings.
         batch_size: sentences per batch.
+        max_tokens, overlong: see ``Embedder.load``.
 
     Attributes:
         checksum_: checksum of the run that it was fitted with.
@@ -48,6 +48,8 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         normalise: bool | None = None,
         join: str | None = None,
         batch_size: int = 256,
+        max_tokens: int = WordLimit.max_tokens,
+        overlong: str = WordLimit.overlong,
     ):
         self.run = run
         self.view = view
@@ -56,6 +58,8 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.normalise = normalise
         self.join = join
         self.batch_size = batch_size
+        self.max_tokens = max_tokens
+        self.overlong = overlong
 
     def fit(self, X: Iterable[Sentence], y: Any = None) -> Self:  # noqa: N803 - scikit-learn's own name for it
         """Load the run.
@@ -65,10 +69,9 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             y: ignored.
 
         Raises:
-            InputError: if ``run`` is not a run or does not have this representation, or ``X`` is not a list of
-                sentences.
+            InputError: if ``run`` is not a run or does not have this representation, or ``X`` is not sentences.
         """
-        _texts(X)
+        listed(X)
         self.checksum_ = model_checksum(run_folder(self.run))
         self._embedder()
         return self
@@ -80,9 +83,10 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             X: raw strings, lists of tokens or parsed sentences, as a list, a table column or a one-dimensional array.
 
         Raises:
-            InputError: if ``X`` is not a list of sentences, one cannot be parsed, or the run has changed since ``fit``.
+            InputError: if ``X`` is not sentences, one is longer than the limit or cannot be parsed, or the run has
+                changed since ``fit``.
         """
-        return self._embedder().encode(_texts(X), self.batch_size)
+        return self._embedder().encode(X, self.batch_size)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Column names ``(d,)``, such as ``dep_0``: the view and a number.
@@ -101,13 +105,15 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _embedder(self) -> Embedder:
         """The run with these parameters; reloaded if they have changed."""
         fitted = getattr(self, "checksum_", None)
-        settings = (fitted, str(self.run), self.view, *(getattr(self, name) for name in REPRESENTATION))
+        limit: dict[str, Any] = {"max_tokens": self.max_tokens, "overlong": self.overlong}
+        chosen = (getattr(self, name) for name in REPRESENTATION)
+        settings = (fitted, str(self.run), self.view, *chosen, *limit.values())
         if getattr(self, "_loaded", (None,))[0] != settings:
             run = run_folder(self.run)
             if fitted and model_checksum(run) != fitted:
                 raise InputError(f"{run}: changed since this vectorizer was fitted: fit again, or restore the run")
             changes = {name: getattr(self, name) for name in REPRESENTATION if getattr(self, name) is not None}
-            embedder = Embedder.load(run).with_representation(**changes)
+            embedder = Embedder.load(run, **limit).with_representation(**changes)
             self._loaded = settings, embedder if self.view is None else embedder.with_view(self.view)
         return self._loaded[1]
 
@@ -124,20 +130,3 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.transformer_tags.preserves_dtype = []  # always float32
         tags.requires_fit = False
         return tags
-
-
-def _texts(given: Iterable[Sentence]) -> list[Sentence]:
-    """Sentences as a list.
-
-    Raises:
-        InputError: if they are a single string or a table, or contain something that is not a sentence.
-    """
-    shape = getattr(given, "shape", (0,))
-    if isinstance(given, str) or len(shape) != 1:
-        what = repr(given[:40]) if isinstance(given, str) else f"of shape {tuple(shape)}"
-        raise InputError(f"X is {what}: give a list of sentences, or select one column by name in a ColumnTransformer")
-    texts = encodable(given)
-    for i, text in enumerate(texts):
-        if not isinstance(text, str | Sequence | ParsedSentence):
-            raise InputError(f"X has {text!r} at index {i}: not a text: drop it or replace it with an empty string")
-    return texts

@@ -8,17 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from structviews.cli.console import GO_ON, errors, inform, say
-from structviews.cli.options import Run, Tokenised, Transductive, check_writable
+from structviews.cli.options import Run, Tokenised, Transductive, check_writable, word_limit
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
+from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.runs.which_vectors import Representation
 
 PANEL = "Vectors"
+REPRESENTATION = ("pooling", "remove_component", "normalise", "join")
 app = typer.Typer()
 
 
 @app.command("encode")
-@with_flags(chosen_flags(Representation, ["pooling", "remove_component", "normalise", "join"], "the run's"))
+@with_flags([*chosen_flags(Representation, REPRESENTATION, "the run's"), *chosen_flags(WordLimit)])
 def encode_sentences(
     run: Run,
     source: Annotated[
@@ -56,9 +58,10 @@ def encode_sentences(
         check_writable(out)
     if workers < 1:
         raise InputError(f"--workers {workers}: give at least 1")
-    changes = dict(given) | ({"transductive": True} if transductive else {})
+    limit, changes = word_limit(given)
+    changes |= {"transductive": True} if transductive else {}
     with open_text(source) as text, TemporaryDirectory(prefix="structviews-") as temporary:
-        embedder = Embedder.load(run).with_representation(**changes)
+        embedder = Embedder.load(run).with_representation(**changes).with_limit(**vars(limit))
         file = out or Path(temporary) / "vectors.npy"
         try:
             with (

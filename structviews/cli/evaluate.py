@@ -16,9 +16,11 @@ from structviews.cli.options import (
     own_runs,
     sentences_of_tasks,
     task_names,
+    word_limit,
 )
 from structviews.cli.score_tables import print_scores
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
+from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.runs.bundled import run_folder
 from structviews.runs.which_vectors import Representation
@@ -34,7 +36,7 @@ app = typer.Typer()
 
 
 @app.command("eval")
-@with_flags(chosen_flags(Representation, default="the run's"))
+@with_flags([*chosen_flags(Representation, default="the run's"), *chosen_flags(WordLimit)])
 def evaluate_runs(
     runs: Annotated[
         list[Path] | None,
@@ -103,8 +105,10 @@ def evaluate_runs(
     trees = TaskTrees(parsed) if parsed else None
     if not tasks:
         found = [task for task in found if followed.covers(task)]
-    changes = dict(given) | ({"transductive": True} if transductive else {})
-    scored = Scored(view, changes, written(({"view": view} if view else {}) | changes))
+    limit, changes = word_limit(given)
+    changes |= {"transductive": True} if transductive else {}
+    flags = written(({"view": view} if view else {}) | dict(given) | changes)
+    scored = Scored(view, changes, flags, limit)
     how = {"scored": scored, "protocol": followed, "ensemble": ensemble, "trees": trees, "save_vectors": save_vectors}
     n_scored = score_all(runs, found, unavailable, how)
     print_scores(runs, "rich")
@@ -123,6 +127,7 @@ def score_all(runs: list[Path], tasks: "list[Task]", unavailable: dict[str, str]
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from structviews.encoding.word_limit import one_warning
     from structviews.evaluation.senteval.scoring import score_run
 
     n_scored = 0
@@ -134,9 +139,10 @@ def score_all(runs: list[Path], tasks: "list[Task]", unavailable: dict[str, str]
             def show(stage: str, bar: "TaskID" = bar, run: Path = run) -> None:
                 progress.update(bar, description=f"{run.name}: {stage}")
 
-            for has_score in score_run(run, tasks, unavailable, progress=show, **how):
-                n_scored += has_score
-                progress.advance(bar)
+            with one_warning():
+                for has_score in score_run(run, tasks, unavailable, progress=show, **how):
+                    n_scored += has_score
+                    progress.advance(bar)
             show("done")
     return n_scored
 
@@ -146,7 +152,7 @@ def written(flags: dict[str, Any]) -> str:
     words = []
     for name, value in flags.items():
         flag = name.replace("_", "-")
-        words.append(f" --{flag} {value}" if isinstance(value, str) else f" --{'' if value else 'no-'}{flag}")
+        words.append(f" --{'' if value else 'no-'}{flag}" if isinstance(value, bool) else f" --{flag} {value}")
     return "".join(words)
 
 

@@ -1,6 +1,7 @@
 """Arguments and options shared by several commands."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,8 +9,10 @@ import typer
 
 from structviews.cli.console import inform
 from structviews.cli.setting_flags import names_in
+from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.runs.bundled import check_own, run_folder
+from structviews.settings import settings_of
 
 
 def own_runs(given: Any) -> Any:
@@ -113,6 +116,12 @@ def lines_of(query: str) -> list[str]:
         return [query]
     with open_text(Path(query)) as text:
         return text.lines(0, text.n)
+
+
+def word_limit(given: Mapping[str, Any]) -> tuple[WordLimit, dict[str, Any]]:
+    """The limit for the length of sentences that the flags set, and the other flags."""
+    limit = {each.name: given[each.name] for each in settings_of(WordLimit) if each.name in given}
+    return WordLimit(**limit), {name: value for name, value in given.items() if name not in limit}
 
 
 def check_writable(out: Path) -> None:

@@ -1,12 +1,15 @@
 """``structviews project``, ``report`` and ``serve``."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from structviews.cli.console import console, errors, inform, say, stages
 from structviews.cli.options import ForSimilarity, Run, Runs, Tokenised, lines_of
+from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
+from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 
 PANEL = "Pages"
@@ -87,6 +90,7 @@ def report_on_runs(
 
 
 @app.command("serve")
+@with_flags(chosen_flags(WordLimit))
 def serve_runs(
     runs: Runs,
     corpus: Annotated[
@@ -104,6 +108,7 @@ def serve_runs(
         typer.Option("--tokenised", help="--corpus and its queries are already tokenised (separated by white space)."),
     ] = False,
     similarity: ForSimilarity = False,
+    given: Mapping[str, Any] = NONE_GIVEN,
 ) -> None:
     """Serve runs on an interactive page and as JSON endpoints (needs structviews\\[serve]).
 
@@ -115,11 +120,18 @@ def serve_runs(
     from structviews.runtime.memory import keep_few_shapes
 
     keep_few_shapes()  # before PyTorch is imported
-    _serve(runs, corpus, host, port, token, tokenised, similarity)
+    _serve(runs, corpus, host, port, token, tokenised, similarity, WordLimit(**given))
 
 
 def _serve(
-    runs: list[Path], corpus: Path | None, host: str, port: int, token: str | None, tokenised: bool, similarity: bool
+    runs: list[Path],
+    corpus: Path | None,
+    host: str,
+    port: int,
+    token: str | None,
+    tokenised: bool,
+    similarity: bool,
+    limit: WordLimit,
 ) -> None:
     try:
         from structviews.serving.endpoints import create_app
@@ -133,7 +145,7 @@ def _serve(
     check_token(host, token)
     with bound_socket(host, port) as bound:
         pool = open_pool(corpus, tokenised) if corpus else None
-        served = open_runs(runs, pool, similarity, lambda what: rate_bar(errors, what, "sentences"))
+        served = open_runs(runs, pool, similarity, lambda what: rate_bar(errors, what, "sentences"), limit)
         server = serve(create_app(served, token, allowed_hosts(host, token)), bound)
         say(url(bound))
         names = ", ".join(run.name for run in served)

@@ -5,7 +5,7 @@ Shapes: n sentences, d dimensions of a vector.
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from structviews.encoding.kinds import KINDS
 from structviews.encoding.preparation import Preparer, Sentence, SentenceError
 from structviews.encoding.representation import join_views, joined_width
 from structviews.encoding.representation import normalised as normalised_rows
+from structviews.encoding.word_limit import DEFAULT_LIMIT, WordLimit
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.bundled import run_folder
@@ -34,7 +35,7 @@ class Pool(Protocol):
     """Worker processes for encoding; see ``structviews.encoding.encoding_pool``."""
 
     def encode(
-        self, embedder: "Embedder", sentences: Sequence[Sentence], batch_size: int, progress: OnProgress | None
+        self, embedder: "Embedder", sentences: Iterable[Sentence], batch_size: int, progress: OnProgress | None
     ) -> np.ndarray:
         """Vectors ``(n, d)``; see ``Embedder.encode``."""
         ...
@@ -49,6 +50,7 @@ class Embedder(ABC):
         preparer: tokenises and parses sentences to provide these structures.
         parsers: descriptions of the parsers that produced the training trees; empty if the run reads no trees.
         representation: how sentence vectors are computed.
+        limit: the longest sentence that is encoded; see ``with_limit``.
         only: index of the single view that ``encode`` returns, see ``with_view``; None for all views.
         run: folder that the run was loaded from; None if it was created in memory.
     """
@@ -58,11 +60,19 @@ class Embedder(ABC):
     preparer: Preparer
     parsers: list[dict[str, Any]]
     representation: Representation
+    limit: WordLimit = DEFAULT_LIMIT
     only: int | None = None
     run: Path | None = None
 
     @staticmethod
-    def load(run: str | Path, parser: Parser | None = None, representation: Representation | None = None) -> "Embedder":
+    def load(
+        run: str | Path,
+        parser: Parser | None = None,
+        representation: Representation | None = None,
+        *,
+        max_tokens: int = WordLimit.max_tokens,
+        overlong: str = WordLimit.overlong,
+    ) -> "Embedder":
         """Load a run.
 
         Args:
@@ -71,11 +81,13 @@ class Embedder(ABC):
             parser: parses sentences that have no trees; by default the parser of the training corpus, loaded on
                 first use.
             representation: by default the one in the run's settings.
+            max_tokens: words of the longest sentence that is encoded.
+            overlong: what becomes of longer ones: ``raise`` an error, or ``cut`` them, with a warning.
 
         Raises:
             InputError: if the folder is not a run, or has no weights yet.
         """
-        embedder = open_run(run_folder(run), parser)
+        embedder = open_run(run_folder(run), parser).with_limit(max_tokens=max_tokens, overlong=overlong)
         return embedder.with_representation(**vars(representation)) if representation else embedder
 
     @property
@@ -85,6 +97,11 @@ class Embedder(ABC):
 
     @property
     def description(self) -> str:
+        """Short description of the vectors: the representation, and the limit that sentences are cut to."""
+        return ", ".join(filter(None, (self._representation, str(self.limit))))
+
+    @property
+    def _representation(self) -> str:
         """Short description of the representation."""
         return str(self.representation)
 
@@ -98,7 +115,7 @@ class Embedder(ABC):
     @overload
     def encode(
         self,
-        sentences: Sequence[Sentence],
+        sentences: Iterable[Sentence],
         batch_size: int = ...,
         progress: OnProgress | bool | None = ...,
         *,
@@ -111,7 +128,7 @@ class Embedder(ABC):
     @overload
     def encode(
         self,
-        sentences: Sequence[Sentence],
+        sentences: Iterable[Sentence],
         batch_size: int = ...,
         progress: OnProgress | bool | None = ...,
         *,
@@ -123,7 +140,7 @@ class Embedder(ABC):
 
     def encode(
         self,
-        sentences: Sequence[Sentence],
+        sentences: Iterable[Sentence],
         batch_size: int = 256,
         progress: OnProgress | bool | None = None,
         *,
@@ -138,6 +155,8 @@ class Embedder(ABC):
 
         Args:
             sentences: raw strings (tokenised and parsed), lists of tokens (parsed), or parsed sentences; may be mixed.
+                Any iterable will do: a list, a generator, a column of a table, an open file. A sentence without words
+                is encoded as a full stop.
             batch_size: sentences per batch.
             progress: called with the number of sentences done and the total; True shows a progress bar on stderr.
             normalise: scale each joined vector to unit length. The representation's own ``normalise`` scales the
@@ -147,8 +166,8 @@ class Embedder(ABC):
             pool: worker processes to encode with, see ``structviews.encoding.encoding_pool``.
 
         Raises:
-            InputError: if a sentence is empty or cannot be parsed, the run does not have this representation, or the
-                device does not exist.
+            InputError: if something is not a sentence, is longer than the limit or cannot be parsed (``SentenceError``,
+                with its ``index``); if the run does not have this representation, or the device does not exist.
         """
         if device is not None:
             self.to(device)
@@ -159,7 +178,7 @@ class Embedder(ABC):
             vectors = normalised_rows(vectors)
         return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
 
-    def _encode_here(self, sentences: Sequence[Sentence], batch_size: int, progress: OnProgress | None) -> np.ndarray:
+    def _encode_here(self, sentences: Iterable[Sentence], batch_size: int, progress: OnProgress | None) -> np.ndarray:
         if self.only is None:  # fail before encoding if the views cannot be joined
             joined_width(self.widths, self.views, self.representation.join)
         return self.joined(self.encode_views(sentences, batch_size, progress))
@@ -185,17 +204,17 @@ class Embedder(ABC):
 
     @abstractmethod
     def encode_views(
-        self, sentences: Sequence[Sentence], batch_size: int = 256, progress: OnProgress | None = None
+        self, sentences: Iterable[Sentence], batch_size: int = 256, progress: OnProgress | None = None
     ) -> list[np.ndarray]:
         """Vectors ``(n, width)`` of each view; see ``encode``."""
 
-    def prepare(self, sentences: Sequence[Sentence]) -> list[ParsedSentence]:
+    def prepare(self, sentences: Iterable[Sentence]) -> list[ParsedSentence]:
         """Tokenise and parse sentences as the run needs, so that they can be encoded repeatedly without parsing again.
 
         Raises:
-            InputError: if a sentence is empty or cannot be parsed.
+            InputError: if something is not a sentence, is longer than the limit or cannot be parsed.
         """
-        return self.preparer.prepare(sentences, self.needs)
+        return self.preparer.prepare(sentences, self.needs, self.limit)
 
     def with_representation(self, **changes: Any) -> Self:
         """The same run with another representation.
@@ -205,6 +224,16 @@ class Embedder(ABC):
         """
         changed = copy.copy(self)
         changed.representation = replace(self.representation, **changes)
+        return changed
+
+    def with_limit(self, **changes: Any) -> Self:
+        """The same run with another limit for the length of sentences.
+
+        Args:
+            **changes: ``max_tokens``, ``overlong`` or both; see ``load``.
+        """
+        changed = copy.copy(self)
+        changed.limit = replace(self.limit, **changes)
         return changed
 
     def with_view(self, view: str) -> Self:
@@ -241,7 +270,7 @@ class Embedder(ABC):
             f"{name}.{self.views[: i + 1].count(name)}" if name in twice else name for i, name in enumerate(self.views)
         ]
 
-    def attention(self, sentences: Sequence[Sentence]) -> dict[str, list[np.ndarray]]:
+    def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
         """Attention weight of each word among the dependents of its head, for each attentive view.
 
         Args:

@@ -5,7 +5,8 @@ with open_pool(embedder, 4) as pool:
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -15,7 +16,8 @@ import numpy as np
 import torch
 
 from structviews.encoding.embedder import Choice, Embedder
-from structviews.encoding.preparation import Sentence, SentenceError
+from structviews.encoding.preparation import Sentence, SentenceError, listed
+from structviews.encoding.word_limit import WordLimit, counted_cuts, one_warning, tell_cuts
 from structviews.errors import InputError
 from structviews.runtime.processes import Engine, in_processes
 from structviews.runtime.progress import OnProgress
@@ -23,6 +25,8 @@ from structviews.runtime.progress import OnProgress
 # Sentences parsed and encoded together. A parser's choice between two almost equally good trees may depend on the
 # other sentences in the batch, so the split into pieces must not depend on the number of processes.
 PIECE = 512
+# Vectors (n, d) of a piece, the warnings given on the way, and how many sentences were cut to how many words.
+Piece = tuple[np.ndarray, list[str], Counter[int]]
 
 
 class EncodingPool:
@@ -37,7 +41,7 @@ class EncodingPool:
     def encode(
         self,
         embedder: Embedder,
-        sentences: Sequence[Sentence],
+        sentences: Iterable[Sentence],
         batch_size: int = 256,
         progress: OnProgress | None = None,
     ) -> np.ndarray:
@@ -56,17 +60,16 @@ class EncodingPool:
             raise InputError(f"{embedder.run}: the pool was opened for another run, {self._run}: open one for this run")
         if any(representation.transductive for representation, _ in embedder.choices):
             raise InputError("transductive = true: needs all sentences in one process: encode without a pool")
-        if embedder.preparer.parser_is_given:
-            sentences = embedder.prepare(sentences)
-        how = str(self._run), self._device, self._threads, embedder.choices, batch_size
-        under_way: list[Future[tuple[np.ndarray, list[str]]]] = []
+        given = embedder.prepare(sentences) if embedder.preparer.parser_is_given else listed(sentences)
+        how = str(self._run), self._device, self._threads, embedder.choices, embedder.limit, batch_size
+        under_way: list[Future[Piece]] = []
 
         def submit(piece: Sequence[Sentence]) -> Callable[[], np.ndarray]:
             under_way.append(self._engine.submit(encode_piece, *how, piece))
             return partial(result_of, under_way[-1])
 
         try:
-            return in_pieces(submit, embedder.dim, sentences, batch_size, progress)
+            return in_pieces(submit, embedder.dim, given, batch_size, progress)
         finally:
             for piece in under_way:
                 piece.cancel()
@@ -91,13 +94,14 @@ def in_pieces(
     starts = range(0, len(sentences), size)
     results = [submit(sentences[start : start + size]) for start in starts]
     vectors = np.empty((len(sentences), dim), dtype=np.float32)
-    for start, result in zip(starts, results, strict=True):
-        try:
-            vectors[start : start + size] = result()
-        except SentenceError as error:
-            raise SentenceError(start + error.index, error.reason) from None
-        if progress:
-            progress(min(start + size, len(sentences)), len(sentences))
+    with one_warning():
+        for start, result in zip(starts, results, strict=True):
+            try:
+                vectors[start : start + size] = result()
+            except SentenceError as error:
+                raise SentenceError(start + error.index, error.reason) from None
+            if progress:
+                progress(min(start + size, len(sentences)), len(sentences))
     return vectors
 
 
@@ -125,20 +129,27 @@ def open_pool(embedder: Embedder, processes: int) -> Iterator[EncodingPool]:
 
 
 def encode_piece(
-    run: str, device: str, threads: int, choices: list[Choice], batch_size: int, sentences: Sequence[Sentence]
-) -> tuple[np.ndarray, list[str]]:
-    """Run in a worker: vectors ``(n, d)`` of a piece, and the warnings raised on the way."""
-    with warnings.catch_warnings(record=True) as given:
-        embedder = _load(run, device, threads)
+    run: str,
+    device: str,
+    threads: int,
+    choices: list[Choice],
+    limit: WordLimit,
+    batch_size: int,
+    sentences: Sequence[Sentence],
+) -> Piece:
+    """Run in a worker: encode a piece."""
+    with warnings.catch_warnings(record=True) as given, counted_cuts() as cuts:
+        embedder = _load(run, device, threads).with_limit(**vars(limit))
         embedder.choose(iter(choices))
-        return embedder.encode(sentences, batch_size), [str(each.message) for each in given]
+        return embedder.encode(sentences, batch_size), [str(each.message) for each in given], cuts
 
 
-def result_of(piece: Future[tuple[np.ndarray, list[str]]]) -> np.ndarray:
-    """Vectors ``(n, d)`` of a piece; reissues the worker's warnings in this process."""
-    vectors, given = piece.result()
+def result_of(piece: Future[Piece]) -> np.ndarray:
+    """Vectors ``(n, d)`` of a piece; what the worker warned of is reported in this process."""
+    vectors, given, cuts = piece.result()
     for each in given:
         warnings.warn(each, stacklevel=2)
+    tell_cuts(cuts)
     return vectors
 
 

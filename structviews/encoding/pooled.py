@@ -4,7 +4,7 @@ Shapes: n sentences, d dimensions of a vector.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from structviews.encoding.representation import normalised as normalised_rows
 from structviews.errors import InputError
 from structviews.runs.which_vectors import POOLINGS
 from structviews.runtime.progress import OnProgress
+
+# Words encoded at a time: as many as 256 sentences of 128 words have. It bounds the memory for long sentences.
+WORDS_AT_ONCE = 2**15
 
 
 class PooledEmbedder(Embedder):
@@ -45,7 +48,7 @@ class PooledEmbedder(Embedder):
         """Encode a batch: the component key and vectors ``(B, w)`` for each encoder and pooling."""
 
     def encode_views(
-        self, sentences: Sequence[Sentence], batch_size: int = 256, progress: OnProgress | None = None
+        self, sentences: Iterable[Sentence], batch_size: int = 256, progress: OnProgress | None = None
     ) -> list[np.ndarray]:
         """Vectors ``(n, width)`` of each view; see ``encode``."""
         pooling = self.representation.pooling
@@ -82,13 +85,15 @@ class PooledEmbedder(Embedder):
             for encoder in view
         }
         # Sort by length, so that batches hold sentences of similar length.
-        order = np.argsort([len(s.tokens) for s in sentences], kind="stable")
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
+        lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
+        order = np.argsort(lengths, kind="stable")
+        n_done = 0
+        for rows in batches(order, lengths[order], batch_size):
             for key, vectors in self._pool([sentences[i] for i in rows], poolings):
                 pooled[key][rows] = vectors.float().cpu().numpy()
+            n_done += len(rows)
             if progress:
-                progress(start + len(rows), len(order))
+                progress(n_done, len(order))
         return pooled
 
     def _post_process(self, key: str, pooled: dict[str, np.ndarray]) -> np.ndarray:
@@ -114,6 +119,20 @@ class PooledEmbedder(Embedder):
                 "--transductive"
             )
         return self.components[key]
+
+
+def batches(order: np.ndarray, lengths: np.ndarray, batch_size: int) -> Iterator[np.ndarray]:
+    """Split the sentences ``order (n,)`` of ascending ``lengths (n,)`` into batches of at most ``batch_size``.
+
+    A batch has at most ``WORDS_AT_ONCE`` words, or one sentence.
+    """
+    ends = np.cumsum(lengths)
+    start = 0
+    while start < len(order):
+        fit = int(np.searchsorted(ends, ends[start] - lengths[start] + WORDS_AT_ONCE, side="right"))
+        stop = max(start + 1, min(start + batch_size, fit))
+        yield order[start:stop]
+        start = stop
 
 
 def component_key(encoder: Encoder, pooling: str) -> str:

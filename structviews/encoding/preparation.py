@@ -1,11 +1,16 @@
 """Prepare user input for encoding: tokenise and parse what is not yet tokenised or parsed."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from structviews.corpus.sentence import ParsedSentence
+from structviews.encoding.word_limit import CUT, DEFAULT_LIMIT, WordLimit, tell_cuts
 from structviews.errors import InputError
 from structviews.parsing.parser import Options, Parser, Tokeniser, Unparsed
 from structviews.parsing.specification import load
@@ -14,6 +19,8 @@ from structviews.runs.settings_file import Parsed
 
 Sentence = str | Sequence[str] | ParsedSentence
 TREEBANK = "treebank"
+EMPTY = "."
+"""What a sentence without words is encoded as, as in SentEval's example encoders."""
 
 
 class SentenceError(InputError):
@@ -49,27 +56,25 @@ class Preparer:
         self.parser_is_given = parser is not None
         self._parser = parser
 
-    def prepare(self, sentences: Sequence[Sentence], needs: Iterable[str]) -> list[ParsedSentence]:
+    def prepare(
+        self, sentences: Iterable[Sentence], needs: Iterable[str], limit: WordLimit = DEFAULT_LIMIT
+    ) -> list[ParsedSentence]:
         """The sentences with the structures ``needs`` (``tokens``, ``dependency``, ``constituency``).
 
         Raises:
-            SentenceError: if a sentence is empty or cannot be parsed.
-            InputError: if ``sentences`` is a single string, or the parser is not installed.
+            SentenceError: if one is not a sentence, is longer than the limit, or cannot be parsed.
+            InputError: if ``sentences`` are not sentences at all, or the parser is not installed.
         """
-        if isinstance(sentences, str):
-            raise InputError(f"{sentences[:40]!r}: give a list of sentences, not one string")
         needs = frozenset(needs)
+        shortened = Shortened(limit)
+        given = [shortened.text(i, each) if isinstance(each, str) else each for i, each in enumerate(listed(sentences))]
+        found_words = iter(self._tokenise([each for each in given if isinstance(each, str)]))
         ready: list[ParsedSentence] = []
-        to_parse = []
-        # Elements of a numpy array are numpy strings.
-        raw = [str(sentence) for sentence in sentences if isinstance(sentence, str)]
-        found_words = iter(self._tokenise(raw))
-        for i, sentence in enumerate(sentences):
+        for i, sentence in enumerate(given):
             words = next(found_words) if isinstance(sentence, str) else sentence
-            parsed = words if isinstance(words, ParsedSentence) else _without_trees(i, words)
-            if not _has_trees(parsed, needs):
-                to_parse.append(i)
-            ready.append(parsed)
+            ready.append(shortened.sentence(i, words if isinstance(words, ParsedSentence) else without_trees(i, words)))
+        shortened.tell()
+        to_parse = [i for i, sentence in enumerate(ready) if not _has_trees(sentence, needs)]
         if to_parse:
             found = self._resolve_parser().parse([ready[i].tokens for i in to_parse])
             for i, parse in zip(to_parse, found, strict=True):
@@ -77,6 +82,10 @@ class Preparer:
                     raise SentenceError(i, f"{' '.join(ready[i].tokens)[:60]!r}: not parsed: {parse.reason}")
                 ready[i] = parse
         return ready
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A parser that was not given is loaded again on first use, so that a copy is the same before and after it.
+        return self.__dict__ | {"_parser": self._parser if self.parser_is_given else None}
 
     def _tokenise(self, texts: Sequence[str]) -> Sequence[tuple[str, ...] | Unparsed]:
         """Tokenise as the training corpus was; if that came tokenised, by spaCy's rules."""
@@ -123,11 +132,132 @@ def warn_if_another(parser: dict[str, Any], trained_with: dict[str, Any]) -> Non
         )
 
 
-def _without_trees(index: int, words: Sequence[str] | Unparsed) -> ParsedSentence:
-    if not isinstance(words, Iterable):
+def listed(sentences: Iterable[Sentence]) -> list[Sentence]:
+    """Sentences from any iterable as a list, each checked to be one.
+
+    Raises:
+        SentenceError: for the first that is not a sentence.
+        InputError: if they are a single string, a table, or nothing that holds sentences.
+    """
+    if isinstance(sentences, str):
+        raise InputError(f"{sentences[:40]!r}: give a list of sentences, not one string")
+    shape = getattr(sentences, "shape", (0,))
+    if len(shape) != 1:
+        raise InputError(f"sentences of shape {tuple(shape)}: give a list, or one column of a table, by its name")
+    if isinstance(sentences, bytes | bytearray | Mapping) or not isinstance(sentences, Iterable):
+        raise InputError(f"{short(sentences)}: give a list of sentences")
+    return [sentence_of(i, each) for i, each in enumerate(sentences)]
+
+
+def sentence_of(index: int, given: Any) -> Sentence:
+    """A sentence, if it is one: a text, a parsed sentence, or a sequence of words.
+
+    Raises:
+        SentenceError: if it is none.
+    """
+    if isinstance(given, ParsedSentence):
+        check_characters(index, " ".join(given.tokens))
+        return given
+    if isinstance(given, str):
+        check_characters(index, given)
+        return str(given)  # elements of a numpy array are numpy strings
+    is_row = isinstance(given, Sequence) or (isinstance(given, np.ndarray) and given.ndim == 1)
+    if isinstance(given, bytes | bytearray) or not is_row:
+        raise SentenceError(index, f"{short(given)} is not a sentence: give a text, a list of words or a parsed one")
+    for place, word in enumerate(given, 1):
+        if not isinstance(word, str):
+            raise SentenceError(index, f"word {place} is {short(word)}: a word must be text")
+    check_characters(index, " ".join(given))
+    return tuple(map(str, given))
+
+
+def check_characters(index: int, text: str) -> None:
+    """Raise SentenceError for half a character (a lone surrogate), which no file or word list can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = f"U+{ord(text[error.start]):04X}"
+        raise SentenceError(index, f"{text[:60]!r}: half a character, {half}: read the text as UTF-8") from None
+
+
+def short(value: Any) -> str:
+    """A value in one short line, for messages."""
+    return " ".join(repr(value).split())[:60]
+
+
+def too_long(size: str, most: str) -> str:
+    """Why a sentence of this size is refused, and what can be done."""
+    remedy = "split it, raise max_tokens (--max-tokens), or have it cut with overlong = cut (--overlong cut)"
+    return f"{size}, but the limit is {most}: {remedy}"
+
+
+class Shortened:
+    """Holds sentences to a limit, in a call of ``Preparer.prepare``.
+
+    Args:
+        limit: the limit.
+
+    Attributes:
+        cut: indices of the sentences that were cut.
+    """
+
+    def __init__(self, limit: WordLimit):
+        self.limit = limit
+        self.cut: set[int] = set()
+
+    def text(self, index: int, text: str) -> str:
+        """A text that can be tokenised in bounded time: a text has no fewer words than pieces between white space.
+
+        Raises:
+            SentenceError: if it is too long.
+        """
+        most, characters = self.limit.max_tokens, self.limit.characters
+        pieces = text.split(maxsplit=most)
+        if len(pieces) > most:
+            self._over(index, f"{len(text.split()):,} words", f"{most:,}")
+            text = " ".join(pieces[:most])
+        if len(text) > characters:
+            self._over(index, f"{len(text):,} characters", f"{characters:,} for a text of {most:,} words")
+            text = text[:characters]
+        return text if pieces else EMPTY
+
+    def sentence(self, index: int, sentence: ParsedSentence) -> ParsedSentence:
+        """A sentence with at most as many words as allowed.
+
+        Raises:
+            SentenceError: if it is too long, or too long and its trees forbid to cut it.
+        """
+        most = self.limit.max_tokens
+        if len(sentence.tokens) <= most:
+            return sentence
+        whole = sentence.has_dependencies or sentence.has_constituents
+        self._over(index, f"{len(sentence.tokens):,} words", f"{most:,}", whole)
+        return replace(sentence, tokens=sentence.tokens[:most], tags=sentence.tags[:most])
+
+    def _over(self, index: int, size: str, most: str, whole: bool = False) -> None:
+        """Note that a sentence is cut; raise SentenceError if that is not wanted, or it is ``whole`` with its trees."""
+        if self.limit.overlong != CUT:
+            raise SentenceError(index, too_long(size, most))
+        if whole:
+            remedy = "a tree cannot be cut: give the words alone, or raise max_tokens (--max-tokens)"
+            raise SentenceError(index, f"{size} with trees, but the limit is {most}: {remedy}")
+        self.cut.add(index)
+
+    def tell(self) -> None:
+        """Report how many sentences were cut."""
+        tell_cuts(Counter({self.limit.max_tokens: len(self.cut)} if self.cut else {}))
+
+
+def without_trees(index: int, words: Sequence[str] | Unparsed) -> ParsedSentence:
+    """A sentence of words alone; of a full stop if there are none.
+
+    Raises:
+        SentenceError: if the words are not a sentence.
+    """
+    if isinstance(words, Unparsed):
         raise SentenceError(index, words.reason)
     try:
-        return ParsedSentence(tuple(words))
+        return ParsedSentence(tuple(words) or (EMPTY,))
     except ValueError as error:
         raise SentenceError(index, str(error)) from None
 

@@ -4,7 +4,7 @@ Shapes: n sentences, d dimensions of a sentence's vector, w of an encoder's pool
 """
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, cast
@@ -21,6 +21,7 @@ from structviews.encoding.kinds.joined import LEFT_BEHIND, JoinedEmbedder
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.encoding.pooled import component_key
 from structviews.encoding.preparation import Sentence
+from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.weights import write_weights
@@ -81,41 +82,45 @@ class SentenceEncoder(nn.Module):
         trainable: bool = True,
         parser: Parser | None = None,
         representation: Representation | None = None,
+        *,
+        max_tokens: int = WordLimit.max_tokens,
+        overlong: str = WordLimit.overlong,
     ) -> Self:
         """Load a run; see ``Embedder.load``.
 
         Args:
-            run, parser, representation: see ``Embedder.load``.
+            run, parser, representation, max_tokens, overlong: see ``Embedder.load``.
             trainable: whether the weights require gradients.
         """
-        return cls(Embedder.load(run, parser, representation), trainable)
+        embedder = Embedder.load(run, parser, representation, max_tokens=max_tokens, overlong=overlong)
+        return cls(embedder, trainable)
 
     @property
     def dim(self) -> int:
         """Dimensions d of a sentence's vector."""
         return self.embedder.dim
 
-    def prepare(self, sentences: Sequence[Sentence]) -> list[ParsedSentence]:
+    def prepare(self, sentences: Iterable[Sentence]) -> list[ParsedSentence]:
         """Tokenise and parse: the slow step, which is needed only once.
 
         Raises:
-            InputError: if a sentence is empty or cannot be parsed.
+            InputError: if something is not a sentence, is longer than the limit or cannot be parsed.
         """
         return self.embedder.prepare(sentences)
 
-    def collate(self, sentences: Sequence[Sentence]) -> Prepared:
+    def collate(self, sentences: Iterable[Sentence]) -> Prepared:
         """Prepare sentences and convert them to integers; use as the ``collate_fn`` of a ``DataLoader``."""
         prepared = self.prepare(sentences)
         return Prepared(prepared, [part.collate(prepared) for part in self._trained()])
 
-    def forward(self, sentences: Sequence[Sentence] | Prepared) -> Tensor:
+    def forward(self, sentences: Iterable[Sentence] | Prepared) -> Tensor:
         """Vectors ``(n, d)``, float32, on the module's device.
 
         Args:
             sentences: as for ``Embedder.encode``, or from ``collate``.
 
         Raises:
-            InputError: if a sentence is empty or cannot be parsed.
+            InputError: if something is not a sentence, is longer than the limit or cannot be parsed.
         """
         place = cast("Tensor", self.place)
         ready = sentences if isinstance(sentences, Prepared) else self.collate(sentences)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import escape
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from shutil import copyfileobj
 from typing import BinaryIO
@@ -19,7 +20,8 @@ import numpy as np
 
 from structviews.encoding.embedder import Embedder, check_finite
 from structviews.encoding.encoding_pool import EncodingPool, in_pieces
-from structviews.encoding.preparation import Sentence, SentenceError
+from structviews.encoding.preparation import Sentence, SentenceError, too_long
+from structviews.encoding.word_limit import RAISE, one_warning
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runtime.npy import AT_ONCE, Layout, write_blocks
@@ -37,6 +39,7 @@ class Text:
         checksum: SHA-256 of its bytes.
         starts: byte offset of every ``AT_ONCE``-th line.
         n: number of lines.
+        longest: a line with the most words, by white space: its number from 1, and that of its words.
         file: opened in binary mode.
     """
 
@@ -44,6 +47,7 @@ class Text:
     checksum: str
     starts: list[int]
     n: int
+    longest: tuple[int, int]
     file: BinaryIO
 
     def lines(self, start: int, stop: int) -> list[str]:
@@ -84,25 +88,27 @@ def open_text(source: Path | None) -> Iterator[Text]:
 
 
 def _scan(name: str, file: BinaryIO) -> Text:
-    digest, starts, place, n = hashlib.sha256(), [], 0, 0
+    digest, starts, place, n, longest = hashlib.sha256(), [], 0, 0, (0, 0)
     try:
         for line in file:
             if n == 0 and line.startswith(BOM):
                 place, line = len(BOM), line[len(BOM) :]  # noqa: PLW2901
             if n % AT_ONCE == 0:
                 starts.append(place)
-            if not line.decode("utf-8").strip():
-                raise InputError(f"{name}:{n + 1}: blank line: put one sentence on each line")
+            n_words = len(line.decode("utf-8").split())
+            n += 1
+            if not n_words:
+                raise InputError(f"{name}:{n}: blank line: put one sentence on each line")
+            longest = max(longest, (n, n_words), key=itemgetter(1))
             digest.update(line)
             place += len(line)
-            n += 1
     except OSError as error:
         raise InputError(f"{name}: {error.strerror}: give a text with one sentence per line") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{name}: not UTF-8 at byte {place + error.start}: convert it to UTF-8") from None
     if not n:
         raise InputError(f"{name}: empty: give one sentence per line")
-    return Text(name, digest.hexdigest(), starts, n, file)
+    return Text(name, digest.hexdigest(), starts, n, longest, file)
 
 
 def encode_text(
@@ -130,16 +136,19 @@ def encode_text(
         progress: called with the number of lines done and the total.
 
     Raises:
-        InputError: if a line cannot be encoded, or ``out`` has an unfinished encoding of another text, run or
-            representation.
+        InputError: if a line cannot be encoded, or ``out`` has an unfinished encoding of another text, run,
+            representation or word limit. Lines that are too long already by their white space are found first.
     """
-    how = f"{model_checksum(embedder.folder)} {embedder.choices} {text.checksum} {tokenised}"
+    line, n_words = text.longest
+    if embedder.limit.overlong == RAISE and n_words > embedder.limit.max_tokens:
+        raise InputError(f"{text.name}:{line}: {too_long(f'{n_words:,} words', f'{embedder.limit.max_tokens:,}')}")
+    how = f"{model_checksum(embedder.folder)} {embedder.choices} {text.checksum} {tokenised} {embedder.limit}"
     partial = out.with_name(f".{out.name}.{hashlib.sha256(how.encode()).hexdigest()[:16]}.partial")
     for other in out.parent.glob(f".{escape(out.name)}.{'[0-9a-f]' * 16}.partial"):
         if other != partial:
             raise InputError(
-                f"{out}: has an unfinished encoding of another text, run or representation: run that command again, "
-                f"give another --out, or delete {other}"
+                f"{out}: has an unfinished encoding of another text, run, representation or word limit: "
+                f"run that command again, give another --out, or delete {other}"
             )
 
     transductive = any(representation.transductive for representation, _ in embedder.choices)
@@ -168,5 +177,6 @@ def encode_text(
         return vectors
 
     journal = partial.with_name(f"{partial.name}.sha256")
-    write_blocks(out, partial, journal, Layout(text.n, embedder.dim, text.n if transductive else AT_ONCE), block)
+    with one_warning():
+        write_blocks(out, partial, journal, Layout(text.n, embedder.dim, text.n if transductive else AT_ONCE), block)
     journal.unlink()  # the vectors are the user's from here on

@@ -9,6 +9,7 @@ import numpy as np
 
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder, check_finite
+from structviews.encoding.word_limit import DEFAULT_LIMIT, WordLimit, one_warning
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
 from structviews.evaluation.retrieval.neighbours import nearest
@@ -115,7 +116,7 @@ class ServedRun:
         Raises:
             InputError: if a sentence cannot be parsed, or the run's parser is not installed.
         """
-        parsed = self.embedder.preparer.prepare(sentences, KINDS)
+        parsed = self.embedder.preparer.prepare(sentences, KINDS, self.embedder.limit)
         attention = self.embedder.attention(parsed)
         found = []
         for i, sentence in enumerate(parsed):
@@ -147,6 +148,7 @@ def open_runs(
     pool: Pool | None,
     similarity: bool,
     progress: Callable[[str], AbstractContextManager[OnProgress]],
+    limit: WordLimit = DEFAULT_LIMIT,
 ) -> list[ServedRun]:
     """Load runs, and encode the pool with each unless cached vectors exist.
 
@@ -155,13 +157,14 @@ def open_runs(
         pool: sentences to search, if any.
         similarity: use the representation for similarity tasks.
         progress: shows the current step.
+        limit: the longest sentence that is encoded.
 
     Raises:
         InputError: if a run cannot be loaded, or cannot encode a sentence.
     """
     served = []
     for run, name in zip(runs, run_names(runs), strict=True):
-        embedder = Embedder.load(run)
+        embedder = Embedder.load(run).with_limit(**vars(limit))
         embedder = embedder.for_similarity() if similarity else embedder
         try:
             ServedRun(name, embedder).encode([FIRST_SENTENCE])  # loads the parser too
@@ -169,7 +172,7 @@ def open_runs(
             raise InputError(f"{run}: cannot encode: {error}") from None
         vectors = None
         if pool:
-            with progress(f"encoding {pool.path} with {name}") as show:
+            with progress(f"encoding {pool.path} with {name}") as show, one_warning():
                 vectors = pool_vectors(pool, run, embedder, show)
         served.append(ServedRun(name, embedder, pool, vectors))
     return served

@@ -65,9 +65,6 @@ class WordVectors:
         self._sound: set[int] = set()
         self._starts = np.cumsum([0, *(len(part.words) for part in parts)])
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return WordVectors.open, (self.path,)
-
     @classmethod
     def open(cls, path: str | Path, progress: OnProgress | None = None) -> Self:
         """Open a vector file: GloVe text, word2vec text or binary, fastText ``.vec``; gzipped or not.
@@ -92,6 +89,9 @@ class WordVectors:
         except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
             raise InputError(f"{error.filename or path}: {error.strerror}: give a file of word vectors") from None
         return cls(path, parts)
+
+    def __reduce__(self) -> Any:
+        return type(self).open, (self.path.absolute(),)  # pickled by its path: another process maps the file itself
 
     def __len__(self) -> int:
         """The number V of words."""

@@ -149,7 +149,7 @@ def test_tables(vectorizer, embedder):
     chosen = ColumnTransformer([("v", vectorizer, "text")], remainder="passthrough").set_output(transform="pandas")
     assert list(chosen.fit_transform(both).columns)[-2:] == ["v__seq_7", "remainder__n"]
     assert isinstance(vectorizer.set_output(transform="default").transform(column), np.ndarray)
-    with pytest.raises(InputError, match=r"X is of shape \(6, 2\): give a list of sentences, or select one column"):
+    with pytest.raises(InputError, match=r"sentences of shape \(6, 2\): give a list, or one column"):
         vectorizer.fit(both)
 
 
@@ -181,10 +181,10 @@ def test_fitting_again_takes_the_run_as_it_is_now(words_run, tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("one string", "X is 'one string': give a list of sentences"),
-        (np.zeros((2, 3)), r"X is of shape \(2, 3\)"),
-        (["a bird", float("nan")], "X has nan at index 1: not a text"),
-        (["a bird", None], "X has None at index 1: not a text"),
+        ("one string", "'one string': give a list of sentences"),
+        (np.zeros((2, 3)), r"sentences of shape \(2, 3\)"),
+        (["a bird", float("nan")], "sentence 2: nan is not a sentence"),
+        (["a bird", None], "sentence 2: None is not a sentence"),
     ],
 )
 def test_what_is_no_sentences_is_one_line(vectorizer, given, message):

@@ -126,7 +126,7 @@ def test_what_was_begun_with_something_else_is_refused(source, runs, tmp_path, m
     before = partial.read_bytes()
     other = tmp_path / "other.txt"
     other.write_text("\n".join(LINES[1:]), "utf-8")
-    refused = r"v\.npy: has an unfinished encoding of another text, run or representation: run that command again"
+    refused = r"v\.npy: has an unfinished encoding of another text, run, representation or word limit: run that"
     for arguments in (
         (other, runs[0], {}),
         (source, runs[1], {}),
@@ -183,12 +183,12 @@ def test_a_line_that_cannot_be_encoded_is_named_and_nothing_is_left(source, runs
     embedder = Embedder.load(runs[0])
     prepare = embedder.preparer.prepare
 
-    def failing(sentences, needs):
+    def failing(sentences, *rest):
         from structviews.encoding.preparation import SentenceError
 
         if ["\u200b"] in sentences:
             raise SentenceError(sentences.index(["\u200b"]), "no words")
-        return prepare(sentences, needs)
+        return prepare(sentences, *rest)
 
     embedder.preparer.prepare = failing
     with open_text(source) as text, pytest.raises(InputError, match=r"big\.txt:12: no words"):

@@ -1,7 +1,7 @@
 """Several runs joined into one: combine-QT, channels trained separately, ensembles of single views."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ import torch
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Choice, Embedder, open_run
 from structviews.encoding.kinds import KINDS
-from structviews.encoding.preparation import Preparer, Sentence
+from structviews.encoding.preparation import Preparer, Sentence, listed
 from structviews.encoding.representation import joined_width
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
@@ -99,16 +99,16 @@ class JoinedEmbedder(Embedder):
             member.choose(choices)
 
     @property
-    def description(self) -> str:
+    def _representation(self) -> str:
         """Short description of the representation."""
-        text = " | ".join(dict.fromkeys(member.description for member in self.members))
+        text = " | ".join(dict.fromkeys(member._representation for member in self.members))
         join, similarity = self.representation.join, self.representation.for_similarity().join
         if join == similarity:
             return text if join == "concatenation" else f"{text}; members: {join}"
         return f"{text}; members: {join}, similarity {similarity}"
 
     def encode_views(
-        self, sentences: Sequence[Sentence], batch_size: int = 256, progress: OnProgress | None = None
+        self, sentences: Iterable[Sentence], batch_size: int = 256, progress: OnProgress | None = None
     ) -> list[np.ndarray]:
         """Vectors ``(n, width)`` of each member; members with the same parser share the trees."""
         prepared = self.prepare(sentences)
@@ -124,16 +124,17 @@ class JoinedEmbedder(Embedder):
             vectors.append(member.encode(prepared, batch_size, show))
         return vectors
 
-    def prepare(self, sentences: Sequence[Sentence]) -> list[ParsedSentence]:
+    def prepare(self, sentences: Iterable[Sentence]) -> list[ParsedSentence]:
         """See ``Embedder.prepare``; if the members' parsers differ, only tokenise and let each member parse."""
-        return self.preparer.prepare(sentences, self.needs if self._one_parser else {"tokens"})
+        return self.preparer.prepare(sentences, self.needs if self._one_parser else {"tokens"}, self.limit)
 
-    def attention(self, sentences: Sequence[Sentence]) -> dict[str, list[np.ndarray]]:
+    def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
         """Attention weight of each word among the dependents of its head, by member and view; see ``Embedder``."""
+        given = listed(sentences)
         return {
             f"{name}: {view}": weights
             for name, member in zip(self.views, self.members, strict=True)
-            for view, weights in member.attention(sentences).items()
+            for view, weights in member.attention(given).items()
         }
 
     def with_representation(self, **changes: Any) -> Self:
@@ -141,6 +142,12 @@ class JoinedEmbedder(Embedder):
         own = {name: value for name, value in changes.items() if name in ("join", "similarity_join")}
         changed = super().with_representation(**own)
         changed.members = [member.with_representation(**changes) for member in self.members]
+        return changed
+
+    def with_limit(self, **changes: Any) -> Self:
+        """The same runs with another limit for the length of sentences, of the members too."""
+        changed = super().with_limit(**changes)
+        changed.members = [member.with_limit(**vars(changed.limit)) for member in self.members]
         return changed
 
     def for_similarity(self) -> Self:

@@ -86,7 +86,7 @@ class TrainedEmbedder(PooledEmbedder):
         return cls(config, parsed, model, vocabularies, parser, load_components(run))
 
     @property
-    def description(self) -> str:
+    def _representation(self) -> str:
         """Short description of the representation."""
         grown = any(isinstance(vocabulary, ExpandedVocabulary) for vocabulary in self.vocabularies.values())
         return f"{self.representation}, expanded" if grown else str(self.representation)
@@ -102,11 +102,12 @@ class TrainedEmbedder(PooledEmbedder):
         return self
 
     @torch.inference_mode()
-    def attention(self, sentences: Sequence[Sentence]) -> dict[str, list[np.ndarray]]:
+    def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
         """Attention weight of each word among the dependents of its head; see ``Embedder.attention``."""
-        if not sentences or "dependency" not in self.needs:
+        prepared = self.prepare(sentences) if "dependency" in self.needs else []
+        if not prepared:
             return {}
-        batch = collate(self.prepare(sentences), self.vocabularies, self.needs).to(self.device)
+        batch = collate(prepared, self.vocabularies, self.needs).to(self.device)
         names = [name for name, _ in self.model.each()]
         return {
             f"{view} ({name})" if len(names) > 1 else view: weights

@@ -13,6 +13,7 @@ from structviews.encoding.kinds.external import GivenVectors
 from structviews.encoding.kinds.joined import JoinedEmbedder
 from structviews.encoding.preparation import Sentence
 from structviews.encoding.sentence_vectors import saved
+from structviews.encoding.word_limit import DEFAULT_LIMIT, WordLimit
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import results_name, save_results
 from structviews.evaluation.senteval.protocols.protocol import Protocol
@@ -30,15 +31,17 @@ class Scored:
         view: a single view of the run; empty for all views.
         changes: changes to the run's representation, see ``Embedder.with_representation``.
         flags: the equivalent command-line flags.
+        limit: the longest sentence that is encoded.
     """
 
     view: str = ""
     changes: dict[str, Any] = field(default_factory=dict)
     flags: str = ""
+    limit: WordLimit = DEFAULT_LIMIT
 
     def of(self, own: Embedder) -> tuple[Embedder, str]:
         """The embedder to score, and a short description of its vectors."""
-        embedder = own.with_representation(**self.changes)
+        embedder = own.with_representation(**self.changes).with_limit(**vars(self.limit))
         if not self.view:
             return embedder, embedder.description
         return embedder.with_view(self.view), f"{self.view} alone: {embedder.description}"

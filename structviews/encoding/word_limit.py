@@ -1,0 +1,73 @@
+"""The longest sentence that a run encodes, and what becomes of longer ones."""
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from structviews.settings import Settings, setting
+
+CUT, RAISE = "cut", "raise"
+# The shortest limit on a text's characters, which is that of ``parse``: a tokeniser's time may grow with their square.
+MIN_CHARACTERS = 10_000
+CHARACTERS_PER_WORD = 20
+
+
+@dataclass(frozen=True)
+class WordLimit(Settings):
+    """The longest sentence that is encoded; the time and memory of a parser grow with the square of its words.
+
+    Raises:
+        InputError: for an unknown value.
+    """
+
+    max_tokens: int = setting(500, "Words of the longest sentence that is encoded.", least=1)
+    overlong: str = setting(
+        RAISE, "What becomes of longer sentences: raise an error, or cut them, with a warning.", choices=(RAISE, CUT)
+    )
+
+    @property
+    def characters(self) -> int:
+        """Characters of the longest text that is tokenised."""
+        return max(MIN_CHARACTERS, CHARACTERS_PER_WORD * self.max_tokens)
+
+    def __str__(self) -> str:
+        """What the limit does to vectors; empty if it cuts nothing."""
+        return f"cut to {self.max_tokens} words" if self.overlong == CUT else ""
+
+
+DEFAULT_LIMIT = WordLimit()
+# How many sentences were cut to how many words, where this is counted.
+_counting: ContextVar[Counter[int] | None] = ContextVar("_counting", default=None)
+
+
+@contextmanager
+def counted_cuts() -> Iterator[Counter[int]]:
+    """Count the sentences that are cut within the block, by the number of words that they are cut to."""
+    counts: Counter[int] = Counter()
+    before = _counting.set(counts)
+    try:
+        yield counts
+    finally:
+        _counting.reset(before)
+
+
+@contextmanager
+def one_warning() -> Iterator[None]:
+    """Report the sentences that are cut within the block at its end, with one warning for all of them."""
+    with counted_cuts() as counts:
+        yield
+    tell_cuts(counts)
+
+
+def tell_cuts(counts: Counter[int]) -> None:
+    """Report sentences that were cut: to the block that counts them, or else as a warning."""
+    counting = _counting.get()
+    if counting is not None:
+        counting.update(counts)
+        return
+    for words, count in counts.items():
+        what = "1 sentence was" if count == 1 else f"{count:,} sentences were"
+        warnings.warn(f"{what} cut to the first {words:,} words (max_tokens)", stacklevel=2)

@@ -1,0 +1,127 @@
+"""Everything that encodes can be pickled, copied and hashed, after use as before it."""
+
+import copy
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+from corpora import RandomParser, opened, small_config, tiny_corpus
+from rich.console import Console
+from vector_files import random_vectors, write_vectors
+
+from structviews import SentenceEncoder
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.expansion import expand
+from structviews.encoding.kinds.external import given_run
+from structviews.encoding.kinds.joined import join_runs
+from structviews.parsing import specification
+from structviews.parsing.backends.builtin import BuiltinParser
+from structviews.training.baselines import make_baseline
+from structviews.training.loop import train
+from structviews.words.vector_files import WordVectors
+from structviews.words.vocabulary import count_words
+
+TEXTS = [["A", "bird", "sings", "."], ["The", "tree", "is", "dead", "."], ["It"]]
+KINDS = ["default", "trees", "words", "expanded", "average", "sif", "random", "joined", "vectors"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Runs of every kind by name."""
+    folder = tmp_path_factory.mktemp("runs")
+    corpus = tiny_corpus(folder / "x.parsed")
+    words = [*sorted(count_words(opened(corpus))), "elsewhere"]
+    vectors = write_vectors(folder / "v.vec", words, random_vectors(words, 5))
+    quiet = Console(quiet=True)
+    made = {
+        "default": "default",
+        "trees": train(small_config(corpus, folder / "trees", ("dep", "const"), epochs=1)),
+        "words": train(small_config(corpus, folder / "words", ("seq", "avg"), epochs=1)),
+        "average": make_baseline("average", corpus, folder / "average", vectors, None, console=quiet),
+        "sif": make_baseline("sif", corpus, folder / "sif", vectors, None, console=quiet),
+        "random": make_baseline(
+            "random",
+            corpus,
+            folder / "random",
+            None,
+            {"views": ["dep", "seq"], "hidden": 4, "word_dim": 6},
+            console=quiet,
+        ),
+    }
+    made["joined"] = join_runs([made["trees"], made["average"]], folder / "joined")
+    made["expanded"] = shutil.copytree(made["words"], folder / "expanded")
+    expand(made["expanded"], vectors)
+    (folder / "given.txt").write_text("".join(f"{' '.join(words)}\n" for words in TEXTS))
+    np.save(folder / "given.npy", np.arange(9, dtype=np.float32).reshape(3, 3))
+    return made | {"vectors": given_run(folder / "given.npy", folder / "given")}
+
+
+def hashed(value):
+    """As datasets names its caches, where it is installed."""
+    try:
+        from datasets.fingerprint import Hasher
+    except ImportError:
+        return pickle.dumps(value)
+    return Hasher.hash(value)
+
+
+@pytest.fixture(params=KINDS)
+def embedder(runs, request, monkeypatch):
+    """Not used yet. A run's own parser is the built-in one, instead of one that only tests have."""
+    embedder = Embedder.load(runs[request.param])
+    for each in (embedder, *getattr(embedder, "members", ())):
+        monkeypatch.setitem(each.preparer.parsed.parser, "name", "builtin")
+    return embedder
+
+
+@pytest.mark.filterwarnings("ignore:these sentences were parsed with")
+def test_an_embedder_is_the_same_after_use(embedder):
+    before, fresh = hashed(embedder), pickle.loads(pickle.dumps(embedder))
+    vectors = embedder.encode(TEXTS)
+    assert hashed(embedder) == before
+    for again in (fresh, pickle.loads(pickle.dumps(embedder)), copy.deepcopy(embedder)):
+        np.testing.assert_array_equal(again.encode(TEXTS), vectors)
+    assert hashed(embedder.with_limit(max_tokens=7)) != before
+
+
+@pytest.mark.filterwarnings("ignore:these sentences were parsed with")
+def test_a_module_is_the_same_after_use(embedder):
+    module = SentenceEncoder(embedder, trainable=False)
+    before = hashed(module)
+    vectors = module(TEXTS)
+    assert hashed(module) == before
+    for again in (pickle.loads(pickle.dumps(module)), copy.deepcopy(module)):
+        np.testing.assert_array_equal(again(TEXTS), vectors)
+
+
+@pytest.mark.filterwarnings("ignore:these sentences were parsed with")
+@pytest.mark.parametrize("make", [BuiltinParser, lambda: specification.load("builtin"), RandomParser])
+def test_a_parser_that_was_given_goes_along(runs, make):
+    embedder = Embedder.load(runs["trees"], make())
+    pickled = [pickle.loads(pickle.dumps(embedder)), copy.deepcopy(embedder)]
+    vectors = embedder.encode(TEXTS)
+    for again in (*pickled, pickle.loads(pickle.dumps(embedder)), copy.deepcopy(embedder)):
+        assert type(again.preparer._parser) is type(embedder.preparer._parser)
+        np.testing.assert_array_equal(again.encode(TEXTS), vectors)
+
+
+def test_the_built_in_parser_is_the_same_after_use():
+    parser = BuiltinParser()
+    before = hashed(parser)
+    trees = parser.parse(TEXTS)
+    assert hashed(parser) == before
+    for again in (pickle.loads(pickle.dumps(parser)), copy.deepcopy(parser)):
+        assert again.parse(TEXTS) == trees
+        assert again.describe() == parser.describe()
+
+
+def test_word_vectors_are_opened_again(runs, tmp_path, monkeypatch):
+    words = ["a", "b"]
+    write_vectors(tmp_path / "v.vec", words, random_vectors(words, 5000))
+    monkeypatch.chdir(tmp_path)
+    vectors = WordVectors.open("v.vec")
+    pickled = pickle.dumps(vectors)
+    assert len(pickled) < 500
+    monkeypatch.chdir("/")
+    np.testing.assert_array_equal(pickle.loads(pickled).rows(np.array([1, 0])), vectors.rows(np.array([1, 0])))

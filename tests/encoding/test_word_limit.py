@@ -1,0 +1,169 @@
+"""Sentences of too many words are refused or cut, wherever they come from."""
+
+import warnings
+
+import numpy as np
+import pytest
+from corpora import RandomParser, random_trees, small_config, tiny_corpus
+
+from structviews import SentenceEncoder
+from structviews.corpus.sentence import ParsedSentence
+from structviews.encoding import encoding_pool, pooled
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.encoding_pool import open_pool
+from structviews.encoding.kinds.joined import join_runs
+from structviews.encoding.preparation import SentenceError
+from structviews.errors import InputError
+from structviews.parsing import text
+from structviews.training.loop import train
+
+LONG = "The dead tree fell, it's said."  # 9 words, 6 of them between white space
+WORDS = ("The", "dead", "tree", "fell", ",", "it", "'s", "said", ".")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    corpus = tiny_corpus(folder / "x.parsed")
+    kinds = {"trees": ("dep", "seq"), "words": ("bow", "avg")}
+    made = {name: train(small_config(corpus, folder / name, views, epochs=1)) for name, views in kinds.items()}
+    return made | {"joined": join_runs(list(made.values()), folder / "joined")}
+
+
+@pytest.fixture(params=["trees", "joined"])
+def run(runs, request):
+    return runs[request.param]
+
+
+@pytest.fixture
+def embedder(run):
+    return Embedder.load(run, RandomParser(), max_tokens=5)
+
+
+@pytest.mark.parametrize("given", [LONG, WORDS, ParsedSentence(WORDS), random_trees(WORDS)])
+def test_a_longer_sentence_is_an_error(embedder, given):
+    for call in (embedder.encode, embedder.prepare, SentenceEncoder(embedder)):
+        with pytest.raises(SentenceError, match=r"^sentence 2: [69] words, but the limit is 5: split it,") as error:
+            call(["A bird sings now.", given])
+        assert "raise max_tokens (--max-tokens), or have it cut with overlong = cut (--overlong cut)" in str(
+            error.value
+        )
+    assert embedder.with_limit(max_tokens=9).encode([given]).shape == (1, embedder.dim)
+    with pytest.raises(SentenceError, match=r"^sentence 1: 9 words, but the limit is 8: split it"):
+        embedder.with_limit(max_tokens=8).encode([given])
+
+
+@pytest.mark.parametrize("most", [3, 5, 7])
+def test_a_longer_sentence_is_cut_with_one_warning(embedder, most):
+    cutting = embedder.with_limit(max_tokens=most, overlong="cut")
+    expected = embedder.encode([["A"], WORDS[:most], WORDS[:most]] if most <= 5 else [["A"]])
+    with pytest.warns(UserWarning, match="cut to the first") as given:
+        vectors = cutting.encode(["A", LONG, WORDS, ParsedSentence(WORDS)])
+    assert [str(each.message) for each in given] == [f"3 sentences were cut to the first {most} words (max_tokens)"]
+    np.testing.assert_allclose(vectors[: len(expected)], expected, atol=1e-5)
+    np.testing.assert_allclose(vectors[2:], vectors[[1, 1]], atol=1e-5)
+    with pytest.warns(UserWarning, match=r"^1 sentence was cut to the first"):
+        assert cutting.prepare(["A", LONG])[1].tokens == WORDS[:most]
+
+
+def test_trees_are_not_cut(embedder):
+    cutting = embedder.with_limit(overlong="cut")
+    with pytest.raises(
+        SentenceError, match=r"^sentence 2: 9 words with trees, but the limit is 5: a tree cannot be cut"
+    ):
+        cutting.encode(["A", random_trees(WORDS)])
+
+
+def test_a_sentence_of_the_limit_is_whole(embedder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for limit in ({"max_tokens": 9}, {"max_tokens": 9, "overlong": "cut"}, {"max_tokens": 500}):
+            np.testing.assert_array_equal(
+                embedder.with_limit(**limit).encode([LONG]),
+                Embedder.load(embedder.folder, RandomParser()).encode([LONG]),
+            )
+
+
+def test_the_default(run):
+    embedder = Embedder.load(run, RandomParser())
+    assert embedder.encode([["a"] * 500]).shape == (1, embedder.dim)
+    with pytest.raises(SentenceError, match=r"^sentence 1: 501 words, but the limit is 500: "):
+        embedder.encode([["a"] * 501])
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ({"max_tokens": 0}, "max_tokens = 0: give a number at least 1"),
+        ({"max_tokens": 2.5}, "max_tokens = 2.5 is not of type whole number"),
+        ({"overlong": "drop"}, "unknown overlong 'drop': choose one of raise, cut"),
+    ],
+)
+def test_a_wrong_limit_is_one_line(run, embedder, limit, message):
+    for call in (embedder.with_limit, lambda **limit: Embedder.load(run, **limit)):
+        with pytest.raises(InputError, match=message):
+            call(**limit)
+
+
+@pytest.mark.parametrize("overlong", ["raise", "cut"])
+@pytest.mark.parametrize(("unit", "size"), [("word ", "2,000,000 words"), ("(", "10,000,000 characters")])
+def test_little_of_a_huge_text_is_tokenised(embedder, monkeypatch, overlong, unit, size):
+    tokenised = []
+    tokenise = text.words_of
+
+    def noting(texts, *rest):
+        tokenised.extend(texts)
+        return tokenise(tokenised, *rest)
+
+    monkeypatch.setattr(text, "words_of", noting)
+    huge = (unit * 10**7)[: 10**7]
+    embedder = embedder.with_limit(overlong=overlong)
+    if overlong == "raise":
+        with pytest.raises(SentenceError, match=f"^sentence 1: {size}, but the limit is ") as error:
+            embedder.encode([huge])
+        assert len(str(error.value)) < 200
+    else:
+        monkeypatch.setattr("structviews.encoding.word_limit.MIN_CHARACTERS", 60)
+        with pytest.warns(UserWarning, match=r"^1 sentence was cut to the first 5 words"):
+            (sentence,) = embedder.prepare([huge])
+        assert sentence.tokens == ((unit.strip(),) * 5)
+    assert sum(map(len, tokenised)) <= 100
+
+
+def test_long_texts_of_few_words_are_whole(embedder):
+    link = "x" * 9000
+    assert embedder.prepare([f"See {link} now"])[0].tokens == ("See", link, "now")
+
+
+def test_processes_keep_to_the_limit_and_warn_once(runs, monkeypatch):
+    monkeypatch.setattr(encoding_pool, "PIECE", 2)
+    embedder = Embedder.load(runs["words"], max_tokens=5, overlong="cut")
+    texts = [LONG, "A bird", LONG, "A", LONG]
+    with open_pool(embedder, 2) as pool:
+        with pytest.raises(SentenceError, match=r"^sentence 1: 6 words, but the limit is 5"):
+            embedder.with_limit(overlong="raise").encode(texts, pool=pool)
+        with pytest.warns(UserWarning, match="cut to the first") as told:
+            vectors = embedder.encode(texts, 1, pool=pool)
+        assert embedder.with_limit(max_tokens=9).encode(texts, pool=pool).shape == vectors.shape
+    assert [str(each.message) for each in told] == ["3 sentences were cut to the first 5 words (max_tokens)"]
+    expected = embedder.encode([WORDS[:5], ["A", "bird"], WORDS[:5], ["A"], WORDS[:5]])
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+
+
+def test_batches_are_limited_in_words(runs, monkeypatch):
+    embedder = Embedder.load(runs["trees"])
+    sentences = [random_trees(("a",) * n) for n in (1, 5, 2, 5, 3, 4)]
+    expected = embedder.encode(sentences)
+    monkeypatch.setattr(pooled, "WORDS_AT_ONCE", 6)
+    batches, told = [], []
+    pool = type(embedder)._pool
+
+    def noting(self, some, *rest):
+        batches.append([len(sentence.tokens) for sentence in some])
+        return pool(self, some, *rest)
+
+    monkeypatch.setattr(type(embedder), "_pool", noting)
+    vectors = embedder.encode(sentences, 2, lambda *counts: told.append(counts))
+    assert batches == [[1, 2], [3], [4], [5], [5]]
+    assert told == [(2, 6), (3, 6), (4, 6), (5, 6), (6, 6)]
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
