@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from structviews.cli.console import console, errors, say
+from structviews.cli.console import console, errors, say, write
 from structviews.cli.options import NewFolder
 from structviews.errors import InputError
 
@@ -94,7 +94,7 @@ def describe_corpus(
     opened = ParsedCorpus.open(corpus)
     if as_json:
         found = corpus_statistics.as_json(opened, corpus_statistics.Statistics.of(opened))
-        print(json.dumps(found, indent=1, ensure_ascii=False))
+        write(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     else:
         console.print(corpus_statistics.overview(opened, with_bytes=True), highlight=False)
 
