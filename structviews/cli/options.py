@@ -10,6 +10,7 @@ from structviews.cli.console import inform
 from structviews.cli.setting_flags import names_in
 from structviews.errors import InputError
 from structviews.runs.bundled import check_own, run_folder
+from structviews.settings import LARGEST_SEED
 
 
 def own_runs(given: Any) -> Any:
@@ -70,6 +71,9 @@ Tasks = Annotated[
     str,
     typer.Option(help="Comma-separated tasks, such as MR,SUBJ.", show_default="all in the folders"),
 ]
+
+
+Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Random seed.")]
 
 
 # How parsers are loaded.

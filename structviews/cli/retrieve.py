@@ -91,7 +91,7 @@ def nearest_sentences(
         queries = embedder.encode(sentences)
         with rate_bar(errors, f"{run.name}: encoding {corpus}", "sentences") as progress:
             vectors = pool_vectors(pool, run, embedder, progress)
-        found.append(nearest(queries, vectors, k, pool.rows_of(texts)))
+        found.append(nearest(queries, vectors, min(k, len(pool)), pool.rows_of(texts)))
     neighbours = side_by_side.Neighbours(texts, list(map(typed, runs)), found)
     if len(runs) > 1:
         console.print(*side_by_side.as_rich(neighbours, pool.describe), sep="\n")
