@@ -12,6 +12,11 @@ from typing import Any, Self, get_type_hints
 from structviews.errors import InputError
 
 ABOUT = "structviews.setting"
+# Largest seed of all the generators that are used, and bounds beyond which a number is a slip, not a setting.
+LARGEST_SEED = 2**32 - 1
+MOST_DIMENSIONS = 1_000_000
+MOST_EPOCHS = 10_000
+MOST_STEPS = 1_000_000_000
 TYPE_NAMES = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 
 
@@ -61,8 +66,12 @@ class About:
 
     def _range(self) -> str:
         bounds = (("at least", self.least), ("above", self.above), ("at most", self.most), ("below", self.below))
-        said = " and ".join(f"{how} {bound:g}" for how, bound in bounds if math.isfinite(bound))
+        said = " and ".join(f"{how} {_shown(bound)}" for how, bound in bounds if math.isfinite(bound))
         return f"a number {said}" if said else "a finite number"
+
+
+def _shown(bound: float) -> str:
+    return f"{bound:,.0f}" if bound == int(bound) else f"{bound:g}"
 
 
 def setting(default: Any, help: str, *, compare: bool = True, **about: Any) -> Any:

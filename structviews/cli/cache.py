@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from structviews.cli.console import console, errors, say
-from structviews.cli.options import NewFolder
+from structviews.cli.console import console, errors, say, write
+from structviews.cli.options import NewFolder, Seed
 from structviews.errors import InputError
 
 PANEL = "Corpora"
@@ -42,7 +42,7 @@ def split_corpus(
     shares: Annotated[
         str | None, typer.Option(help="Names and shares of the parts: train=0.9,dev=0.1.", show_default=False)
     ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 1,
+    seed: Seed = 1,
 ) -> None:
     """Split a corpus into several at random, by documents.
 
@@ -75,7 +75,7 @@ def describe_corpus(
     opened = ParsedCorpus.open(corpus)
     if as_json:
         found = corpus_statistics.as_json(opened, corpus_statistics.Statistics.of(opened))
-        print(json.dumps(found, indent=1, ensure_ascii=False))
+        write(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     else:
         console.print(corpus_statistics.overview(opened, with_bytes=True), highlight=False)
 

@@ -1,29 +1,37 @@
 """Output of the command line: results go to stdout, everything else to stderr."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from rich.console import Console
+from rich.markup import escape
 
-console = Console()
-errors = Console(stderr=True, highlight=False)
+from structviews.runtime.terminal import Terminal, visible
+
+console = Terminal()
+errors = Terminal(stderr=True, highlight=False)
 GO_ON = "run the same command again to resume"
 
 
 def say(line: str) -> None:
-    """Print a result on stdout, without markup."""
-    console.print(line, markup=False, highlight=False, soft_wrap=True)
+    """Print a result on stdout."""
+    console.print(line, highlight=False, soft_wrap=True)
+
+
+def write(content: str) -> None:
+    """Write JSON, CSV or a page to stdout: to a file or a pipe as it is, to a terminal with its controls shown."""
+    sys.stdout.write(visible(content) if sys.stdout.isatty() else content)
 
 
 def inform(line: str) -> None:
-    """Print a line on stderr, without markup."""
-    errors.print(line, markup=False, soft_wrap=True)
+    """Print a line on stderr."""
+    errors.print(line, soft_wrap=True)
 
 
 def complain(colour: str, kind: str, what: str) -> None:
     """Print an error or a warning, one line on stderr."""
-    errors.print(f"[{colour}]{kind}:[/{colour}]", end=" ")
+    errors.print(f"{kind}:", style=colour, end=" ")
     inform(what)
 
 
@@ -38,6 +46,6 @@ def stages() -> Iterator[Callable[[str], None]]:
     """Show the current stage on stderr: as a status line on a terminal, else as one line per stage."""
     if errors.is_terminal:
         with errors.status("") as status:
-            yield status.update
+            yield lambda stage: status.update(escape(stage))
     else:
         yield inform

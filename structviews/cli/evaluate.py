@@ -131,7 +131,7 @@ def score_all(runs: list[Path], tasks: "list[Task]", unavailable: dict[str, str]
     from structviews.evaluation.senteval.scoring import score_run
 
     n_scored = 0
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=errors) as progress:
         for run in runs:
             bar = progress.add_task(f"{run.name}: loading", total=len(tasks))

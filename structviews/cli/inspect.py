@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from structviews.cli.console import console, inform, say
-from structviews.cli.options import Language, Models
+from structviews.cli.options import Language, Models, Seed
 from structviews.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def inspect_corpus(
         int | None,
         typer.Option(metavar="N", help="Draw N random sentences, with --grep from its matches.", show_default=False),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of --random.")] = 1,
+    seed: Seed = 1,
     text: Annotated[
         str | None, typer.Option(metavar="SENTENCE", help="Parse this sentence and draw its trees.", show_default=False)
     ] = None,

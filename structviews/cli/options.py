@@ -12,7 +12,7 @@ from structviews.cli.setting_flags import names_in
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.runs.bundled import check_own, run_folder
-from structviews.settings import settings_of
+from structviews.settings import LARGEST_SEED, settings_of
 
 
 def own_runs(given: Any) -> Any:
@@ -73,6 +73,9 @@ Tasks = Annotated[
     str,
     typer.Option(help="Comma-separated tasks, such as MR,SUBJ.", show_default="all in the folders"),
 ]
+
+
+Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Random seed.")]
 
 
 # How parsers are loaded.

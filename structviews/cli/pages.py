@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from structviews.cli.console import console, errors, inform, say, stages
+from structviews.cli.console import errors, inform, say, stages
 from structviews.cli.options import ForSimilarity, Run, Runs, Tokenised, lines_of
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
 from structviews.encoding.word_limit import WordLimit
@@ -47,12 +47,7 @@ def project_sentences(
     with rate_bar(errors, f"encoding {corpus}", "sentences") as progress:
         projection, sample = draw_run(run, pool, out, labels=labels, most=max_sentences, progress=progress)
     of_all = f" of {len(pool):,}" if len(pool) > len(sample.texts) else ""
-    console.print(
-        f"{out}: {len(sample.texts):,}{of_all} sentences, {projection.method}",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
-    )
+    say(f"{out}: {len(sample.texts):,}{of_all} sentences, {projection.method}")
 
 
 @app.command("report")
@@ -153,4 +148,4 @@ def _serve(
         try:
             server.run(sockets=[bound])
         except KeyboardInterrupt:
-            errors.print("stopped", highlight=False)
+            inform("stopped")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from structviews.cli.console import console, say
+from structviews.cli.console import say
 
 PANEL = "Corpora"
 GROUP = "parser"
@@ -47,4 +47,4 @@ def download_models(
     say(str(offered))
     if yes or typer.confirm("Download this?"):
         download.fetch(offered)
-        console.print("downloaded", highlight=False)
+        say("downloaded")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from structviews.cli.console import console, stages
-from structviews.cli.options import NewFolder
+from structviews.cli.options import NewFolder, Seed
 
 PANEL = "Evaluation"
 GROUP = "probe"
@@ -26,7 +26,7 @@ def make_probing_tasks(
         int, typer.Option(help="Most training examples per task; dev and test get a tenth each.")
     ] = 100_000,
     sentences: Annotated[int, typer.Option(help="Most sentences to read, from random shards.")] = 1_000_000,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 1,
+    seed: Seed = 1,
 ) -> None:
     """Make SentEval's ten probing tasks, and four about trees, from a corpus' own sentences and trees.
 

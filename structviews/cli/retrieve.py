@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from structviews.cli.console import console, errors, say
 from structviews.cli.options import ForSimilarity, OwnRuns, Runs, Tokenised, lines_of
@@ -90,7 +91,7 @@ def nearest_sentences(
         queries = embedder.encode(sentences)
         with rate_bar(errors, f"{run.name}: encoding {corpus}", "sentences") as progress:
             vectors = pool_vectors(pool, run, embedder, progress)
-        found.append(nearest(queries, vectors, k, pool.rows_of(texts)))
+        found.append(nearest(queries, vectors, min(k, len(pool)), pool.rows_of(texts)))
     neighbours = side_by_side.Neighbours(texts, list(map(typed, runs)), found)
     if len(runs) > 1:
         console.print(*side_by_side.as_rich(neighbours, pool.describe), sep="\n")
@@ -132,10 +133,10 @@ def retrieve_captions(
     scored = []
     for run in runs:
         embedder = Embedder.load(run)
-        with errors.status(run.name) as status:
+        with errors.status("") as status:
 
             def show(stage: str, run: Path = run, status: "Status" = status) -> None:
-                status.update(f"{run.name}: {stage}")
+                status.update(escape(f"{run.name}: {stage}"))
 
             entry = evaluate_captions(embedder, data, trees, show)
         results = results_of({TASK: entry}) | {"dim": entry["dim"]}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from structviews.cli.console import console, inform, say
+from structviews.cli.console import console, inform, say, write
 from structviews.cli.options import Run, Runs
 from structviews.errors import InputError
 
@@ -68,7 +68,7 @@ def print_scores(runs: list[Path], format: str, intervals: bool = False, publish
         "html": rendering.as_html,
     }
     if format in written:
-        print(written[format](table), end="")
+        write(written[format](table))
     else:
         console.print(*rendering.as_rich(table, console.width), sep="\n")
     if format in ("rich", "csv"):

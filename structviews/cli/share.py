@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from structviews.cli.console import errors, inform, say
+from structviews.cli.console import inform, say, write
 from structviews.cli.options import Run
 
 PANEL = "Sharing"
@@ -37,10 +37,10 @@ def push_run(
     for note in pushed.notes:
         inform(note)
     if dry_run:
-        print(pushed.card, end="")
+        write(pushed.card)
         for name, size in pushed.files.items():
-            errors.print(f"{size / 1000:9,.0f} kB  {name}", markup=False, highlight=False, soft_wrap=True)
-        errors.print("nothing was uploaded", highlight=False)
+            inform(f"{size / 1000:9,.0f} kB  {name}")
+        inform("nothing was uploaded")
     else:
         say(pushed.url)
 

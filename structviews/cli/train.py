@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structviews.cli.console import GO_ON, console, errors, inform, say
+from structviews.cli.console import GO_ON, console, errors, inform, say, write
 from structviews.cli.options import own_runs
 from structviews.cli.setting_flags import HELP_ALL, NONE_GIVEN, TrainCommand, train_flags, with_flags
 from structviews.errors import InputError
@@ -157,7 +157,7 @@ def list_recipes(
     from structviews.training.recipes import Recipe, names, text
 
     if name:
-        print(text(name), end="")
+        write(text(name))
         return
     by_paper: dict[str, list[Recipe]] = {}
     for each in map(Recipe.load, names()):

@@ -1,31 +1,29 @@
 """``structviews vectors`` and ``expand``."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from structviews.cli.console import GO_ON, errors, inform, say
 from structviews.cli.options import OwnRun, check_writable
+from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
+from structviews.words.learning_settings import Word2VecConfig
 
 PANEL = "Training"
 app = typer.Typer()
 
 
 @app.command("vectors")
+@with_flags(chosen_flags(Word2VecConfig))
 def learn_word_vectors(
     corpus: Annotated[Path, typer.Argument(help="A parsed corpus.", show_default=False)],
     out: Annotated[
         Path,
         typer.Option("-o", "--out", help="File to write, in word2vec's format: binary if it ends in .bin, else text."),
     ],
-    dim: Annotated[int, typer.Option(help="Dimension of the vectors.")] = 300,
-    window: Annotated[int, typer.Option(help="Number of context words on each side.")] = 5,
-    negative: Annotated[int, typer.Option(help="Negative samples per context word.")] = 5,
-    min_count: Annotated[int, typer.Option(help="Ignore words with fewer occurrences.")] = 5,
-    epochs: Annotated[int, typer.Option(help="Passes over the corpus.")] = 5,
-    workers: Annotated[int, typer.Option(help="Number of threads; only 1 is reproducible.")] = 1,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 1,
+    given: Mapping[str, Any] = NONE_GIVEN,
 ) -> None:
     """Train word vectors on a parsed corpus, for the fixed channel and the baselines.
 
@@ -36,12 +34,12 @@ def learn_word_vectors(
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.runtime.locks import writing
     from structviews.runtime.progress import rate_bar
-    from structviews.words.learning import Word2VecConfig, learn_vectors
+    from structviews.words.learning import learn_vectors
     from structviews.words.vector_files import save_vectors
 
     check_writable(out)
     state = out.with_name(f".{out.name}.state")
-    config = Word2VecConfig(dim, window, negative, min_count, epochs, workers, seed)
+    config = Word2VecConfig(**given)
     try:
         with writing(out):
             with rate_bar(errors, "learning", "sentences") as progress:
@@ -51,7 +49,7 @@ def learn_word_vectors(
     except KeyboardInterrupt:
         inform(f"stopped; {GO_ON}")
         raise typer.Exit(130) from None
-    say(f"{out}: {len(words):,} words, {dim} dimensions")
+    say(f"{out}: {len(words):,} words, {config.dim} dimensions")
 
 
 @app.command("expand")

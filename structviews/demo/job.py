@@ -6,6 +6,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from rich.text import Text
 
 from structviews.batches.order import held_out
 from structviews.corpus.parsed_corpus import ParsedCorpus
@@ -71,7 +72,7 @@ def run_demo(folder: Path, console: Console) -> Table:
 
 def say(console: Console, step: int, what: str) -> None:
     """Announce a step in one line."""
-    console.print(f"[bold]{step}/4[/bold] {what}", highlight=False, soft_wrap=True)
+    console.print(Text(f"{step}/4", style="bold"), what, highlight=False, soft_wrap=True)
 
 
 def parse(text: Path, parsed: Path, console: Console) -> ParsedCorpus:

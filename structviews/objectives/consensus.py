@@ -56,7 +56,7 @@ class ConsensusConfig(Settings):
         show_default="learn-temperature",
     )
     power_iterations: int = setting(
-        5, "Power iterations for the principal component that is removed; 0 removes none.", least=0
+        5, "Power iterations for the principal component that is removed; 0 removes none.", least=0, most=1000
     )
 
 

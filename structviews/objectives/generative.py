@@ -38,7 +38,7 @@ DRAWS = 2048
 class GenerativeConfig(Settings):
     """The settings of the generative objective."""
 
-    negatives: int = setting(1, "Negative samples per predicted word.", least=1)
+    negatives: int = setting(1, "Negative samples per predicted word.", least=1, most=1000)
     parseval: float = setting(
         0.01, "Strength of the step that keeps the decoder orthonormal; 0 for none.", least=0, below=1
     )

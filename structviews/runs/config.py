@@ -14,7 +14,16 @@ from structviews.kernels import BACKENDS
 from structviews.objectives import OBJECTIVES
 from structviews.registry import Registry
 from structviews.runs.which_vectors import Representation
-from structviews.settings import Setting, Settings, setting, settings_of
+from structviews.settings import (
+    LARGEST_SEED,
+    MOST_DIMENSIONS,
+    MOST_EPOCHS,
+    MOST_STEPS,
+    Setting,
+    Settings,
+    setting,
+    settings_of,
+)
 from structviews.views import VIEWS
 from structviews.words import CHANNELS, FIXED, TRAINED
 
@@ -42,15 +51,16 @@ class Words(Settings):
         (TRAINED,), "Word vectors: trained, fixed, or fixed,trained for both.", choices=CHANNELS
     )
     vectors: str = loose("", "File for the fixed channel: GloVe, word2vec or fastText .vec.", path=True)
-    dim: int = setting(300, "Dimension of trained word vectors.", flat="word_dim", least=1)
+    dim: int = setting(300, "Dimension of trained word vectors.", flat="word_dim", least=1, most=MOST_DIMENSIONS)
     init: float = setting(
         0.5,
         "Initialise word vectors from U(-x, x); 0 uses Xavier. The view bow always uses Xavier.",
         flat="word_init",
         least=0,
+        most=1000,
         metavar="X",
     )
-    vocabulary: int = setting(50_000, "Vocabulary size: the most frequent words.", least=1)
+    vocabulary: int = setting(50_000, "Vocabulary size: the most frequent words.", least=1, most=100_000_000)
 
 
 @dataclass(frozen=True)
@@ -64,9 +74,11 @@ class Views(Settings):
     names: tuple[str, ...] = setting(
         MISSING, "Comma-separated views, such as dep,const.", flat="views", show_default=""
     )
-    hidden: int = setting(600, "Dimension of each view's vector.", least=1)
+    hidden: int = setting(600, "Dimension of each view's vector.", least=1, most=MOST_DIMENSIONS)
     initialisation: str = setting("xavier", "Weight initialisation: xavier or he.", choices=("xavier", "he"), rare=True)
-    gate_bias: float = setting(0.0, "Initial bias of a GRU's reset and update gates.", rare=True)
+    gate_bias: float = setting(
+        0.0, "Initial bias of a GRU's reset and update gates.", least=-1000, most=1000, rare=True
+    )
     tree_backend: str = loose(
         "level",
         "Implementation of the tree encoders: level, dgl (needs structviews[dgl]) or naive (slow).",
@@ -94,7 +106,7 @@ class ObjectiveChoice(Settings):
     """
 
     name: str = setting("pairwise", "Training objective.", flat="objective")
-    context: int = setting(1, "Largest distance between a sentence and its context sentences.", least=1)
+    context: int = setting(1, "Largest distance between a sentence and its context sentences.", least=1, most=1000)
     options: Settings | None = None
 
     def __post_init__(self) -> None:
@@ -113,18 +125,22 @@ def _options(cls: type[Settings], given: Settings | Mapping[str, Any] | None, pl
 class Optimisation(Settings):
     """Batches, optimiser, duration and precision."""
 
-    batch_size: int = setting(400, "Sentences per batch.", least=2)
+    batch_size: int = setting(400, "Sentences per batch.", least=2, most=1_000_000)
     accumulate: int = setting(
-        1, "Batches per step, each with its own negatives; their gradients are averaged.", least=1, rare=True
+        1,
+        "Batches per step, each with its own negatives; their gradients are averaged.",
+        least=1,
+        most=10_000,
+        rare=True,
     )
     gather_negatives: bool = setting(
         False, "With torchrun, use all ranks' sentences as negatives.", flags="--gather-negatives", rare=True
     )
-    epochs: int = setting(5, "Passes over the corpus.", least=1)
-    steps: int = setting(0, "Stop after this many steps; 0 for no limit.", least=0)
-    lr: float = setting(5e-4, "Learning rate of Adam.", above=0)
-    clip: float = setting(5.0, "Maximum gradient norm per channel.", above=0, rare=True)
-    seed: int = setting(1, "Random seed.", least=0)
+    epochs: int = setting(5, "Passes over the corpus.", least=1, most=MOST_EPOCHS)
+    steps: int = setting(0, "Stop after this many steps; 0 for no limit.", least=0, most=MOST_STEPS)
+    lr: float = setting(5e-4, "Learning rate of Adam.", above=0, most=1000)
+    clip: float = setting(5.0, "Maximum gradient norm per channel.", above=0, most=1e9, rare=True)
+    seed: int = setting(1, "Random seed.", least=0, most=LARGEST_SEED)
     precision: str = setting(
         "auto", "auto, fp32 or bf16; auto picks bf16 where it is faster.", choices=("auto", "fp32", "bf16")
     )
@@ -134,15 +150,17 @@ class Optimisation(Settings):
 class Monitoring(Settings):
     """Validation, logging and checkpoints."""
 
-    validate_every: int = setting(500, "Steps between validations; each epoch also ends with one.", least=1, rare=True)
-    log_every: int = setting(10, "Steps between log lines.", least=1, rare=True)
+    validate_every: int = setting(
+        500, "Steps between validations; each epoch also ends with one.", least=1, most=MOST_STEPS, rare=True
+    )
+    log_every: int = setting(10, "Steps between log lines.", least=1, most=MOST_STEPS, rare=True)
     checkpoint_minutes: float = setting(
-        10.0, "Minutes between checkpoints; an interruption always saves one.", above=0, rare=True
+        10.0, "Minutes between checkpoints; an interruption always saves one.", above=0, most=1_000_000, rare=True
     )
     tensorboard: bool = loose(
         False, "Also log for TensorBoard (needs structviews[tensorboard]).", flags="--tensorboard", rare=True
     )
-    eval_every: int = loose(0, "Score a similarity task every N steps; 0 for never.", least=0)
+    eval_every: int = loose(0, "Score a similarity task every N steps; 0 for never.", least=0, most=MOST_STEPS)
     eval_task: str = loose("STS14", "Task that --eval-every scores.")
     eval_data: str = loose("", "Folder with SentEval's MR/, SICK/, STS/ and so on.", path=True)
     eval_parsed: str = loose(

@@ -13,6 +13,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from structviews.runtime.terminal import Terminal
+
 # Called with the number done and the total.
 OnProgress = Callable[[int, int], None]
 
@@ -61,7 +63,7 @@ def rate_bar(console: Console, what: str, unit: str, size: int = 1) -> Iterator[
 def shown(progress: Callable[[int, int], None] | bool | None) -> Iterator[Callable[[int, int], None] | None]:
     """Resolve a ``progress`` argument: a function as it is, True to a bar on stderr, False and None to None."""
     if progress is True:
-        with rate_bar(Console(stderr=True), "encoding", "sentences") as bar:
+        with rate_bar(Terminal(stderr=True), "encoding", "sentences") as bar:
             yield bar
     else:
         yield progress or None

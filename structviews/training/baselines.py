@@ -21,6 +21,7 @@ from structviews.runs.vocabularies import save_vocabularies
 from structviews.runs.weights import save_weights
 from structviews.runtime.files import new_folder
 from structviews.runtime.progress import rate_bar
+from structviews.runtime.terminal import Terminal
 from structviews.training.loop import store_components
 from structviews.training.trainer import Training
 from structviews.words.vector_files import WordVectors
@@ -59,7 +60,7 @@ def make_baseline(
         raise InputError(f"{name} takes no word vectors: leave out --vectors")
     if bool(encoders) != (name == RANDOM):
         raise InputError(f"{name} {'needs encoders: give' if name == RANDOM else 'has no encoders: leave out'} --views")
-    console = console or Console(stderr=True)
+    console = console or Terminal(stderr=True)
     opened = ParsedCorpus.open(corpus)
     with new_folder(out) as run:
         file = None

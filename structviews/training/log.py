@@ -60,7 +60,7 @@ def progress_bar(
 ) -> Iterator[Callable[[int, dict[str, float], float], None]]:
     """A progress bar with step, loss, accuracy, sentences per second and time left."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.completed}/{task.total}"),
         TextColumn("{task.fields[note]}"),

@@ -19,6 +19,7 @@ from structviews.runtime.locks import writing
 from structviews.runtime.memory import keep_freed_memory
 from structviews.runtime.progress import rate_bar, say
 from structviews.runtime.signals import Interrupted, stop_signals
+from structviews.runtime.terminal import Terminal
 from structviews.training.checkpoint import Place, mark, random_state, save_state
 from structviews.training.log import cosines, flat, progress_bar
 from structviews.training.ranks import Agreement, Ranks
@@ -55,7 +56,7 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
 
 
 def _train(config: TrainConfig, console: Console | None, ranks: Ranks) -> Path:
-    console = console or Console(stderr=True) if ranks.leads else Console(quiet=True)
+    console = console or Terminal(stderr=True) if ranks.leads else Terminal(quiet=True)
     if ranks.leads:  # writes a cache file that the other ranks read
         with rate_bar(console, f"reading {config.words.vectors}", "MB", 10**6) as progress:
             open_vectors(config, progress)

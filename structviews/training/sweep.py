@@ -12,6 +12,8 @@ from structviews.runtime.progress import say
 from structviews.training.loop import train
 from structviews.training.ranks import Ranks
 
+MOST_SEEDS = 1000
+
 
 def sweep_jobs(
     sets: Sequence[tuple[str, ...]], seeds: int, folder: Path, settings: Mapping[str, Any]
@@ -27,8 +29,8 @@ def sweep_jobs(
     Raises:
         InputError: for an invalid setting, or a set given twice.
     """
-    if seeds < 1:
-        raise InputError(f"seeds = {seeds}: give at least 1")
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise InputError(f"seeds = {seeds}: give at least 1 and at most {MOST_SEEDS}")
     for number, names in enumerate(sets):
         if names in sets[:number]:
             raise InputError(f"--views {','.join(names)}: given twice: remove one")

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,35 +13,8 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.runtime.progress import OnProgress
 from structviews.runtime.seals import read_arrays, read_head, write_arrays
+from structviews.words.learning_settings import Word2VecConfig
 from structviews.words.vocabulary import count_words
-
-
-@dataclass(frozen=True)
-class Word2VecConfig:
-    """Settings of word2vec's skip-gram with negative sampling (Mikolov et al. 2013).
-
-    Attributes:
-        dim: dimension of a vector.
-        window: maximum distance of a context word to either side.
-        negative: negative samples per context word.
-        min_count: rarer words get no vector.
-        epochs: passes over the corpus.
-        workers: threads; results are reproducible only with one.
-        seed: random seed.
-    """
-
-    dim: int = 300
-    window: int = 5
-    negative: int = 5
-    min_count: int = 5
-    epochs: int = 5
-    workers: int = 1
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value < (name != "seed"):
-                raise InputError(f"{name} = {value}: give at least {int(name != 'seed')}")
 
 
 class _Sentences:

@@ -138,7 +138,7 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"channels": ["fixed", "trained"]}, "channels = fixed,trained: .* needs word vectors: give a file with --vec"),
         ({"vectors": "x.vec"}, "vectors = x.vec: only the channel 'fixed' reads them: add --channels fixed"),
         ({"initialisation": "zero"}, "unknown initialisation 'zero': choose one of xavier, he"),
-        ({"gate_bias": float("inf")}, "gate_bias = inf: give a finite number"),
+        ({"gate_bias": float("inf")}, "gate_bias = inf: give a number at least -1,000 and at most 1,000"),
         ({"batch_size": 1}, "batch_size = 1: give a number at least 2"),
         ({"steps": -1}, "steps = -1: give a number at least 0"),
         ({"eval_every": -1}, "eval_every = -1: give a number at least 0"),

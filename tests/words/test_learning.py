@@ -9,7 +9,8 @@ from corpora import opened, tiny_corpus, topic_corpus
 from vector_files import random_vectors
 
 from structviews.errors import InputError
-from structviews.words.learning import Word2VecConfig, _Sentences, learn_vectors
+from structviews.words.learning import _Sentences, learn_vectors
+from structviews.words.learning_settings import Word2VecConfig
 from structviews.words.vector_files import WordVectors, save_vectors
 from structviews.words.vocabulary import count_words
 
@@ -134,9 +135,14 @@ def test_saved_vectors_come_back_to_the_bit(name, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        *(({name: 0}, f"{name} = 0: give at least 1") for name in ("dim", "window", "min_count", "epochs", "workers")),
-        ({"negative": -1}, "negative = -1: give at least 1"),
-        ({"seed": -1}, "seed = -1: give at least 0"),
+        *(
+            ({name: 0}, f"{name} = 0: give a number at least 1")
+            for name in ("dim", "window", "min_count", "epochs", "workers")
+        ),
+        ({"negative": -1}, "negative = -1: give a number at least 1"),
+        ({"dim": 10**9}, "dim = 1000000000: give a number at least 1 and at most 1,000,000"),
+        ({"seed": 2**32}, "seed = 4294967296: give a number at least 0 and at most 4,294,967,295"),
+        ({"seed": -1}, "seed = -1: give a number at least 0"),
     ],
 )
 def test_settings_that_do_not_do(settings, message):

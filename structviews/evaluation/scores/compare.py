@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from structviews.errors import InputError
 from structviews.evaluation.scores.intervals import (
@@ -83,7 +84,7 @@ def as_rich(comparison: Comparison) -> RichTable:
         by = factor(score)
         first, second, low, high = (by * value for value in (each.first, each.second, each.low, each.high))
         cells = (f"{first:.1f}", f"{second:.1f}", f"{first - second:+.1f}", f"[{low:+.1f}, {high:+.1f}]")
-        table.add_row(task, score, *cells, f"{each.p:.3f}", f"[bold]{p:.3f}[/bold]" if p < 0.05 else f"{p:.3f}")
+        table.add_row(task, score, *cells, f"{each.p:.3f}", Text(f"{p:.3f}", style="bold" if p < 0.05 else ""))
     return table
 
 

@@ -1,0 +1,18 @@
+"""The settings of learning word vectors; imports no more than flags need."""
+
+from dataclasses import dataclass
+
+from structviews.settings import LARGEST_SEED, MOST_DIMENSIONS, MOST_EPOCHS, Settings, setting
+
+
+@dataclass(frozen=True)
+class Word2VecConfig(Settings):
+    """Settings of word2vec's skip-gram with negative sampling (Mikolov et al. 2013)."""
+
+    dim: int = setting(300, "Dimension of the vectors.", least=1, most=MOST_DIMENSIONS)
+    window: int = setting(5, "Number of context words on each side.", least=1, most=1000)
+    negative: int = setting(5, "Negative samples per context word.", least=1, most=1000)
+    min_count: int = setting(5, "Ignore words with fewer occurrences.", least=1, most=1_000_000_000)
+    epochs: int = setting(5, "Passes over the corpus.", least=1, most=MOST_EPOCHS)
+    workers: int = setting(1, "Number of threads; only 1 is reproducible.", least=1, most=1024)
+    seed: int = setting(1, "Random seed.", least=0, most=LARGEST_SEED)

@@ -1,0 +1,110 @@
+"""How commands end: what cannot be foreseen is one line, too, and nothing in a name or an error is obeyed."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from shell import shell_command
+
+import structviews.corpus.parsed_corpus
+from structviews.cli import app as cli
+from structviews.cli.console import write
+
+
+@pytest.fixture
+def command(monkeypatch, capsysbinary, tmp_path):
+    monkeypatch.setenv(cli.TRACEBACK, "")
+    return shell_command(monkeypatch, capsysbinary, tmp_path)
+
+
+class Panic(BaseException):
+    """As pyo3 raises where Rust panics."""
+
+
+def endless():
+    return endless()
+
+
+def failing_with(error, monkeypatch):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(structviews.corpus.parsed_corpus.ParsedCorpus, "open", fail)
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            RuntimeError("a\n  b\x1b[2J"),
+            r"RuntimeError: a b\x1b[2J: for the traceback, run structviews --traceback inspect",
+        ),
+        (MemoryError(), "MemoryError: give it less at once, or more memory"),
+        (Panic("null"), "Panic: null: for the traceback, run structviews --traceback inspect"),
+        (KeyError("x" * 1000), f"KeyError: '{'x' * 299}: for the traceback, run structviews --traceback inspect"),
+        (OSError("unheard of"), "OSError: unheard of: for the traceback, run structviews --traceback inspect"),
+    ],
+)
+def test_an_unforeseen_error_is_one_line(command, monkeypatch, error, line):
+    failing_with(error, monkeypatch)
+    ended = command("inspect", "x.parsed")
+    assert (ended.code, ended.output, ended.errors) == (2, b"", [f"error: structviews inspect: {line}"])
+
+
+def test_recursion_is_one_line(command, monkeypatch):
+    monkeypatch.setattr(structviews.corpus.parsed_corpus.ParsedCorpus, "open", lambda _: endless())
+    ended = command("inspect", "x.parsed")
+    assert ended.code == 2
+    assert len(ended.errors) == 1
+    assert "RecursionError" in ended.errors[0]
+
+
+@pytest.mark.parametrize("how", ["flag", "environment"])
+def test_the_traceback_comes_where_it_is_asked_for(command, monkeypatch, how):
+    failing_with(RuntimeError("a\x1b[2J"), monkeypatch)
+    if how == "environment":
+        monkeypatch.setenv(cli.TRACEBACK, "1")
+    ended = command(*["--traceback"] * (how == "flag"), "inspect", "x.parsed")
+    assert ended.code == 2
+    assert ended.errors[0] == "Traceback (most recent call last):"
+    assert ended.errors[-2] == r"RuntimeError: a\x1b[2J"
+    assert ended.errors[-1].startswith("error: structviews inspect: RuntimeError")
+
+
+def test_an_interrupt_is_one_line(command, monkeypatch):
+    failing_with(KeyboardInterrupt(), monkeypatch)
+    ended = command("inspect", "x.parsed")
+    assert (ended.code, ended.errors) == (130, ["stopped"])
+
+
+def test_an_interrupt_while_the_command_line_is_imported_is_one_line(tmp_path):
+    (tmp_path / "typer.py").write_text(f"import os; os.kill(os.getpid(), {signal.SIGINT:d})")
+    ended = subprocess.run(
+        [sys.executable, "-m", "structviews", "--help"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "stopped\n")
+
+
+def test_file_names_are_shown(command):
+    ended = command("inspect", "a\x1b]52;c;eA==\x07\u202eb.parsed")
+    assert ended.code == 2
+    assert ended.errors[0].startswith(r"error: a\x1b]52;c;eA==\x07\u202eb.parsed")
+
+
+def test_usage_errors_are_shown(command):
+    ended = command("inspect", "--tree", "x\x1b[2J")
+    assert ended.code == 2
+    assert r"x\x1b[2J" in ended.errors[0]
+
+
+@pytest.mark.parametrize(("terminal", "written"), [(False, "a\u202eb\n"), (True, "a\\u202eb\n")])
+def test_data_are_changed_only_on_a_terminal(monkeypatch, capsys, terminal, written):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    write("a\u202eb\n")
+    assert capsys.readouterr().out == written
