@@ -13,7 +13,7 @@ from structviews.corpus.format import FINISHED, SHARD_NAME
 from structviews.corpus.shard_checks import DamagedCorpus, ShardEntry, whole_shard
 from structviews.errors import InputError
 from structviews.runtime.documents import parse_json
-from structviews.runtime.files import write_whole
+from structviews.runtime.files import write_bytes
 
 
 def note_shard(out: Path, entry: ShardEntry) -> None:
@@ -34,7 +34,7 @@ def finished_shards(out: Path) -> dict[str, ShardEntry]:
             entries[entry["name"]] = entry
     sound = {name: entry for name, entry in entries.items() if _is_sound(out, entry)}
     # Whole lines only, as more will follow.
-    write_whole(journal, lambda file: file.write("".join(map(_line, sound.values())).encode()))
+    write_bytes(journal, "".join(map(_line, sound.values())).encode())
     return sound
 
 

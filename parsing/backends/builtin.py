@@ -19,9 +19,11 @@ from structviews.parsing.neural import ParserConfig, ParserNetwork
 from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options, Unparsed, refuse_argument
 from structviews.parsing.quantised import measured, quantise
 from structviews.runtime.device import multiplies_bytes, multiplies_half
-from structviews.runtime.files import write_whole
+from structviews.runtime.files import write_bytes
 
 MODEL_FOLDER = Path(__file__).parent.parent / "models" / "builtin"
+# A parser's weights, its settings, and the digest of the two.
+FILES = ("model.safetensors", "model.json", "model.sha256")
 # Padded words per batch: enough for efficient matrix products, few enough for similar sentence lengths.
 BATCH_WORDS = 1024
 
@@ -39,12 +41,12 @@ class BuiltinParser:
     """A trained network with its vocabularies.
 
     Args:
-        folder: contains ``model.safetensors`` and ``model.json`` as written by ``save``; by default that
-            of the bundled parser.
+        folder: contains ``model.safetensors``, ``model.json`` and their digest ``model.sha256`` as written by
+            ``save``; by default that of the bundled parser.
         batch_words: padded words per batch.
 
     Raises:
-        InputError: if the folder does not contain a parser.
+        InputError: if the folder does not contain a parser, or one that is damaged.
     """
 
     name = "builtin"
@@ -55,9 +57,11 @@ class BuiltinParser:
     def __init__(self, folder: Path = MODEL_FOLDER, batch_words: int = BATCH_WORDS):
         from safetensors.torch import load  # noqa: PLC0415 - only where weights are read
 
-        weights_file, settings_file = folder / "model.safetensors", folder / "model.json"
         try:
-            weights_bytes, settings_bytes = weights_file.read_bytes(), settings_file.read_bytes()
+            weights_bytes, settings_bytes, digest = ((folder / name).read_bytes() for name in FILES)
+            self.hash = hashlib.sha256(weights_bytes + settings_bytes).hexdigest()
+            if digest.decode().strip() != self.hash:
+                raise ValueError(f"damaged: its files do not match {FILES[-1]}")
             settings = json.loads(settings_bytes)
             network = ParserNetwork(ParserConfig(**settings["config"]))
             network.load_state_dict({k: v.float() for k, v in load(weights_bytes).items()})
@@ -73,7 +77,6 @@ class BuiltinParser:
             quantise(network, settings["ranges"])
         elif multiplies_half(torch.device("cpu")):
             network.bfloat16()
-        self.hash = hashlib.sha256(weights_bytes + settings_bytes).hexdigest()
 
     def _setup(self, network: ParserNetwork, settings: dict[str, Any], batch_words: int) -> None:
         self.network = network.eval()
@@ -110,9 +113,11 @@ class BuiltinParser:
 
         folder.mkdir(parents=True, exist_ok=True)
         weights = {k: v.detach().half().contiguous() for k, v in self.network.state_dict().items()}
-        settings = json.dumps(self.settings, ensure_ascii=False, sort_keys=True)
-        write_whole(folder / "model.safetensors", lambda file: file.write(save(weights)))
-        write_whole(folder / "model.json", lambda file: file.write(settings.encode() + b"\n"))
+        settings = json.dumps(self.settings, ensure_ascii=False, sort_keys=True).encode() + b"\n"
+        content = save(weights)
+        digest = hashlib.sha256(content + settings).hexdigest().encode() + b"\n"
+        for name, part in zip(FILES, (content, settings, digest), strict=True):
+            write_bytes(folder / name, part)
 
     def describe(self) -> dict[str, Any]:
         """The manifest's entry, which shows whether two parses come from the same model."""

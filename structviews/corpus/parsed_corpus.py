@@ -15,7 +15,6 @@ from structviews.corpus.format import (
     FORMAT_VERSION,
     JOB,
     MANIFEST,
-    MODELS,
     SHARD_NAME,
     Count,
     Row,
@@ -46,23 +45,21 @@ class Tokeniser(TypedDict):
     name: NotRequired[str]
 
 
-Manifest = TypedDict(
-    "Manifest",
-    {
-        "documents": Count,
-        "sentences": Count,
-        "tokens": Count,
-        "has_dependencies": bool,
-        "has_constituents": bool,
-        "skipped": list[SkippedEntry],
-        "shards": list[ShardEntry],
-        "parser": Named,
-        "tokeniser": Tokeniser,
-        "settings": dict[str, Any],
-        "sources": list[dict[str, Any]],
-        MODELS: NotRequired[str],
-    },
-)
+class Manifest(TypedDict):
+    """The content of ``manifest.json``."""
+
+    documents: Count
+    sentences: Count
+    tokens: Count
+    has_dependencies: bool
+    has_constituents: bool
+    skipped: list[SkippedEntry]
+    shards: list[ShardEntry]
+    parser: Named
+    tokeniser: Tokeniser
+    settings: dict[str, Any]
+    sources: list[dict[str, Any]]
+    models: NotRequired[str]
 
 
 class ParsedCorpus:

@@ -31,7 +31,7 @@ from structviews.corpus.format import (
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.shard_checks import ShardEntry, whole_shard
 from structviews.runtime.documents import write_json
-from structviews.runtime.files import write_whole
+from structviews.runtime.files import write_bytes
 
 # Manifest keys that describe the shards; all others describe how they were made.
 COUNTED = {"documents", "sentences", "tokens", "has_dependencies", "has_constituents", "shards", "skipped", "checksum"}
@@ -59,7 +59,7 @@ def _write_encoded(folder: Path, number: int, content: pa.Buffer) -> ShardEntry:
 
 def write_entry(folder: Path, entry: ShardEntry, content: pa.Buffer) -> None:
     """Write a shard's bytes atomically."""
-    write_whole(folder / entry["name"], lambda file: file.write(content))
+    write_bytes(folder / entry["name"], content)
 
 
 def entry_of(number: int, content: pa.Buffer) -> ShardEntry:

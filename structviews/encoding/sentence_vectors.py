@@ -14,7 +14,7 @@ from typing import BinaryIO
 import numpy as np
 
 from structviews.errors import InputError
-from structviews.runtime.files import write_whole
+from structviews.runtime.files import write_bytes, write_whole
 
 Tokens = tuple[str, ...]
 Encode = Callable[[list[Tokens]], np.ndarray]
@@ -25,7 +25,7 @@ ROWS_AT_ONCE = 10_000
 def write_sentences(file: Path, sentences: Iterable[Tokens]) -> None:
     """Write sentences, one per line."""
     content = "".join(" ".join(tokens) + "\n" for tokens in sentences).encode()
-    write_whole(file, lambda stream: stream.write(content))
+    write_bytes(file, content)
 
 
 def read_sentences(file: Path) -> dict[Tokens, int]:

@@ -13,7 +13,8 @@ from structviews.errors import InputError
 from structviews.hub.card import model_card, model_name
 from structviews.hub.portable import CARD, PATTERNS, check_arrived, stage
 from structviews.runs import bundled
-from structviews.runtime.files import new_folder, write_json
+from structviews.runtime.documents import write_json
+from structviews.runtime.files import new_folder
 
 PULLED = "pulled.json"
 """File in a pulled run that says where it came from."""

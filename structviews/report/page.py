@@ -32,6 +32,7 @@ from structviews.report.project import cloud
 from structviews.report.projection import Classes, Projection, project
 from structviews.report.sample import Sample, prepared, read_labels, sample_vectors
 from structviews.runs.folder import model_checksum, run_names
+from structviews.runs.log_file import read_log
 from structviews.runs.settings_file import PARSED, Parsed, read_settings, run_kind, run_views
 from structviews.runtime import pictures
 
@@ -118,7 +119,7 @@ def write_report(
     for run in runs:
         run_views(run)
     tell("reading scores and logs")
-    logs = {name: curves.read_log(run) for name, run in zip(names, runs, strict=True)}
+    logs = {name: read_log(run) for name, run in zip(names, runs, strict=True)}
     weights = [has_weights(run) for run in runs]
     if not any(weights) and not any(logs.values()) and not any(map(all_results, runs)):
         raise InputError(

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 from structviews.errors import InputError
 from structviews.runs.folder import LOG
 from structviews.runtime.documents import converted, parse_json
-from structviews.runtime.files import write_whole
+from structviews.runtime.files import write_bytes
 
 
 class LogEntry(TypedDict):
@@ -65,4 +65,4 @@ def cut_log(run: Path, step: int) -> None:
         with suppress(InputError):
             if _entry(line, "")["step"] <= step:
                 kept.append(line + b"\n")
-    write_whole(path, lambda file: file.write(b"".join(kept)))
+    write_bytes(path, b"".join(kept))

@@ -17,7 +17,7 @@ from structviews.runs import bundled
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG
 from structviews.runtime.documents import checked, read_toml
-from structviews.runtime.files import write_whole
+from structviews.runtime.files import write_bytes
 from structviews.words import FIXED
 from structviews.words.vector_files import WordVectors
 
@@ -160,7 +160,7 @@ def write_settings(run: Path, settings: Mapping[str, Any]) -> None:
     """Write a run's ``config.toml``; nested mappings become TOML tables, tuples arrays."""
     # Our own writer avoids a dependency: TOML's strings, numbers, booleans and arrays are JSON's.
     text = _toml(settings)
-    write_whole(run / CONFIG, lambda file: file.write(text.encode("utf-8")))
+    write_bytes(run / CONFIG, text.encode("utf-8"))
 
 
 def load_run(run: Path) -> tuple[TrainConfig, Parsed]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from structviews.errors import InputError
-from structviews.runtime.files import write_whole
+from structviews.runtime.files import write_bytes
 
 T = TypeVar("T")
 CHECKSUM = "checksum"
@@ -24,7 +24,7 @@ BOM = b"\xef\xbb\xbf"
 UNREADABLE = (ValueError, RecursionError)
 
 
-def checked(content: object, kind: type[T], place: object, remedy: str) -> T:
+def checked(content: Any, kind: Any, place: object, remedy: str) -> Any:
     """The content of a document, unchanged, if it has the type ``kind``; it may have further keys.
 
     Args:
@@ -37,7 +37,7 @@ def checked(content: object, kind: type[T], place: object, remedy: str) -> T:
         InputError: if it has not; names the value's path in the document.
     """
     converted(content, kind, place, remedy)
-    return content  # type: ignore[return-value]
+    return content
 
 
 def converted(content: object, kind: type[T], place: object, remedy: str) -> T:
@@ -48,7 +48,7 @@ def converted(content: object, kind: type[T], place: object, remedy: str) -> T:
         raise InputError(f"{place}: {_reason(error)}: {remedy}") from None
 
 
-def read_json(path: Path, kind: type[T], remedy: str) -> T:
+def read_json(path: Path, kind: Any, remedy: str) -> Any:
     """Read a JSON file of the type ``kind``; see ``checked``.
 
     Raises:
@@ -57,7 +57,7 @@ def read_json(path: Path, kind: type[T], remedy: str) -> T:
     return parse_json(_content(path, remedy), kind, path, remedy)
 
 
-def parse_json(content: bytes, kind: type[T], place: object, remedy: str) -> T:
+def parse_json(content: bytes, kind: Any, place: object, remedy: str) -> Any:
     """As ``read_json``, from bytes."""
     try:
         parsed = msgspec.json.decode(content.removeprefix(BOM))
@@ -66,7 +66,7 @@ def parse_json(content: bytes, kind: type[T], place: object, remedy: str) -> T:
     return checked(parsed, kind, place, remedy)
 
 
-def read_lines(path: Path, kind: type[T], remedy: str) -> Iterator[T]:
+def read_lines(path: Path, kind: Any, remedy: str) -> Iterator[Any]:
     """Read a file with a JSON document of the type ``kind`` on each line; see ``checked``.
 
     Raises:
@@ -98,10 +98,10 @@ def write_json(path: Path, content: Mapping[str, Any], sealed: bool = True) -> N
     """
     whole = {**content, CHECKSUM: checksum(content)} if sealed else content
     text = json.dumps(whole, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
-    write_whole(path, lambda file: file.write(text.encode()))
+    write_bytes(path, text.encode())
 
 
-def read_sealed(path: Path, kind: type[T], remedy: str) -> T:
+def read_sealed(path: Path, kind: Any, remedy: str) -> Any:
     """Read what ``write_json`` sealed.
 
     Raises:

@@ -45,6 +45,11 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     sync_folder(path.parent)
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """As ``write_whole``, of content that is in memory."""
+    write_whole(path, lambda file: file.write(content))
+
+
 def write_output(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """As ``write_whole``, for a file that the user named: one writer at a time, see ``writing``."""
     with writing(path):

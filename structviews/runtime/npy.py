@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -126,7 +126,7 @@ def _line(content: bytes | memoryview) -> bytes:
     return hashlib.sha256(content).hexdigest().encode() + b"\n"
 
 
-def _append(file: BinaryIO, content: bytes | memoryview) -> None:
+def _append(file: IO[bytes], content: bytes | memoryview) -> None:
     file.write(content)
     file.flush()
     os.fsync(file.fileno())

@@ -16,7 +16,7 @@ from safetensors.numpy import save
 
 from structviews.errors import InputError
 from structviews.runtime.documents import UNREADABLE, parse_json
-from structviews.runtime.files import write_whole
+from structviews.runtime.files import write_bytes
 
 T = TypeVar("T")
 # Key of the metadata's only entry: safetensors writes several in any order, and equal files must have equal bytes.
@@ -63,7 +63,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], notes: Mapping[st
     described = {name: (TYPES[array.dtype.name], list(array.shape)) for name, array in content.items()}
     metadata = sealed(described, ((content[name].reshape(-1).view(np.uint8).data) for name in sorted(content)), notes)
     packed = save(content, metadata)
-    write_whole(path, lambda file: file.write(packed))
+    write_bytes(path, packed)
 
 
 def read_arrays(path: Path, remedy: str) -> dict[str, np.ndarray]:

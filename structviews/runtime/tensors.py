@@ -10,7 +10,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from structviews.runtime.files import write_whole
+from structviews.runtime.files import write_bytes
 from structviews.runtime.seals import TYPES, check_data, head_of, opened, sealed
 
 
@@ -25,7 +25,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str,
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     described = {name: (_type(tensor), list(tensor.shape)) for name, tensor in content.items()}
     packed = save(content, sealed(described, (_octets(content[name]) for name in sorted(content)), notes))
-    write_whole(path, lambda file: file.write(packed))
+    write_bytes(path, packed)
 
 
 def read_tensors(path: Path, remedy: str) -> tuple[dict[str, Tensor], dict[str, Any]]:

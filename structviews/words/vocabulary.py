@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
-from structviews.runtime.files import write_whole
+from structviews.runtime.files import write_bytes
 
 UNKNOWN = "<unk>"
 REMEDY = "copy the run again, or train it again with another --out"
@@ -83,7 +83,7 @@ class Vocabulary:
     def save(self, path: Path) -> None:
         """Write one word per line, and a last line with the digest of all others."""
         text = "".join(f"{word}\n" for word in self.words).encode("utf-8")
-        write_whole(path, lambda file: file.write(text + _seal(text)))
+        write_bytes(path, text + _seal(text))
 
     @classmethod
     def load(cls, path: Path) -> Self:

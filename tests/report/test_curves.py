@@ -11,9 +11,9 @@ from structviews.report.curves import (
     curves,
     draw_panel,
     panels,
-    read_log,
     series_of,
 )
+from structviews.runs.log_file import read_log
 from structviews.runtime.pictures import COLOURS, NAMED, inline_svg
 
 

@@ -22,7 +22,7 @@ from structviews.evaluation.probing.probing_tasks import (
 )
 from structviews.evaluation.probing.sampling import LEFT_OUT, PARTS, deal_documents
 from structviews.runtime.documents import write_json
-from structviews.runtime.files import new_folder, write_whole
+from structviews.runtime.files import new_folder, write_bytes
 
 SHORTEST, LONGEST = 5, 28
 """Range of sentence lengths, as published."""
@@ -135,7 +135,7 @@ def write_examples(path: Path, examples: Examples) -> None:
     columns = [pa.array([PARTS[part] for part in examples.parts]), pa.array(examples.labels, pa.string())]
     columns += [joined(text) for text in examples.texts]
     lines = pc.binary_join_element_wise(*columns, "\t").to_pylist()
-    write_whole(path, lambda file: file.write(("\n".join(lines) + "\n").encode()))
+    write_bytes(path, ("\n".join(lines) + "\n").encode())
 
 
 def joined(text: Text) -> pa.Array:

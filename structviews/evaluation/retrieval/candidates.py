@@ -174,7 +174,7 @@ def pool_vectors(pool: Pool, run: Path, embedder: Embedder, progress: OnProgress
     vectors = read_blocks(path, journal, layout)
     if vectors is None:  # missing, or damaged
         path.parent.mkdir(exist_ok=True)
-        write_blocks(path, partial, journal, layout, lambda *rows: _block(pool, embedder, *rows, progress))
+        write_blocks(path, partial, journal, layout, lambda start, stop: _block(pool, embedder, start, stop, progress))
         vectors = read_blocks(path, journal, layout)
     if vectors is None:
         raise InputError(f"{path}: was changed while it was being written: run the same command again")

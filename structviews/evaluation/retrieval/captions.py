@@ -8,12 +8,11 @@ projection.
 """
 
 import copy
-import json
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -28,6 +27,7 @@ from structviews.evaluation.scores.intervals import proportion
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.reading import Tokens
 from structviews.runtime.device import best_device
+from structviews.runtime.documents import parse_json
 from structviews.runtime.files import file_hash, text_lines
 
 TASK = "COCO"
@@ -54,6 +54,13 @@ PROTOCOL = {
     "epochs": f"at most {EPOCHS}; ended by the {PATIENCE}th without a gain of the recalls on dev, in all",
     "seed": SEED,
 }
+
+
+class Captions(TypedDict):
+    """A line of ``SPLIT.jsonl``: the image's name in ``SPLIT.npz``, and its captions."""
+
+    image: str | int
+    captions: list[str]
 
 
 @dataclass(frozen=True)
@@ -132,23 +139,17 @@ def _read_texts(path: Path, names: list[str]) -> list[Tokens]:
     lines = text_lines(path)
     captions = []
     for number, (line, name) in enumerate(zip(lines, names, strict=False), 1):
-        try:
-            image, texts = (json.loads(line)[key] for key in ("image", "captions"))
-        except (ValueError, KeyError, TypeError):
-            raise InputError(f'{path}:{number}: not {{"image": ..., "captions": [...]}}: fix the line') from None
+        caption = parse_json(line.encode(), Captions, f"{path}:{number}", "fix the line")
+        image, texts = caption["image"], caption["captions"]
         if str(image) != name:
             raise InputError(f"{path}:{number}: image {image!r}, but {name!r} in the npz: use the same order")
-        words = [tuple(text.split()) for text in texts[:CAPTIONS]] if _are_texts(texts) else []
+        words = [tuple(text.split()) for text in texts[:CAPTIONS]]
         if len(words) < CAPTIONS or not all(words):
             raise InputError(f"{path}:{number}: fewer than {CAPTIONS} non-empty captions: leave the image out")
         captions += words
     if len(lines) != len(names):
         raise InputError(f"{path}:{len(lines)}: {len(lines)} lines for {len(names)} images in the npz: give one each")
     return captions
-
-
-def _are_texts(texts: object) -> bool:
-    return isinstance(texts, list) and all(isinstance(text, str) for text in texts)
 
 
 class Projections(nn.Module):

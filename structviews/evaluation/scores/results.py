@@ -114,7 +114,7 @@ def load_results(run: Path, name: str = RESULTS) -> dict[str, Any] | None:
         InputError: if the file was not written by :func:`save_results`.
     """
     path = Path(run) / name
-    return read_sealed(path, Results, REMEDY) if path.exists() else None  # type: ignore[return-value]
+    return read_sealed(path, Results, REMEDY) if path.exists() else None
 
 
 def load_predictions(run: Path, results: dict[str, Any], name: str = RESULTS) -> Predictions:
