@@ -103,8 +103,12 @@ def test_runs_that_cannot_be_begun_from(settings, tmp_path, others, message):
     ("damage", "message"),
     [
         (lambda run: (run / "model.safetensors").unlink(), r"model\.safetensors: no such file"),
-        (lambda run: (run / "model.safetensors").write_bytes(b"\0" * 99), r"not the weights of this run's model"),
-        (lambda run: (run / "vocabulary.trained.txt").write_text("<unk>\n"), r"not the weights of this run's model"),
+        (lambda run: (run / "model.safetensors").write_bytes(b"\0" * 99), r"model\.safetensors: damaged"),
+        (
+            lambda run: Vocabulary(["<unk>"]).save(run / "vocabulary.trained.txt"),
+            r"not the weights of this run's model",
+        ),
+        (lambda run: (run / "vocabulary.trained.txt").write_text("<unk>\n"), r"vocabulary\.trained\.txt: damaged"),
         (lambda run: (run / "vocabulary.trained.txt").unlink(), r"No such file"),
     ],
 )

@@ -422,8 +422,9 @@ def test_cosines_are_means_over_pairs():
 
 
 def test_a_log_is_cut_behind_the_step_to_go_on_from(tmp_path):
-    lines = [f'{{"kind": "train", "step": {step}}}\n' for step in range(1, 6)]
-    (tmp_path / "log.jsonl").write_text("".join(lines) + '{"kind": "tr')
+    lines = [f'{{"kind": "train", "step": {step}, "epoch": 0, "loss": 1.5}}\n' for step in range(1, 6)]
+    damaged = ["\n", '{"kind": "train", "step": 2, "epoch": 0, "loss": "\n', '{"kind": 7}\n', "[" * 10**5 + "\n"]
+    (tmp_path / "log.jsonl").write_text("".join([*lines[:2], *damaged, *lines[2:], '{"kind": "tr']))
     cut_log(tmp_path, 3)
     assert (tmp_path / "log.jsonl").read_text() == "".join(lines[:3])
     assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]

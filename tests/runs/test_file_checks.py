@@ -1,0 +1,129 @@
+"""``structviews verify`` finds damage in every file that a later command believes."""
+
+import shutil
+
+import numpy as np
+import pytest
+from corpora import opened, small_config, topic_corpus
+from rich.console import Console
+from vector_files import random_vectors, write_vectors
+
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.expansion import expand
+from structviews.encoding.kinds.joined import join_runs
+from structviews.errors import InputError
+from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
+from structviews.evaluation.retrieval.records import save_entry
+from structviews.evaluation.scores.results import save_results
+from structviews.runs.file_checks import verify
+from structviews.runs.folder import model_checksum
+from structviews.training.loop import train
+from structviews.words.vector_files import WordVectors
+from structviews.words.vocabulary import count_words
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run with everything a run can have, a join of it, and caches."""
+    folder = tmp_path_factory.mktemp("made")
+    corpus = topic_corpus(folder / "x.parsed")
+    words = sorted(count_words(opened(corpus)))
+    vectors = write_vectors(folder / "v.vec", words, random_vectors(words, 6))
+    config = small_config(corpus, folder / "run", channels=("fixed", "trained"), vectors=str(vectors), steps=2)
+    run = train(config, Console(quiet=True))
+    expand(run, vectors)
+    tested = {"test": (np.array([1, 0]), np.array([1, 1]))}
+    entry = {"scores": {"accuracy": 50.0}, "data": {"x": "0"}, "partial": {}}
+    results = {"format": 1, "protocol": {}, "tasks": {"MR": entry}, "unavailable": {}, "representation": "vector"}
+    save_results(run, results | {"predictions": {"MR": tested}})
+    save_entry(run, {"task": "next", "data": "0", "representation": "vector", "settings": {}, "scores": {}})
+    join_runs([run, run], folder / "joined")
+    pool_vectors(open_pool(corpus), run, Embedder.load(run))
+    return folder
+
+
+@pytest.fixture
+def copied(made, tmp_path):
+    """A copy, times included: a vector file of another time is converted again."""
+    return shutil.copytree(made, tmp_path / "made")
+
+
+def faults(path):
+    return list(verify(path, lambda *_: None))
+
+
+WHOLES = ["x.parsed", "run", "joined", "x.parsed.vectors", "v.vec"]
+
+
+@pytest.mark.parametrize("name", WHOLES)
+def test_what_was_written_has_no_faults(made, name):
+    assert faults(made / name) == []
+
+
+def test_every_file_that_is_believed_is_found_damaged(copied):
+    believed = 0
+    for name in WHOLES:
+        folder = copied / name
+        files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else [copied / "v.vec.arrow"]
+        for path in files:
+            if path.name in ("config.toml", "log.jsonl") or path.name.startswith("."):
+                continue
+            whole = path.read_bytes()
+            for place in (len(whole) // 3, len(whole) // 2, len(whole) - 2):
+                path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+                (fault,) = faults(folder)
+                assert path.name in fault or path.with_suffix(".npy").name in fault
+            path.write_bytes(whole)
+            believed += 1
+        assert faults(folder) == []
+    assert believed > 20
+
+
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "components.safetensors", "expansion.safetensors", "vocabulary.trained.txt"]
+)
+def test_a_damaged_run_is_not_loaded(copied, name):
+    for folder in (copied / "run", copied / "joined" / "members" / "1-run"):
+        content = bytearray((folder / name).read_bytes())
+        content[len(content) // 2] ^= 1
+        (folder / name).write_bytes(content)
+    for run in (copied / "run", copied / "joined"):
+        with pytest.raises(InputError, match=rf"{name}: damaged: "):
+            Embedder.load(run)
+
+
+def test_a_damaged_cache_of_word_vectors_is_made_again(copied):
+    vectors = WordVectors.open(copied / "v.vec")
+    rows = vectors.rows(np.arange(len(vectors)))
+    arrow = copied / "v.vec.arrow"
+    whole = arrow.read_bytes()
+    for place in np.linspace(0, len(whole) - 1, 60).astype(int):
+        arrow.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        again = WordVectors.open(copied / "v.vec")
+        np.testing.assert_array_equal(again.rows(np.arange(len(again))), rows)
+        assert again.words == vectors.words
+
+
+def test_a_damaged_cache_of_sentence_vectors_is_made_again(copied):
+    pool, run = open_pool(copied / "x.parsed"), copied / "run"
+    (file,) = (copied / "x.parsed.vectors").glob("*.npy")
+    vectors = np.array(pool_vectors(pool, run, Embedder.load(run)))
+    content = bytearray(file.read_bytes())
+    content[-9] ^= 1
+    file.write_bytes(content)
+    np.testing.assert_array_equal(pool_vectors(pool, run, Embedder.load(run)), vectors)
+    assert faults(file) == []
+
+
+def test_weights_of_another_run_are_another_model(copied):
+    before = model_checksum(copied / "run")
+    (copied / "run" / "expansion.safetensors").unlink()
+    assert model_checksum(copied / "run") != before
+
+
+@pytest.mark.parametrize("name", ["none", "a folder", "text.txt"])
+def test_what_is_neither_is_refused(tmp_path, name):
+    (tmp_path / "a folder").mkdir()
+    (tmp_path / "text.txt").write_text("A sentence.\n")
+    with pytest.raises(InputError, match=rf"{name}: .*: give "):
+        faults(tmp_path / name)

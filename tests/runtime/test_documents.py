@@ -1,0 +1,112 @@
+"""Whatever a JSON or TOML file holds, what is wrong is one line with its place."""
+
+import json
+from typing import TypedDict
+
+import pytest
+
+from structviews.errors import InputError
+from structviews.runtime.documents import checked, read_json, read_lines, read_sealed, read_toml, write_json
+
+REMEDY = "write it again"
+
+
+class Document(TypedDict):
+    name: str
+    sizes: list[int]
+
+
+GOOD = {"name": "a", "sizes": [1, 2], "more": {"b": None}}
+BAD = {
+    "utf-8": b'{"name": "\xff"}',
+    "not a number": b'{"name": "a", "sizes": [NaN]}',
+    "huge number": b'{"name": "a", "sizes": [' + b"9" * 5000 + b"]}",
+    "infinite": b'{"name": "a", "sizes": [1e999]}',
+    "surrogate": b'{"name": "\\ud800", "sizes": []}',
+    "nested": b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "cut": b'{"name": "a", "sizes": [1',
+    "empty": b"",
+    "array": b"[]",
+    "missing": b'{"name": "a"}',
+    "type": b'{"name": 1, "sizes": []}',
+    "inner type": b'{"name": "a", "sizes": [1.5]}',
+}
+
+
+def one_line(caught, place):
+    message = str(caught.value)
+    assert message.startswith(f"{place}: ")
+    assert message.endswith(f": {REMEDY}")
+    assert len(message.splitlines()) == 1
+    assert len(message) < 400
+
+
+@pytest.mark.parametrize("content", [b"%s", b"\xef\xbb\xbf%s"])
+def test_what_is_written_is_read_with_further_keys(tmp_path, content):
+    (tmp_path / "x").write_bytes(content % json.dumps(GOOD).encode())
+    assert read_json(tmp_path / "x", Document, REMEDY) == GOOD
+
+
+@pytest.mark.parametrize("content", BAD.values(), ids=BAD.keys())
+def test_what_is_wrong_is_one_line(tmp_path, content):
+    path = tmp_path / "x.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_json(path, Document, REMEDY)
+    one_line(caught, path)
+
+
+def test_a_wrong_value_is_found_by_its_path():
+    with pytest.raises(InputError, match=r"\$\.sizes\[1\]"):
+        checked({"name": "a", "sizes": [1, "2"]}, Document, "x", REMEDY)
+
+
+def test_lines_are_counted(tmp_path):
+    path = tmp_path / "x.jsonl"
+    line = json.dumps(GOOD).encode() + b"\n"
+    path.write_bytes(3 * line)
+    assert list(read_lines(path, Document, REMEDY)) == [GOOD, GOOD, GOOD]
+    path.write_bytes(line + b"{}\n" + line)
+    with pytest.raises(InputError) as caught:
+        list(read_lines(path, Document, REMEDY))
+    one_line(caught, f"{path}:2")
+
+
+@pytest.mark.parametrize(
+    "content", [b"a = \xff", b"a = 1\na = 2", b"a = " + b"[" * 10_000 + b"]" * 10_000, b"a = " + b"9" * 5000, b"["]
+)
+def test_what_is_no_toml_is_one_line(tmp_path, content):
+    path = tmp_path / "x.toml"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_toml(path, REMEDY)
+    one_line(caught, path)
+
+
+@pytest.mark.parametrize("read", [lambda p: read_json(p, Document, REMEDY), lambda p: read_toml(p, REMEDY)])
+def test_what_cannot_be_opened_is_one_line(tmp_path, read):
+    for path in (tmp_path, tmp_path / "none"):
+        with pytest.raises(InputError) as caught:
+            read(path)
+        one_line(caught, path)
+
+
+def test_a_sealed_document_is_what_was_written(tmp_path):
+    path = tmp_path / "x.json"
+    write_json(path, GOOD)
+    assert read_sealed(path, Document, REMEDY) == GOOD | {"checksum": read_sealed(path, Document, REMEDY)["checksum"]}
+    before = path.read_bytes()
+    write_json(path, read_sealed(path, Document, REMEDY))
+    assert path.read_bytes() == before
+    for place in range(len(before)):
+        changed = bytes([before[place] ^ 1])
+        if not (before[place : place + 1] + changed).isspace():
+            path.write_bytes(before[:place] + changed + before[place + 1 :])
+            with pytest.raises(InputError, match=r"x\.json: "):
+                read_sealed(path, Document, REMEDY)
+
+
+def test_what_json_has_no_number_for_is_not_written(tmp_path):
+    with pytest.raises(ValueError, match="nan"):
+        write_json(tmp_path / "x", {"a": float("nan")})
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,134 @@
+"""One writer at a time, and nothing left of dead ones."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from structviews.errors import InputError
+from structviews.runtime.files import new_folder, write_bytes
+from structviews.runtime.locks import temporary_name, writing
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from structviews.runtime.locks import writing
+with writing(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def hold():
+    """Start a process that holds the lock on a path."""
+    started = []
+
+    def start(path):
+        process = subprocess.Popen([sys.executable, "-c", HOLDER, path, "some words"], stdout=subprocess.PIPE)
+        started.append(process)
+        assert process.stdout.readline() == b"held\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_the_second_is_told_who_has_it(tmp_path, hold):
+    holder = hold(tmp_path / "run")
+    with pytest.raises(InputError, match=rf"run is being written by process {holder.pid} on .*some words.*: wait "):
+        with writing(tmp_path / "run"):
+            raise AssertionError
+    with writing(tmp_path / "another"):
+        pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_lock_ends_with_its_process(tmp_path, hold, number):
+    holder = hold(tmp_path / "run")
+    holder.send_signal(number)
+    holder.wait()
+    with writing(tmp_path / "run"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_patience_outlasts_a_short_writer(tmp_path, hold):
+    holder = hold(tmp_path / "x")
+    subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -9 {holder.pid}"])
+    with writing(tmp_path / "x", patience=60):
+        pass
+
+
+def test_locks_of_files_and_folders_leave_nothing(tmp_path):
+    for path in (tmp_path / "file", tmp_path / "folder"):
+        with writing(path):
+            assert len(list(tmp_path.iterdir())) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught, writing(tmp_path / "none" / "x"):
+        pass
+    assert caught.value.filename == str(tmp_path / "none" / "x")
+    assert not (tmp_path / "none").exists()
+
+
+def dead_process():
+    with subprocess.Popen(["true"]) as dead:
+        pass
+    return dead.pid
+
+
+def of_process(path, number):
+    """The temporary name that a process gives a path."""
+    return path.with_name(re.sub(r"-\d+\.tmp$", f"-{number}.tmp", temporary_name(path).name))
+
+
+def test_what_dead_writers_left_is_swept(tmp_path):
+    run, dead = tmp_path / "run", dead_process()
+    (run / "state").mkdir(parents=True)
+    gone = [of_process(tmp_path / "run", dead), of_process(run / "x.json", dead), of_process(run / "state" / "y", dead)]
+    gone[0].mkdir()
+    for path in (gone[0] / "z", *gone[1:]):
+        path.write_text("")
+    kept = [
+        of_process(tmp_path / "other", dead),
+        of_process(run / "x.json", os.getppid()),
+        run / f".x.json.elsewhere-{dead}.tmp",
+        run / ".notes.tmp",
+    ]
+    for path in kept:
+        path.write_text("")
+    with writing(run):
+        assert not any(path.exists() for path in gone)
+        assert all(path.exists() for path in kept)
+
+
+def test_a_new_folder_is_made_by_one_process(tmp_path, hold):
+    hold(tmp_path / "out")
+    with pytest.raises(InputError, match="out is being written by process"), new_folder(tmp_path / "out"):
+        raise AssertionError
+
+
+def test_a_new_folder_that_fails_leaves_nothing(tmp_path):
+    with pytest.raises(RuntimeError), new_folder(tmp_path / "out") as folder:
+        write_bytes(folder / "x", b"x")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+    with new_folder(tmp_path / "out") as folder:
+        write_bytes(folder / "x", b"x")
+    assert [path.name for path in tmp_path.rglob("*")] == ["out", "x"]
+
+
+def test_a_folder_that_appears_meanwhile_is_not_replaced(tmp_path):
+    with pytest.raises(OSError, match="not empty"), new_folder(tmp_path / "out"):
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "x").write_text("")
+    assert (tmp_path / "out" / "x").exists()
