@@ -18,7 +18,6 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG
 from structviews.runtime.documents import checked, read_toml
 from structviews.runtime.files import write_bytes
-from structviews.words import FIXED
 from structviews.words.vector_files import WordVectors
 
 # Key with the kind of run, unless it is a trained one.
@@ -92,10 +91,7 @@ def load_config(path: Path) -> tuple[TrainConfig, Parsed]:
     settings = read_toml(path, REMEDY)
     parsed = read_parsed(settings.pop(PARSED, {}), path)
     settings.pop(KIND, None)
-    config = TrainConfig.from_table(settings, str(path))
-    if parsed.fingerprint and FIXED in config.words.channels and parsed.vectors.keys() != {"fingerprint", "dim"}:
-        raise InputError(f"{path}: [{PARSED}] does not say which vectors the run was trained with: restore the file")
-    return config, parsed
+    return TrainConfig.from_table(settings, str(path)), parsed
 
 
 def read_parsed(table: object, path: Path) -> Parsed:

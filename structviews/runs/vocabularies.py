@@ -5,9 +5,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from structviews.errors import InputError
 from structviews.runs.config import TrainConfig
-from structviews.runs.folder import vocabulary_file
-from structviews.runs.settings_file import Parsed
+from structviews.runs.folder import CONFIG, vocabulary_file
+from structviews.runs.settings_file import PARSED, Parsed
 from structviews.runtime.progress import OnProgress
 from structviews.words import FIXED
 from structviews.words.vector_files import WordVectors
@@ -44,4 +45,8 @@ def open_vectors(config: TrainConfig, progress: OnProgress | None = None) -> Wor
 
 def empty_table(vocabularies: dict[str, Vocabulary], parsed: Parsed) -> Tensor | None:
     """Zeros ``(words, dim)`` for the table of a run's fixed channel; None without that channel."""
-    return torch.zeros(len(vocabularies[FIXED]), parsed.vectors["dim"]) if FIXED in vocabularies else None
+    if FIXED not in vocabularies:
+        return None
+    if "dim" not in parsed.vectors:
+        raise InputError(f"{CONFIG}: [{PARSED}.vectors] lacks the dimension of the word vectors: restore the file")
+    return torch.zeros(len(vocabularies[FIXED]), parsed.vectors["dim"])

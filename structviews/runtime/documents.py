@@ -82,8 +82,9 @@ def read_toml(path: Path, remedy: str) -> dict[str, Any]:
     Raises:
         InputError: if it cannot be read.
     """
+    content = _content(path, remedy)
     try:
-        return tomllib.loads(_content(path, remedy).decode("utf-8"))
+        return tomllib.loads(content.decode("utf-8"))
     except UNREADABLE as error:
         raise InputError(f"{path}: not TOML ({_reason(error)}): {remedy}") from None
 

@@ -84,7 +84,7 @@ def check_source(config: TrainConfig) -> TrainConfig:
                 f"give --{name.replace('_', '-')} {old}, or another run with --init-from"
             )
     vectors = open_vectors(config)
-    if vectors and parsed.vectors["fingerprint"] != vectors.fingerprint:
+    if vectors and parsed.vectors.get("fingerprint") != vectors.fingerprint:
         raise InputError(
             f"{source}: cannot start from its weights: it was trained with other vectors than {config.words.vectors}: "
             "give those, or another run with --init-from"

@@ -42,9 +42,9 @@ def hold():
 
 def test_the_second_is_told_who_has_it(tmp_path, hold):
     holder = hold(tmp_path / "run")
-    with pytest.raises(InputError, match=rf"run is being written by process {holder.pid} on .*some words.*: wait "):
-        with writing(tmp_path / "run"):
-            raise AssertionError
+    told = rf"run is being written by process {holder.pid} on .*some words.*: wait "
+    with pytest.raises(InputError, match=told), writing(tmp_path / "run"):
+        raise AssertionError
     with writing(tmp_path / "another"):
         pass
 
@@ -118,17 +118,20 @@ def test_a_new_folder_is_made_by_one_process(tmp_path, hold):
 
 
 def test_a_new_folder_that_fails_leaves_nothing(tmp_path):
-    with pytest.raises(RuntimeError), new_folder(tmp_path / "out") as folder:
-        write_bytes(folder / "x", b"x")
-        raise RuntimeError
+    with pytest.raises(IsADirectoryError), new_folder(tmp_path / "out") as folder:
+        write_bytes(folder, b"x")
     assert list(tmp_path.iterdir()) == []
     with new_folder(tmp_path / "out") as folder:
         write_bytes(folder / "x", b"x")
     assert [path.name for path in tmp_path.rglob("*")] == ["out", "x"]
 
 
+def write_other(folder):
+    folder.mkdir()
+    (folder / "x").write_text("")
+
+
 def test_a_folder_that_appears_meanwhile_is_not_replaced(tmp_path):
     with pytest.raises(OSError, match="not empty"), new_folder(tmp_path / "out"):
-        (tmp_path / "out").mkdir()
-        (tmp_path / "out" / "x").write_text("")
+        write_other(tmp_path / "out")
     assert (tmp_path / "out" / "x").exists()

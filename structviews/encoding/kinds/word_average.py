@@ -113,7 +113,7 @@ class WordBaseline(PooledEmbedder):
             InputError: if a file is missing, damaged, or has changed.
         """
         vectors = WordVectors.open(settings["vectors"])
-        if vectors.fingerprint != parsed.vectors["fingerprint"]:
+        if vectors.fingerprint != parsed.vectors.get("fingerprint"):
             raise InputError(f"{vectors.path}: not the word vectors that {run} was made from: make the baseline again")
         tensors = read_arrays(run / WEIGHTS, "make the baseline again")
         embedder = cls(kind, vectors, Vocabulary.load(run / WORDS), tensors, parsed)

@@ -28,8 +28,8 @@ class Entry(TypedDict):
     """A task's entry in the results; what else it has is for people."""
 
     scores: dict[str, float]
-    data: dict[str, str]
-    partial: dict[str, list[int]]
+    data: NotRequired[dict[str, str]]
+    partial: dict[str, str]
     dim: NotRequired[int]
     intervals: NotRequired[dict[str, list[float]]]
     versions: NotRequired[dict[str, str]]
