@@ -176,7 +176,7 @@ def encode_text(
             raise InputError(f"{text.name}:{start + error.index + 1}: {error.reason}") from None
         return vectors
 
-    journal = partial.with_name(f"{partial.name}.sha256")
+    journal = partial.with_name(f"{partial.name}.digests")
     with one_warning():
         write_blocks(out, partial, journal, Layout(text.n, embedder.dim, text.n if transductive else AT_ONCE), block)
     journal.unlink()  # the vectors are the user's from here on

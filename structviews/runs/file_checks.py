@@ -64,7 +64,7 @@ def _check_settings(run: Path) -> None:
 
 def _check_of(file: Path) -> Callable[[], Any] | None:
     """The check for a file, by its name; None for a file that is not sealed, such as a model card."""
-    journal, arrow = file.with_suffix(".sha256"), file if file.suffix == ".arrow" else arrow_file(file)
+    journal, arrow = file.with_suffix(".digests"), file if file.suffix == ".arrow" else arrow_file(file)
     checks: list[tuple[bool, Callable[[], Any]]] = [
         (file.suffix == ".safetensors", lambda: read_tensors(file, REMEDY)),
         (file.suffix == ".json", lambda: read_sealed(file, dict[str, Any], "delete it and evaluate again")),

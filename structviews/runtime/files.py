@@ -6,7 +6,9 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import xxhash
 
 from structviews.errors import InputError
 from structviews.runtime.locks import temporary_name, writing
@@ -65,6 +67,17 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def digest(*parts: Any) -> str:
+    """Digest of bytes in several parts: 128-bit XXH3, which finds damage as surely as SHA-256, in a tenth of its time.
+
+    Neither would stop somebody who damages a file on purpose and makes its digest right.
+    """
+    found = xxhash.xxh3_128()
+    for part in parts:
+        found.update(part)
+    return found.hexdigest()
 
 
 def file_hash(path: Path) -> str:

@@ -3,7 +3,6 @@
 A journal beside it has the digest of each block, a line each, so that nothing damaged is resumed or read.
 """
 
-import hashlib
 import io
 import os
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from structviews.errors import InputError
-from structviews.runtime.files import sync_folder
+from structviews.runtime.files import digest, sync_folder
 from structviews.runtime.locks import writing
 
 AT_ONCE = 8192
@@ -123,7 +122,7 @@ def _sound(path: Path, journal: Path, layout: Layout) -> Iterator[bytes]:
 
 
 def _line(content: bytes | memoryview) -> bytes:
-    return hashlib.sha256(content).hexdigest().encode() + b"\n"
+    return digest(content).encode() + b"\n"
 
 
 def _append(file: IO[bytes], content: bytes | memoryview) -> None:

@@ -16,7 +16,7 @@ from safetensors.numpy import save
 
 from structviews.errors import InputError
 from structviews.runtime.documents import UNREADABLE, parse_json
-from structviews.runtime.files import write_bytes
+from structviews.runtime.files import digest, write_bytes
 
 T = TypeVar("T")
 # Key of the metadata's only entry: safetensors writes several in any order, and equal files must have equal bytes.
@@ -32,7 +32,7 @@ class Seal(TypedDict):
 
     Attributes:
         notes: what its writer noted.
-        data: SHA-256 of the tensors' bytes, in the order of their names.
+        data: digest of the tensors' bytes, in the order of their names.
         head: SHA-256 of the notes, of the tensors' names, types and shapes, and of ``data``.
     """
 
@@ -47,7 +47,7 @@ class Head(NamedTuple):
     Attributes:
         notes: what its writer noted.
         shapes: by name.
-        data: SHA-256 of the tensors' bytes, in the order of their names.
+        data: digest of the tensors' bytes, in the order of their names.
         digest: SHA-256 that identifies the file's whole content.
     """
 
@@ -92,23 +92,15 @@ def sealed(
         data: their bytes, in the order of their names.
         notes: what else to keep.
     """
-    digest, kept = data_digest(data), dict(notes or {})
-    seal = Seal(notes=kept, data=digest, head=head_digest(kept, described, digest))
+    found, kept = digest(*data), dict(notes or {})
+    seal = Seal(notes=kept, data=found, head=head_digest(kept, described, found))
     return {ENTRY: json.dumps(seal, sort_keys=True)}
 
 
 def check_data(path: Path, head: Head, data: Iterable[memoryview], remedy: str) -> None:
     """Raise InputError unless the tensors' bytes, in the order of their names, are those that were written."""
-    if data_digest(data) != head.data:
+    if digest(*data) != head.data:
         raise damaged(path, "its content does not match its digest", remedy)
-
-
-def data_digest(data: Iterable[memoryview]) -> str:
-    """SHA-256 of bytes in several parts."""
-    digest = hashlib.sha256()
-    for part in data:
-        digest.update(part)
-    return digest.hexdigest()
 
 
 def read_head(path: Path, remedy: str) -> Head:
@@ -143,12 +135,12 @@ def head_of(path: Path, file: safe_open, remedy: str) -> Head:
         described[name] = (str(part.get_dtype()), list(part.get_shape()))
     try:
         seal = parse_json((file.metadata() or {}).get(ENTRY, "").encode(), Seal, path, remedy)
-        digest = head_digest(seal["notes"], described, seal["data"])
+        found = head_digest(seal["notes"], described, seal["data"])
     except (InputError, *UNREADABLE):
         raise damaged(path, "its seal is missing", remedy) from None
-    if seal["head"] != digest:
+    if seal["head"] != found:
         raise damaged(path, "its head does not match its seal", remedy)
-    return Head(seal["notes"], {name: tuple(shape) for name, (_, shape) in described.items()}, seal["data"], digest)
+    return Head(seal["notes"], {name: tuple(shape) for name, (_, shape) in described.items()}, seal["data"], found)
 
 
 def head_digest(notes: Mapping[str, Any], described: Mapping[str, tuple[str, list[int]]], data: str) -> str:

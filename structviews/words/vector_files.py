@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.ipc
 
 from structviews.errors import InputError
-from structviews.runtime.files import write_whole
+from structviews.runtime.files import digest, write_whole
 from structviews.runtime.locks import writing
 from structviews.runtime.progress import OnProgress
 from structviews.words.vector_formats import LINES_AT_ONCE, Block, VectorSource, warn_of_file
@@ -133,7 +133,7 @@ class WordVectors:
         """A part whose digest was checked when it was first read; if it is wrong, all is converted again."""
         if number in self._sound:
             return self._parts[number]
-        if _digest(self._parts[number].vectors) != self._parts[number].digest:
+        if digest(self._parts[number].vectors.data) != self._parts[number].digest:
             parts = _converted(self.path, None, damaged=True)
             if [part.words for part in parts] != [part.words for part in self._parts]:
                 raise InputError(f"{self.path}: changed while it was in use: run the command again")
@@ -204,7 +204,7 @@ def check_arrow(arrow: Path, remedy: str) -> None:
     """Raise InputError unless an Arrow file has the words and vectors that were written."""
     try:
         parts = _parts(pa.ipc.open_file(pa.memory_map(str(arrow))))
-        sound = all(_digest(part.vectors) == part.digest for part in parts)
+        sound = all(digest(part.vectors.data) == part.digest for part in parts)
     except (OSError, pa.ArrowException, KeyError, ValueError):
         sound = False
     if not sound:
@@ -239,23 +239,16 @@ def _part(reader: pa.ipc.RecordBatchFileReader, number: int) -> Part:
     words, lists = batch["word"], batch["vector"]
     words.validate(full=True)
     lists.validate()
-    if _digest(*_word_buffers(words)) != digests[WORDS_KEY].decode():
+    if digest(*_word_buffers(words)) != digests[WORDS_KEY].decode():
         raise ValueError(f"record batch {number} is damaged")
     return Part(words, lists.flatten().to_numpy().reshape(len(words), -1), digests[VECTORS_KEY].decode())
 
 
-def _word_buffers(words: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def _word_buffers(words: pa.Array) -> tuple[memoryview, memoryview]:
     """Offsets and characters of the words, without padding."""
     _, offsets, characters = words.buffers()
     ends = np.frombuffer(offsets, np.int32)[words.offset : words.offset + len(words) + 1]
-    return ends - ends[0], np.frombuffer(characters, np.uint8)[ends[0] : ends[-1]]
-
-
-def _digest(*arrays: np.ndarray) -> str:
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
+    return (ends - ends[0]).data, np.frombuffer(characters, np.uint8)[ends[0] : ends[-1]].data
 
 
 def _converted(path: Path, progress: OnProgress | None, damaged: bool = False) -> list[Part]:
@@ -288,7 +281,10 @@ def _convert(path: Path, raw: BinaryIO, stamp: bytes, file: BinaryIO, progress: 
             n_read += len(block[0])
             words, vectors = _new_ones(*block, seen)
             lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), source.dim)
-            digests = {WORDS_KEY: _digest(*_word_buffers(words)), VECTORS_KEY: _digest(vectors)}
+            digests = {
+                WORDS_KEY: digest(*_word_buffers(words)),
+                VECTORS_KEY: digest(np.ascontiguousarray(vectors).data),
+            }
             writer.write_batch(pa.record_batch([words, lists], schema=schema), digests)
             if progress:
                 progress(raw.tell(), total)

@@ -1,6 +1,5 @@
 """Vocabularies: words and their ids."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ import pyarrow.compute as pc
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
-from structviews.runtime.files import write_bytes
+from structviews.runtime.files import digest, write_bytes
 
 UNKNOWN = "<unk>"
 REMEDY = "copy the run again, or train it again with another --out"
@@ -104,4 +103,4 @@ class Vocabulary:
 
 def _seal(text: bytes) -> bytes:
     """The last line of a file whose other lines are ``text``; no word contains a space."""
-    return f"sha256 {hashlib.sha256(text).hexdigest()}\n".encode()
+    return f"digest {digest(text)}\n".encode()

@@ -18,7 +18,7 @@ class Stopped(Exception):  # noqa: N818 - not an error
 
 @pytest.fixture
 def files(tmp_path):
-    return tmp_path / "x.npy", tmp_path / ".x.partial", tmp_path / "x.sha256"
+    return tmp_path / "x.npy", tmp_path / ".x.partial", tmp_path / "x.digests"
 
 
 def blocks(calls, stop_at=None):

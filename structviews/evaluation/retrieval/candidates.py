@@ -169,7 +169,7 @@ def pool_vectors(pool: Pool, run: Path, embedder: Embedder, progress: OnProgress
         InputError: if a sentence cannot be encoded, a vector is not finite, or another process is writing the file.
     """
     path = vectors_path(pool, run, embedder)
-    journal, partial = path.with_suffix(".sha256"), path.with_name(f".{path.name}.partial")
+    journal, partial = path.with_suffix(".digests"), path.with_name(f".{path.name}.partial")
     layout = Layout(len(pool), embedder.dim)
     vectors = read_blocks(path, journal, layout)
     if vectors is None:  # missing, or damaged

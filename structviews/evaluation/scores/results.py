@@ -29,7 +29,7 @@ class Entry(TypedDict):
 
     scores: dict[str, float]
     data: NotRequired[dict[str, str]]
-    partial: dict[str, str]
+    partial: dict[str, Any]
     dim: NotRequired[int]
     intervals: NotRequired[dict[str, list[float]]]
     versions: NotRequired[dict[str, str]]
