@@ -47,7 +47,7 @@ def sound_shard(path: Path, entry: ShardEntry) -> pa.Table:
         DamagedCorpus: if it is not.
     """
     table = whole_shard(path, entry)
-    wrong = np.flatnonzero(malformed(table) | misplaced(table, (-1, -1)))
+    wrong = np.flatnonzero(malformed(table))
     if len(wrong):
         raise DamagedCorpus(path, f"{len(wrong)} of its sentences are invalid, the first in row {wrong[0]}")
     return table

@@ -21,7 +21,7 @@ from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import Parsed
 from structviews.runtime.files import file_hash, text_lines
-from structviews.runtime.npy import Layout, read_blocks, write_blocks
+from structviews.runtime.npy import AT_ONCE, Layout, read_blocks, write_blocks
 from structviews.runtime.progress import OnProgress
 
 
@@ -170,7 +170,7 @@ def pool_vectors(pool: Pool, run: Path, embedder: Embedder, progress: OnProgress
     """
     path = vectors_path(pool, run, embedder)
     journal, partial = path.with_suffix(".digests"), path.with_name(f".{path.name}.partial")
-    layout = Layout(len(pool), embedder.dim)
+    layout = Layout(len(pool), embedder.dim, AT_ONCE)
     vectors = read_blocks(path, journal, layout)
     if vectors is None:  # missing, or damaged
         path.parent.mkdir(exist_ok=True)

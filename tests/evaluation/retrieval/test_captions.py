@@ -108,7 +108,7 @@ BAD = [
     (lambda f: save(f, "dev", features=np.ones((40, 15))), "dev.npz: features has 15 columns, those of train 16"),
     (lambda f: save(f, "dev", features=np.ones((39, 16))), r"dev.npz: images is <U\d+ of shape \(40,\)"),
     (lambda f: (f / "dev.jsonl").unlink(), "dev.jsonl: No such file"),
-    (lambda f: edit(f, "dev", 3, "{"), r"dev.jsonl:3: Object missing required field `captions`"),
+    (lambda f: edit(f, "dev", 3, "{"), r"dev.jsonl:3: not JSON"),
     (lambda f: edit(f, "dev", 3, '{"image": "dev-2"}'), r"dev.jsonl:3: Object missing required field `captions`"),
     (lambda f: edit(f, "dev", 3, json.dumps({"image": "dev-3", "captions": FIVE})), "dev.jsonl:3: image 'dev-3', but"),
     (lambda f: edit(f, "dev", 3, json.dumps({"image": "dev-2", "captions": FIVE[1:]})), "dev.jsonl:3: fewer than 5"),

@@ -1,6 +1,5 @@
 """Exact search, against loops over all vectors; pools, their files, and the command."""
 
-import fcntl
 import shutil
 
 import numpy as np
@@ -21,6 +20,7 @@ from structviews.evaluation.retrieval.candidates import (
     vectors_path,
 )
 from structviews.evaluation.retrieval.neighbours import count_rivals, nearest
+from structviews.runtime.locks import writing
 from structviews.training.loop import train
 
 
@@ -172,7 +172,8 @@ def test_an_interrupted_encoding_goes_on_and_ends_the_same(run, tmp_path, monkey
     expected = np.concatenate([embedder.encode(opened.sentences(i, i + 7)) for i in range(0, len(opened), 7)])
     with pytest.raises(KeyboardInterrupt):
         pool_vectors(opened, run, Interrupts(embedder, 3))
-    (partial,) = path.parent.iterdir()
+    journal, partial = path.with_suffix(".digests"), path.with_name(f".{path.name}.partial")
+    assert set(path.parent.iterdir()) == {journal, partial}
     assert not path.exists()
     with partial.open("ab") as file:
         file.write(b"cut short by a kill")
@@ -181,7 +182,7 @@ def test_an_interrupted_encoding_goes_on_and_ends_the_same(run, tmp_path, monkey
     np.testing.assert_array_equal(pool_vectors(opened, run, rest, lambda *done: told.append(done)), expected)
     assert rest.encoded == len(opened) - 21
     assert told[-1] == (len(opened), len(opened))
-    assert list(path.parent.iterdir()) == [path]
+    assert set(path.parent.iterdir()) == {path, journal}
     again = Interrupts(embedder, 0)
     vectors = pool_vectors(opened, run, again)
     assert isinstance(vectors, np.memmap)
@@ -206,10 +207,8 @@ def test_two_processes_do_not_write_one_file(run, text):
     opened, embedder = open_pool(text), Embedder.load(run)
     path = vectors_path(opened, run, embedder)
     path.parent.mkdir()
-    with path.with_name(f".{path.name}.partial").open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="another process is writing it"):
-            pool_vectors(opened, run, embedder)
+    with writing(path), pytest.raises(InputError, match=rf"{path.name} is being written by process \d+"):
+        pool_vectors(opened, run, embedder)
 
 
 class Gives:

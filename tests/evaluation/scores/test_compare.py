@@ -11,6 +11,8 @@ from structviews.cli.app import app
 from structviews.errors import InputError
 from structviews.evaluation.scores.compare import as_rich, compare_runs
 from structviews.evaluation.scores.results import save_results
+from structviews.runtime.documents import write_json
+from structviews.runtime.seals import write_arrays
 
 GOLD = {"MR": np.arange(400) % 2, "STS14": np.arange(400) / 100}
 
@@ -19,7 +21,7 @@ def make_run(root, name, tasks=("MR", "STS14"), wrong=40, noise=1.0, **changes):
     """A run with predictions that are wrong on some examples of MR, and noisy on two data sets of STS14."""
     run = root / name
     run.mkdir()
-    (run / "model.safetensors").write_bytes(name.encode())
+    write_arrays(run / "model.safetensors", {}, {"name": name})
     (run / "config.toml").write_text('[views]\nnames = ["seq", "seq"]\n')
     # The first examples, so that the errors of the better run are errors of the other too.
     predicted = np.where(np.arange(400) < wrong, 1 - GOLD["MR"], GOLD["MR"])
@@ -89,7 +91,7 @@ def test_tasks_that_one_run_lacks_are_named(tmp_path):
 
 def change(run, **changes):
     results = json.loads((run / "results.json").read_text())
-    (run / "results.json").write_text(json.dumps(results | changes))
+    write_json(run / "results.json", results | changes)
 
 
 def test_what_cannot_be_compared_is_refused_in_one_line(tmp_path):
@@ -97,7 +99,7 @@ def test_what_cannot_be_compared_is_refused_in_one_line(tmp_path):
     for broken, message in (
         ({"protocol": {"name": "kiros", "seed": 1111}}, r"different protocols \(name 'senteval' and 'kiros'\)"),
         ({"protocol": {"name": "senteval", "seed": 1111, "grids": {"all": [1]}}}, r"different protocols \(grids\);"),
-        ({"tasks": {"TREC": {}}}, "a and .*b: no task in common"),
+        ({"tasks": {"TREC": {"scores": {}, "partial": {}}}}, "a and .*b: no task in common"),
         ({"tasks": {"MR": {"data": {"MR/file": "2" * 64}}}}, r"MR was scored on different data \(MR/file differs\)"),
         (
             {"predictions": "0" * 64},

@@ -24,6 +24,7 @@ from structviews.evaluation.scores.rendering import (
     as_rich,
 )
 from structviews.evaluation.scores.tables import score_table
+from structviews.runtime.documents import write_json
 
 
 def scored(root, name, views, **scores):
@@ -73,7 +74,7 @@ def test_intervals_on_request_and_of_several_runs_their_mean(runs, tmp_path):
     for run, ends in zip(several, ([68.0, 71.5], [70.0, 74.5]), strict=True):
         results = json.loads((run / "results.json").read_text())
         results["tasks"]["MRPC"]["intervals"] = {"accuracy": ends, "f1": [78.0, 82.0]}
-        (run / "results.json").write_text(json.dumps(results))
+        write_json(run / "results.json", results)
     text = "71.0 ± 1.4 [69.0, 73.0]/80.0 ± 0.0 [78.0, 82.0]"
     assert score_table(several, intervals=True).rows[0][4] == text
 

@@ -19,6 +19,8 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import Parsed, save_config
 from structviews.runs.which_vectors import Representation
+from structviews.runtime.documents import write_json
+from structviews.runtime.seals import write_arrays
 
 
 class Represented:
@@ -41,13 +43,13 @@ class Represented:
 def make_run(root, name, views, tasks=None, unavailable=None):
     run = root / name
     run.mkdir(parents=True)
-    (run / "model.safetensors").write_bytes(name.encode())
+    write_arrays(run / "model.safetensors", {}, {"name": name})
     (run / "config.toml").write_text(f"[views]\nnames = {json.dumps(views)}\n")
     if tasks is not None:
         tasks = {task: {"partial": {}, **entry} for task, entry in tasks.items()}
         results = {"format": 1, "dim": 600, "protocol": {}, "tasks": tasks, "unavailable": unavailable or {}}
         results["model"] = model_checksum(run)
-        (run / "results.json").write_text(json.dumps(results))
+        write_json(run / "results.json", results)
     return run
 
 
@@ -116,7 +118,7 @@ def test_a_task_that_was_not_scored_is_asked_for_with_its_folder(tmp_path):
 
 
 def test_scores_of_weights_that_have_changed_are_not_shown(runs):
-    (runs[1] / "model.safetensors").write_bytes(b"trained on")
+    write_arrays(runs[1] / "model.safetensors", {}, {"name": "trained on"})
     table = score_table(runs)
     assert table.rows[1][2:] == ["-"] * 6
     assert any(note.startswith("seq-seq: this model has not been evaluated") for note in table.notes)
@@ -244,7 +246,7 @@ def test_a_mean_says_how_many_runs_it_is_of(tmp_path):
     several = seeded(tmp_path, [(70.0, 80.0), None, (74.0, 84.0)])
     for run in (several[0], several[2]):
         results = json.loads((run / "results.json").read_text())
-        (run / "results.json").write_text(json.dumps(results | {"representation": "vector"}))
+        write_json(run / "results.json", results | {"representation": "vector"})
     table = score_table(several)
     assert table.rows[0][3:] == ["3", "72.0 ± 2.8/82.0 ± 2.8 (2)"]
     assert any(note.startswith("seq-seq-seed2: this model has not been evaluated") for note in table.notes)

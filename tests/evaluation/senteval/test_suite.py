@@ -23,13 +23,14 @@ from structviews.evaluation.senteval.task_scores import score_task, task_feature
 from structviews.evaluation.senteval.tasks import TASKS
 from structviews.evaluation.senteval.tasks.finding import read_task
 from structviews.runs.folder import model_checksum
+from structviews.runtime.seals import write_arrays
 
 
 @pytest.fixture
 def run(tmp_path):
     run = tmp_path / "runs" / "dep-const"
     run.mkdir(parents=True)
-    (run / "model.safetensors").write_bytes(b"weights")
+    write_arrays(run / "model.safetensors", {}, {"name": "weights"})
     (run / "config.toml").write_text('[views]\nnames = ["dep", "const"]\n')
     return run
 
@@ -242,8 +243,11 @@ def test_predictions_that_are_not_of_these_results_are_not_given(run, folder, en
     save_results(run, results | {"representation": "mean"}, "results.mean.json")
     own, other = run / "predictions.safetensors", run / "predictions.mean.safetensors"
     assert other.read_bytes() == own.read_bytes()
-    own.write_bytes(other.read_bytes()[:-1] + b"x")
+    write_arrays(own, {"MR/test/predicted": np.zeros(3), "MR/test/gold": np.zeros(3)})
     assert load_predictions(run, load_results(run)) == {}
+    own.write_bytes(other.read_bytes()[:-1] + b"x")
+    with pytest.raises(InputError, match=r"predictions\.safetensors: damaged"):
+        load_predictions(run, load_results(run))
     assert set(load_predictions(run, load_results(run, "results.mean.json"), "results.mean.json")) == {"MR"}
 
 
@@ -252,7 +256,7 @@ def test_results_of_another_model_or_protocol_are_dropped(change, run, folder, e
     save_results(run, evaluate(encode, ["MR"], folder, allow_partial=True))
     results = evaluate(encode, ["CR"], folder, allow_partial=True)
     if change == "model":
-        (run / "model.safetensors").write_bytes(b"other weights")
+        write_arrays(run / "model.safetensors", {}, {"name": "other weights"})
     elif change == "representation":
         results["representation"] = "mean"
     else:
@@ -264,10 +268,13 @@ def test_results_of_another_model_or_protocol_are_dropped(change, run, folder, e
 def test_bad_run_folders(run, folder, encode):
     results = evaluate(encode, ["MR"], folder, allow_partial=True)
     (run / "results.json").write_text('{"format": 1,\n "tasks": {')
-    with pytest.raises(InputError, match=r"results.json:2: not valid JSON; remove the file"):
+    with pytest.raises(InputError, match=r"results.json: not JSON \(.*\): remove the file"):
         save_results(run, results)
-    (run / "results.json").write_text('{"format": 7}')
-    with pytest.raises(InputError, match="not results of format 1"):
+    write_json(run / "results.json", {"format": 7})
+    with pytest.raises(InputError, match="Invalid enum value 7 - at"):
+        save_results(run, results)
+    (run / "results.json").write_text('{"format": 1}')
+    with pytest.raises(InputError, match=r"results\.json: damaged: its checksum"):
         save_results(run, results)
     with pytest.raises(InputError, match=r"not a run: it has no model.safetensors"):
         save_results(run.parent, results)
