@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from urllib.request import Request, urlopen
 
 import pytest
@@ -96,14 +96,14 @@ def test_drops_of_a_request_do_not_buy_time(address):
 
 def whole_answer(connection):
     """An answer of a connection that stays open, in however many pieces it comes."""
-    found = b""
-    while b"\r\n\r\n" not in found:
-        found += connection.recv(2**16)
-    head, _, body = found.partition(b"\r\n\r\n")
-    length = int(re.search(rb"content-length: (\d+)", head)[1])
-    while len(body) < length:
-        body += connection.recv(2**16)
-    return head + body
+    found, length = b"", 0
+    while not length or len(found.partition(b"\r\n\r\n")[2]) < length:
+        part = connection.recv(2**16)
+        assert part, "closed"
+        found += part
+        if b"\r\n\r\n" in found:
+            length = int(re.search(rb"content-length: (\d+)", found)[1])
+    return found
 
 
 def test_a_second_request_has_its_own_time(address):
@@ -131,6 +131,82 @@ def test_who_does_not_read_the_answer_is_cut_off(address):
     head, _, body = found.partition(b"\r\n\r\n")
     assert 0 < len(body) < int(re.search(rb"content-length: (\d+)", head)[1])
     assert is_alive(address)
+
+
+def closed(connection):
+    """Whether the server has closed a connection."""
+    connection.settimeout(0.01)
+    try:
+        return connection.recv(1) == b""
+    except TimeoutError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs further addresses of loopback")
+@pytest.mark.parametrize(
+    "sent", [b"", GOOD[:40], GOOD[:-5]], ids=["nothing", "half of the headers", "half of the body"]
+)
+def test_an_address_with_many_idle_connections_loses_its_own(served, listening, monkeypatch, sent):
+    monkeypatch.setattr(server, "CONNECTIONS", 20)
+    address = listening(create_app(served, hosts=["127.0.0.1"]), seconds=60)
+    with ExitStack() as stack:
+        few, many = (
+            [stack.enter_context(socket.create_connection(address, source_address=(host, 0))) for _ in range(number)]
+            for host, number in (("127.0.0.2", 5), ("127.0.0.3", 15))
+        )
+        for connection in many:
+            connection.sendall(sent)
+        assert is_alive(address)  # and has read what was sent before
+        for _ in range(30):
+            many.append(stack.enter_context(socket.create_connection(address, source_address=("127.0.0.3", 0))))
+            many[-1].sendall(sent)
+        for connection in few:
+            connection.sendall(GOOD)
+            connection.settimeout(30)
+            assert whole_answer(connection).startswith(b"HTTP/1.1 200 ")
+        assert all(map(closed, many[:29]))
+        assert not any(map(closed, many[-10:]))
+
+
+class Connection:
+    """What ``Connections`` sees of one."""
+
+    def __init__(self, address, idle):
+        self.address = address
+        self.idle = idle
+        self.aborted = False
+        self.transport = self
+
+    def waits_for_client(self):
+        return self.idle
+
+    def abort(self):
+        self.aborted = True
+
+
+def test_the_connection_that_waited_longest_is_closed_and_none_that_works():
+    those = [Connection(*each) for each in [("b", True), ("a", False), *[("a", True)] * 3, ("b", True)]]
+    open_ones = server.Connections(6)
+    assert all(map(open_ones.enter, those))
+    open_ones.note_data(those[2])
+    for number in (3, 4, 0, 2, 5):  # of the address that has the most, the one that was heard of longest ago
+        before = [each.aborted for each in those]
+        assert open_ones.enter(Connection("c", False))
+        assert [i for i, each in enumerate(those) if each.aborted and not before[i]] == [number]
+    assert not open_ones.enter(Connection("c", True))
+    open_ones.leave(those[1])
+    assert open_ones.enter(Connection("c", True))
+
+
+def test_a_connection_too_many_is_told_so(served, listening, monkeypatch):
+    monkeypatch.setattr(server, "CONNECTIONS", 0)
+    address = listening(create_app(served, hosts=["127.0.0.1"]))
+    with socket.create_connection(address) as connection:
+        found = answer(connection)
+    assert found.startswith("HTTP/1.1 503 Service Unavailable\r\n")
+    assert json.loads(found.partition("\r\n\r\n")[2]) == {"detail": "too many connections at work: try again"}
 
 
 def test_bodies_that_are_far_too_large_get_their_answer(address):
