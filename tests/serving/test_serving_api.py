@@ -72,7 +72,7 @@ def test_what_is_served_is_listed(client):
 
 
 def test_a_sentence_of_too_many_words_is_refused(embedders):
-    limited = ServedRun("short", embedders[0].with_limit(max_tokens=3))
+    limited = ServedRun("short", embedders[1].with_limit(max_tokens=3))
     with TestClient(create_app([limited])) as client:
         assert len(post(client, "/encode", sentences=["one bird sings"])["vectors"]) == 1
         for path in ("/encode", "/trees"):
