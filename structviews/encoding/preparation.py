@@ -217,7 +217,7 @@ class Shortened:
             self._over(index, f"{len(text.split()):,} words", f"{most:,}")
             text = " ".join(pieces[:most])
         if len(text) > characters:
-            self._over(index, f"{len(text):,} characters", f"{characters:,} for a text of {most:,} words")
+            self._over(index, f"{len(text):,} characters", f"{characters:,} for max_tokens = {most}")
             text = text[:characters]
         return text if pieces else EMPTY
 

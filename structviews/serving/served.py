@@ -19,7 +19,7 @@ from structviews.parsing.drawing import reads_right_to_left
 from structviews.runs.folder import run_names
 from structviews.runtime.progress import OnProgress
 
-FIRST_SENTENCE = "A bird is singing."
+FIRST_SENTENCE = "Yes"  # of one word, which every limit allows
 KINDS = ("dependency", "constituency")
 
 

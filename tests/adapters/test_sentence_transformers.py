@@ -193,6 +193,13 @@ def test_a_saved_model_is_loaded_again_without_its_run(toolkit, make, similarity
     assert Embedder.load(tmp_path / "moved" / "0_StructViewsModule").dim == 16
 
 
+def test_several_processes_encode_with_a_model_that_was_used(make):
+    """The toolkit sends each of them the model, by pickle."""
+    model = make()
+    expected = model.encode(SENTENCES)
+    np.testing.assert_allclose(model.encode(SENTENCES, device=["cpu", "cpu"]), expected, atol=1e-5)
+
+
 def test_no_code_of_a_saved_folder_is_run(toolkit, make, tmp_path):
     """Also where the toolkit is told to trust it: the module is the installed package's."""
     folder = tmp_path / "saved"

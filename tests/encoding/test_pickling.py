@@ -125,3 +125,24 @@ def test_word_vectors_are_opened_again(runs, tmp_path, monkeypatch):
     assert len(pickled) < 500
     monkeypatch.chdir("/")
     np.testing.assert_array_equal(pickle.loads(pickled).rows(np.array([1, 0])), vectors.rows(np.array([1, 0])))
+
+
+def test_datasets_find_what_they_have_mapped(runs, tmp_path):
+    datasets = pytest.importorskip("datasets", reason="needs datasets, which mteb brings")
+    embedder = Embedder.load("default")
+    calls = tmp_path / "calls"
+
+    def encode(rows):
+        with calls.open("a") as file:
+            file.write("x")
+        return {"vectors": embedder.encode(rows["text"])}
+
+    texts = [" ".join(words) for words in TEXTS]
+    datasets.Dataset.from_dict({"text": texts}).to_json(tmp_path / "texts.jsonl")
+    data = datasets.load_dataset("json", data_files=str(tmp_path / "texts.jsonl"), cache_dir=str(tmp_path))["train"]
+    for _ in range(2):
+        found = data.map(encode, batched=True)
+        np.testing.assert_array_equal(np.array(found["vectors"], np.float32), embedder.encode(texts))
+    assert calls.read_text() == "x"
+    two = data.map(encode, batched=True, num_proc=2)
+    np.testing.assert_allclose(np.array(two["vectors"], np.float32), embedder.encode(texts), atol=1e-5)

@@ -244,3 +244,29 @@ def test_a_killed_command_goes_on(runs, tmp_path):
     expected = Embedder.load(runs[0]).encode([["a", "bird", str(row)] for row in rows])
     np.testing.assert_allclose(vectors[rows], expected, atol=1e-5)
     assert not partials(tmp_path)
+
+
+def test_lines_of_too_many_words(source, runs, tmp_path, command):
+    """Found before anything is encoded, or cut, with one warning for all blocks."""
+    long = "A bird sat on the dead tree"
+    source.write_text("\n".join([*LINES[:7], f"{long} .", *LINES[7:], long]), "utf-8")
+    arguments = ("encode", runs[0], source, "-o", "v.npy", "--tokenised", "--max-tokens")
+    code, _, errors = command(*arguments, 7)
+    remedy = "split it, raise max_tokens (--max-tokens), or have it cut with overlong = cut (--overlong cut)"
+    assert (code, errors) == (2, f"error: {source}:8: 8 words, but the limit is 7: {remedy}\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["big.txt"]
+    code, _, errors = command(*arguments, 6, "--overlong", "cut")
+    assert code == 0, errors
+    assert errors.count("25 sentences were cut to the first 6 words") == 1
+    assert errors.count("warning") == 1
+    expected = Embedder.load(runs[0]).encode([line.split()[:6] for line in source.read_text().splitlines()])
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-6)
+    code, _, errors = command(*arguments, 0)
+    assert (code, errors) == (2, "error: max_tokens = 0: give a number at least 1\n")
+
+
+def test_a_line_whose_words_are_too_many_once_it_is_tokenised(source, runs, tmp_path, command):
+    source.write_text("\n".join([*LINES[:8], "It's the bird's, isn't it?"]), "utf-8")
+    code, _, errors = command("encode", runs[0], source, "-o", "v.npy", "--max-tokens", 7)
+    assert code == 2
+    assert f"error: {source}:9: 10 words, but the limit is 7: split it" in errors

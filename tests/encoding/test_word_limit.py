@@ -89,6 +89,7 @@ def test_the_default(run):
     assert embedder.encode([["a"] * 500]).shape == (1, embedder.dim)
     with pytest.raises(SentenceError, match=r"^sentence 1: 501 words, but the limit is 500: "):
         embedder.encode([["a"] * 501])
+    assert embedder.with_limit(max_tokens=501).encode([["a"] * 501]).shape == (1, embedder.dim)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from structviews.cli.app import app as cli
+from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 
 pytest.importorskip("fastapi", reason="needs structviews[serve]")
@@ -260,6 +261,13 @@ def test_runs_have_different_names(folders, tmp_path):
     assert run_names([folders[1], other]) == [str(folders[1]), str(other)]
     with pytest.raises(InputError, match="named twice"):
         run_names([folders[0], folders[0].parent / "." / folders[0].name])
+
+
+def test_runs_are_served_with_a_limit(folders):
+    (limited,) = open_runs([folders[1]], None, False, nullcontext, WordLimit(1, "cut"))
+    assert limited.embedder.limit == WordLimit(1, "cut")
+    with pytest.warns(UserWarning, match="1 sentence was cut to the first 1 words"):
+        limited.encode(["two words"])
 
 
 def test_a_run_that_cannot_encode_is_refused_when_it_is_loaded(folders, tmp_path):

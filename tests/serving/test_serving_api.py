@@ -71,6 +71,20 @@ def test_what_is_served_is_listed(client):
     assert (found["characters"], found["sentences"]) == (endpoints.CHARACTERS, endpoints.SENTENCES)
 
 
+def test_a_sentence_of_too_many_words_is_refused(embedders):
+    limited = ServedRun("short", embedders[1].with_limit(max_tokens=3))
+    with TestClient(create_app([limited])) as client:
+        assert len(post(client, "/encode", sentences=["one bird sings"])["vectors"]) == 1
+        for path in ("/encode", "/trees"):
+            line = refused(client.post(path, json={"sentences": ["one bird", "one bird sings."]}), 422)
+            assert line.startswith("sentence 2: 4 words, but the limit is 3: split it, raise max_tokens")
+
+
+def test_half_a_character_is_refused(client):
+    body = b'{"sentences": ["a \\ud800 bird"]}'
+    refused(client.post("/encode", content=body, headers={"Content-Type": "application/json"}), 422)
+
+
 @pytest.mark.parametrize("number", [0, 1])
 def test_cosines_are_those_of_the_vectors(client, served, embedders, number):
     pairs = [SENTENCES[:2], SENTENCES[2:], [SENTENCES[0]] * 2]

@@ -54,6 +54,20 @@ def test_supervised_and_similarity_tasks_get_their_own_vectors(runs, folder):
         assert [other["tasks"][task]["dim"] for task in ("MR", "STS12")] == [56 * width, 8]
 
 
+def test_sentences_are_cut_if_it_is_said(runs, folder):
+    """Scores of cut sentences are no run's own."""
+    run = str(runs[0])
+    command = ["eval", run, "--senteval", str(folder), "--partial", "--tasks", "MR,STS12", "--max-tokens", "2"]
+    ended = CliRunner().invoke(app, command)
+    assert isinstance(ended.exception, InputError)
+    assert "words, but the limit is 2: split it, raise max_tokens (--max-tokens)" in str(ended.exception)
+    with pytest.warns(UserWarning, match="sentences were cut to the first 2 words") as told:
+        ended = CliRunner().invoke(app, [*command, "--overlong", "cut"])
+    assert (ended.exit_code, len(told)) == (0, 1)
+    found = load_results(runs[0], results_name("vector, cut to 2 words"))
+    assert (found["representation"], found["flags"]) == ("vector, cut to 2 words", " --max-tokens 2 --overlong cut")
+
+
 def test_an_ensemble_averages_the_predictions_of_the_runs_that_are_joined(runs, folder):
     *members, joined = runs
     command = ["eval", str(joined), "--senteval", str(folder), "--partial", "--tasks", "TREC,STS12", "--ensemble"]

@@ -1,0 +1,72 @@
+"""Every adapter has the core's limit for the words of a sentence, and its rule for empty text."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from corpora import RandomParser
+
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.preparation import SentenceError
+from structviews.errors import InputError
+
+LONG = "the dead tree fell"
+TEXTS = ["a bird", "", LONG, "  "]
+
+
+def by_mteb(run, texts, **limit):
+    pytest.importorskip("mteb", reason="needs the extra structviews[mteb]")
+    from structviews.adapters.mteb import MTEBEncoder
+
+    encoder = MTEBEncoder(run, RandomParser(), **limit)
+    cut = f", cut to {limit.get('max_tokens')} words" * (limit.get("overlong") == "cut")
+    assert encoder.mteb_model_meta.experiment_kwargs["vectors"] == encoder.model.description
+    assert encoder.model.description.endswith(cut)
+    return encoder.encode([{"text": texts}], task_metadata=SimpleNamespace(type="Classification"))
+
+
+def by_sentence_transformers(run, texts, **limit):
+    toolkit = pytest.importorskip("sentence_transformers", reason="needs structviews[sentence-transformers]")
+    from structviews.adapters.sentence_transformers import StructViewsModule
+
+    module = StructViewsModule(run, parser=RandomParser(), **limit)
+    assert module.get_config_dict() == {"similarity": False} | {"max_tokens": 500, "overlong": "raise"} | limit
+    return toolkit.SentenceTransformer(modules=[module], device="cpu").encode(texts)
+
+
+def by_senteval(run, texts, **limit):
+    from structviews.adapters.senteval import batcher, prepare
+
+    params = {"embedder": Embedder.load(run, RandomParser(), **limit)}
+    samples = [text.split() for text in texts]
+    prepare(params, samples)
+    return batcher(params, samples)
+
+
+def by_sklearn(run, texts, **limit):
+    from structviews.adapters.sklearn import SentenceVectorizer
+
+    vectorizer = SentenceVectorizer(run).set_params(**limit)
+    vectorizer._embedder().preparer._parser = RandomParser()
+    return vectorizer.transform(texts)
+
+
+every_adapter = pytest.mark.parametrize("encoded", [by_mteb, by_sentence_transformers, by_senteval, by_sklearn])
+
+
+@every_adapter
+def test_empty_text_is_a_full_stop(run, encoded):
+    expected = Embedder.load(run, RandomParser()).encode(["a bird", ".", LONG, "."])
+    np.testing.assert_allclose(encoded(run, TEXTS), expected, atol=1e-5)
+
+
+@every_adapter
+def test_longer_sentences_are_an_error_or_cut(run, encoded):
+    with pytest.raises(SentenceError, match=r"^sentence \d: 4 words, but the limit is 3: split it"):
+        encoded(run, TEXTS, max_tokens=3)
+    with pytest.warns(UserWarning, match="^1 sentence was cut to the first 3 words"):
+        vectors = encoded(run, TEXTS, max_tokens=3, overlong="cut")
+    expected = Embedder.load(run, RandomParser()).encode(["a bird", ".", "the dead tree", "."])
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    with pytest.raises(InputError, match="unknown overlong 'drop'"):
+        encoded(run, TEXTS, overlong="drop")
