@@ -20,6 +20,7 @@ from structviews.encoding.preparation import Preparer, Sentence, SentenceError
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import Parsed
+from structviews.runtime.array_files import map_array
 from structviews.runtime.files import file_hash, text_lines
 from structviews.runtime.npy import AT_ONCE, write_blocks
 from structviews.runtime.progress import OnProgress
@@ -169,12 +170,14 @@ def pool_vectors(pool: Pool, run: Path, embedder: Embedder, progress: OnProgress
         InputError: if a sentence cannot be encoded, a vector is not finite, or another process is writing the file.
     """
     path = vectors_path(pool, run, embedder)
+    shape = (len(pool), embedder.dim)
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
         partial = path.with_name(f".{path.name}.partial")
-        shape = (len(pool), embedder.dim)
         write_blocks(path, partial, shape, lambda start, stop: _block(pool, embedder, start, stop, progress), AT_ONCE)
-    vectors: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    vectors = map_array(path)
+    if vectors.shape != shape or vectors.dtype != np.float32:
+        raise InputError(f"{path}: {vectors.dtype} of shape {vectors.shape}, not float32 {shape}: delete it")
     return vectors
 
 
