@@ -45,13 +45,19 @@ def check_learnable(training: Training) -> None:
 
 def has_neighbours(training: Training) -> bool:
     """Whether some training sentence has a context, or, where the objective reads only that, a next sentence."""
-    corpus, rows = training.corpus, training.train_rows
     reach = 1 if "next" in training.model.context_needs else training.config.objective.context
-    tables = [corpus.shard(number) for number in range(corpus.n_shards)]
-    documents, positions = (
-        np.concatenate([table[name].to_numpy() for table in tables])[rows] for name in ("document", "position")
-    )
-    return bool(((np.diff(documents) == 0) & (np.diff(positions) <= reach)).any())
+    chosen = np.isin(np.arange(len(training.corpus)), training.train_rows, assume_unique=True)
+    start, last = 0, [-1, 0]  # of the shard before
+    for table in training.corpus.tables():  # mostly, the first one has some
+        own = chosen[start : start + len(table)]
+        document, position = (
+            np.append(before, table[name].to_numpy()[own])
+            for before, name in zip(last, ("document", "position"), strict=True)
+        )
+        if ((np.diff(document) == 0) & (np.diff(position) <= reach)).any():
+            return True
+        start, last = start + len(table), [document[-1], position[-1]]
+    return False
 
 
 def all_the_same(training: Training) -> bool:

@@ -60,6 +60,14 @@ def test_neighbours_are_as_far_as_the_context_goes(tmp_path, context, learns):
             check_learnable(training)
 
 
+def test_neighbours_may_be_in_two_shards(tmp_path):
+    """The only pair of them lies across the end of the first shard."""
+    places = [(0, 0), (1, 0), (2, 0), (2, 1), (3, 0), (4, 0)]
+    pairs = [Row(*place, line, random_trees(["a", f"w{line}"])) for line, place in enumerate(places, 1)]
+    corpus = write_corpus(tmp_path / "x.parsed", pairs, shard_size=3)
+    check_learnable(Training(small_config(corpus, tmp_path / "run", ["bow", "bow"], held_out=0.0)))
+
+
 def test_an_objective_that_needs_no_neighbours_is_trained(tmp_path, monkeypatch):
     training = Training(small_config(write_corpus(tmp_path / "x.parsed", rows(40, 1)), tmp_path / "r", ["bow", "bow"]))
     for _, channel in training.model.each():
