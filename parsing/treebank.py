@@ -15,11 +15,14 @@ from structviews.parsing.parser import Unparsed
 ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 ESCAPE = re.compile("|".join(ESCAPES))
 CONLLU_COLUMNS = 10
+# Characters of a wrong value that an error shows.
+LONGEST = 40
 # Comments by `structviews cache export`: the location in the source of the next sentence, or of a skipped one with
 # the reason.
 PLACE = "structviews:place"
 SKIPPED = "structviews:skipped"
-NUMBERS = re.compile(r"([0-9]+) ([0-9]+) ([0-9]+)(?: (.+))?")
+NUMBERS = re.compile(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,18})(?: (.+))?")  # as many digits as a corpus holds
+HEAD = re.compile(r"[0-9]{1,9}")
 # A multiword token (3-4), whose words follow on their own lines, or an empty node (5.1).
 NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")
 
@@ -193,7 +196,9 @@ def _place(path: Path, number: int, value: str) -> tuple[_Place, str]:
     """Parse our comment: document, position and line, and the reason for a skipped sentence."""
     found = NUMBERS.fullmatch(value)
     if not found:
-        raise InputError(f"{path}:{number}: {value!r} is not a location (document, position, line): remove the comment")
+        raise InputError(
+            f"{path}:{number}: {value[:LONGEST]!r} is not a location (document, position, line): remove the comment"
+        )
     return _Place(*map(int, found.groups()[:3])), found[4] or ""
 
 
@@ -221,12 +226,10 @@ def _conllu_row(
         return None
     if index != str(expected):
         raise InputError(
-            f"{path}:{number}: word id {index!r}, expected {expected}: number the words of each sentence from 1"
+            f"{path}:{number}: word id {index[:LONGEST]!r}, expected {expected}: number each sentence's words from 1"
         )
-    if not head.isdecimal() and (with_heads or head != "_"):
-        raise InputError(
-            f"{path}:{number}: head {head!r} is not a number: a dependency tree needs a head for each word"
-        )
+    if not HEAD.fullmatch(head) and (with_heads or head != "_"):
+        raise InputError(f"{path}:{number}: head {head[:LONGEST]!r} is not a number of a word: give each word a head")
     # A CoNLL-U form may contain a space (the number 1 000); our tokens may not.
     return re.sub(r"\s", "\u2423", form), tag, None if head == "_" else int(head), relation
 
@@ -239,7 +242,7 @@ def _read_brackets(path: Path) -> Iterator[_Constituents]:
             continue
         try:
             tree = binarise(strip(Tree.fromstring(line)))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"{path}:{number}: not one bracketed tree: {reason}") from None
         yield _Constituents(number, tree._replace(tokens=tuple(map(_unescaped, tree.tokens))))

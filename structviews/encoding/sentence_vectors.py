@@ -14,6 +14,7 @@ from typing import BinaryIO
 import numpy as np
 
 from structviews.errors import InputError
+from structviews.runtime.array_files import map_array
 from structviews.runtime.files import write_bytes, write_whole
 
 Tokens = tuple[str, ...]
@@ -64,13 +65,7 @@ def read_vectors(file: Path) -> tuple[dict[Tokens, int], np.ndarray]:
     """
     if file.suffix != ".npy":
         raise InputError(f"{file}: not a .npy file: save the vectors with numpy.save")
-    try:
-        vectors = np.load(file, mmap_mode="r", allow_pickle=False)
-    except OSError as error:
-        raise InputError(f"{file}: {(error.strerror or 'cannot be read').lower()}: give a .npy file") from None
-    except (ValueError, EOFError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{file}: not an array of numbers ({reason}): save one with numpy.save") from None
+    vectors = map_array(file)
     if vectors.ndim != 2 or not np.issubdtype(vectors.dtype, np.floating) or not vectors.size:
         raise InputError(
             f"{file}: an array of {vectors.dtype} and shape {vectors.shape}: give floating-point numbers (n, d)"
@@ -81,7 +76,9 @@ def read_vectors(file: Path) -> tuple[dict[Tokens, int], np.ndarray]:
             f"{file}: {len(vectors)} vectors for the {len(sentences)} lines of {file.stem}.txt: give one per line"
         )
     for start in range(0, len(vectors), ROWS_AT_ONCE):
-        bad = np.flatnonzero(~np.isfinite(vectors[start : start + ROWS_AT_ONCE].astype(np.float32)).all(axis=1))
+        with np.errstate(over="ignore"):  # infinite in single precision
+            rows = vectors[start : start + ROWS_AT_ONCE].astype(np.float32)
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
         if len(bad):
             line = start + bad[0] + 1
             raise InputError(f"{file}: the vector of {file.stem}.txt:{line} is not finite: encode again")

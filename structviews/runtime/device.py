@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from structviews.errors import InputError
+from structviews.runtime.memory import available_bytes
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -18,6 +19,11 @@ PRECISIONS = ("auto", "fp32", "bf16")
 def best_device() -> torch.device:
     """The GPU if there is one (this process's current one of several), else the CPU."""
     return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """Free memory of a device; None if it is not known."""
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available_bytes()
 
 
 def move(module: nn.Module, device: str | torch.device) -> None:

@@ -1,12 +1,22 @@
-"""Memory settings of this process."""
+"""Memory of this process: how it is kept, and how much there is."""
 
 import ctypes
+import math
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from structviews.errors import InputError
 
 # Constants of glibc's malloc.h, and "never" for a threshold.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
 NEVER, PAD = -1, 2**26
+# Where Linux tells what there is, and a control group's limit, what it uses, and the part of it that is cached files.
+PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+GROUP_FILES = ("memory.max", "memory.current", "inactive_file")
+OLD_GROUP_FILES = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
 def keep_freed_memory() -> bool:
@@ -33,3 +43,51 @@ def keep_few_shapes() -> None:
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, "16")
+
+
+def available_bytes() -> int | None:
+    """Memory that this process may still take: of the machine, and of its control group; None if it is not known."""
+    return min(filter(None, (_of_machine(), *_of_groups())), default=None)
+
+
+def check_memory(what: str, needed: int, available: int | None, remedy: str) -> None:
+    """Raise InputError if ``needed`` bytes are more than are available, before they are taken.
+
+    Args:
+        what: what needs them.
+        needed: bytes.
+        available: bytes; None if it is not known, which is never too little.
+        remedy: which setting to lower.
+    """
+    if available is not None and needed > available:
+        needs, has = needed / 1e9, available / 1e9
+        raise InputError(f"{what}: needs about {needs:,.1f} GB of memory, and {has:,.1f} GB are free: {remedy}")
+
+
+def _of_machine() -> int | None:
+    try:
+        found = dict(line.split(":") for line in (PROC / "meminfo").read_text().splitlines())
+        return 1024 * int(found["MemAvailable"].split()[0])
+    except (OSError, KeyError, ValueError):  # not Linux: all that it has, as what is free is not told
+        pages: list[int] = [os.sysconf(name) for name in ("SC_PHYS_PAGES", "SC_PAGE_SIZE") if hasattr(os, "sysconf")]
+        return math.prod(pages) if pages else None
+
+
+def _of_groups() -> Iterator[int]:
+    """What each control group that this process is in, and that has a limit, has left."""
+    try:
+        lines = (PROC / "self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        names = OLD_GROUP_FILES if controllers else GROUP_FILES
+        folder = GROUPS / ("memory" if controllers else "") / path.lstrip("/")
+        for each in (folder, *folder.parents):
+            if GROUPS in (each, *each.parents):
+                with suppress(OSError, ValueError, KeyError):  # without a limit, it says max, or has no such file
+                    limit, used = (int((each / name).read_text()) for name in names[:2])
+                    statistics = dict(line.split() for line in (each / "memory.stat").read_text().splitlines())
+                    yield limit - used + int(statistics[names[2]])  # cached files make room

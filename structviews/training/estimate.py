@@ -6,7 +6,8 @@ from itertools import islice
 
 from structviews.runs.config import TrainConfig
 from structviews.training.checkpoint import Place
-from structviews.training.trainer import Training
+from structviews.training.learnable import check_learnable
+from structviews.training.trainer import BYTES_PER_PARAMETER, Training
 
 STEPS = 3
 
@@ -33,6 +34,7 @@ class Estimate:
 def estimate(config: TrainConfig) -> Estimate:
     """Estimate what a run needs from a few steps on its own batches; writes nothing."""
     training = Training(config)
+    check_learnable(training)
     first, *others = islice(training.steps(Place()), STEPS + 1)
     training.step(*first.batches, words=first.words)  # warm-up: the first step also allocates memory
     timed = others or [first]
@@ -42,4 +44,6 @@ def estimate(config: TrainConfig) -> Estimate:
     seconds = (time.monotonic() - began) / len(timed)
     parameters = sum(p.numel() for p in training.model.parameters())
     rate = sum(len(batch) for step in timed for batch in step.batches) / len(timed) / seconds
-    return Estimate(training.n_steps, parameters, 16e-9 * parameters, rate, training.n_steps * seconds / 3600)
+    return Estimate(
+        training.n_steps, parameters, BYTES_PER_PARAMETER * 1e-9 * parameters, rate, training.n_steps * seconds / 3600
+    )

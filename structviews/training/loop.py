@@ -21,6 +21,7 @@ from structviews.runtime.progress import rate_bar, say
 from structviews.runtime.signals import Interrupted, stop_signals
 from structviews.runtime.terminal import Terminal
 from structviews.training.checkpoint import Place, mark, random_state, save_state
+from structviews.training.learnable import check_learnable
 from structviews.training.log import cosines, flat, progress_bar
 from structviews.training.ranks import Agreement, Ranks
 from structviews.training.reporting import Reporter
@@ -68,6 +69,7 @@ def _train(config: TrainConfig, console: Console | None, ranks: Ranks) -> Path:
     if config.monitoring.tensorboard:
         require_tensorboard()
     training = Training(config, ranks)
+    check_learnable(training)
     monitor = open_monitor(training) if config.monitoring.eval_every and ranks.leads else None
     if ranks.leads:
         open_run(config, training.parsed)

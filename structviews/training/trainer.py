@@ -24,7 +24,8 @@ from structviews.runs.folder import vocabulary_file
 from structviews.runs.settings_file import Parsed
 from structviews.runs.vocabularies import open_vectors
 from structviews.runs.weights import start_from
-from structviews.runtime.device import best_device, half_precision, send
+from structviews.runtime.device import best_device, free_bytes, half_precision, send
+from structviews.runtime.memory import check_memory
 from structviews.training.checkpoint import Place, load_state, read_progress
 from structviews.training.log import flat, mean_metrics
 from structviews.training.optimiser import LazyAdam, clip_gradients, merge_rows
@@ -35,6 +36,8 @@ from structviews.words.channels import corpus_words
 from structviews.words.vocabulary import Vocabulary
 
 VALIDATION_BATCHES = 25
+# Of a weight, its gradient and Adam's two moments.
+BYTES_PER_PARAMETER = 16
 
 
 class Step(NamedTuple):
@@ -87,6 +90,7 @@ class Training:
             known = Vocabulary.load((self.run if begun else Path(config.data.init_from)) / vocabulary_file(TRAINED))
             self.vocabularies[TRAINED] = known.extended(self.vocabularies[TRAINED])
             n_known = len(known)
+        self._check_memory(fixed)
         torch.manual_seed(config.optimisation.seed)
         self.model = build_model(config, self.vocabularies, fixed).to(self.device)
         if source:
@@ -117,6 +121,19 @@ class Training:
         self.last_saved = time.monotonic()
         self.taken = 0
         self.first_bad = torch.zeros((), dtype=torch.int64, device=self.device)
+
+    def _check_memory(self, fixed: Tensor | None) -> None:
+        """Raise InputError if the model cannot be trained in the memory that is free; takes none itself."""
+        with torch.device("meta"):
+            model = build_model(self.config, self.vocabularies, fixed)
+        parameters = sum(p.numel() for p in model.parameters())
+        sizes = f"hidden = {self.config.views.hidden}, word_dim = {self.config.words.dim}"
+        check_memory(
+            f"{sizes}: training {parameters:,} parameters",
+            BYTES_PER_PARAMETER * parameters,
+            free_bytes(self.device),
+            "lower --hidden, --word-dim or --vocabulary",
+        )
 
     def restore(self) -> Place:
         """Restore model and optimiser from the run's latest checkpoint; return the place to resume from."""
@@ -243,17 +260,20 @@ class Training:
         self.ranks.average(values)
 
     @torch.no_grad()
-    def validate(self) -> dict[str, float]:
-        """Metrics on the held-out documents, averaged over anchors.
+    def validate(self, rows: np.ndarray | None = None) -> dict[str, float]:
+        """Metrics averaged over anchors; empty if there are none.
 
-        For a large corpus, uses evenly spaced batches of the held-out sentences.
+        Args:
+            rows: ascending indices of sentences, by default of the held-out ones; of many, evenly spaced batches
+                are used.
         """
+        rows = self.held_out_rows if rows is None else rows
         totals: dict[str, dict[str, Tensor]] = {}
         self.model.eval()
         size = self.config.optimisation.batch_size
-        starts = range(0, len(self.held_out_rows), size)
+        starts = range(0, len(rows), size)
         for start in starts[:: max(1, len(starts) // VALIDATION_BATCHES)]:
-            batch = self.reader.batch(self.held_out_rows[start : start + size])
+            batch = self.reader.batch(rows[start : start + size])
             _, metrics, _ = self._losses(batch)
             for channel, values in metrics.items():
                 anchors, sums = values["anchors"].double(), totals.setdefault(channel, {})

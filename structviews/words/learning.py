@@ -11,6 +11,7 @@ import numpy as np
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
+from structviews.runtime.memory import available_bytes, check_memory
 from structviews.runtime.progress import OnProgress
 from structviews.runtime.seals import read_arrays, read_head, write_arrays
 from structviews.words.learning_settings import Word2VecConfig
@@ -134,6 +135,13 @@ def _new_model(corpus: ParsedCorpus, config: Word2VecConfig) -> Any:
         workers=config.workers,
         seed=config.seed,
         sg=1,
+    )
+    n_words = sum(count >= config.min_count for count in counts.values())
+    check_memory(
+        f"dim = {config.dim}: vectors of {n_words:,} words",
+        model.estimate_memory(n_words)["total"],
+        available_bytes(),
+        "lower --dim, or raise --min-count",
     )
     model.build_vocab_from_freq(counts, corpus_count=len(corpus))
     return model

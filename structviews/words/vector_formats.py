@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.ipc
 
 from structviews.errors import InputError
+from structviews.settings import MOST_DIMENSIONS
 
 FORMATS = "GloVe text, word2vec text or binary, or fastText .vec, plain or gzipped"
 # Bytes read to detect the format; also the longest first line accepted.
@@ -24,6 +25,9 @@ SAMPLE_BYTES = 2**20
 BLOCK_BYTES = 2**22
 LINES_AT_ONCE = 4096
 LONGEST_WORD = 2**16
+# Digits of a header's number, and bytes of a vector's.
+LONGEST_NUMBER = 18
+NUMBER_BYTES = 64
 SPACE, NEWLINE, RETURN = b" \n\r"
 TEXT_CONTROLS = b"\t\n\v\f\r"
 Block = tuple[pa.Array, np.ndarray]
@@ -67,6 +71,9 @@ class VectorSource(NamedTuple):
         header = first.split()
         controls = any(byte < SPACE and byte not in TEXT_CONTROLS for byte in set(rest))
         if len(header) == 2 and all(number.isdigit() for number in header) and newline:
+            if max(map(len, header)) > LONGEST_NUMBER or int(header[1]) > MOST_DIMENSIONS:
+                words, size = map(_shown, header)
+                raise InputError(f"{path}:1: {words} words of dimension {size}, more than any file has: copy it again")
             n_words, dim = map(int, header)
             if not n_words or not dim:
                 raise InputError(f"{path}:1: {n_words} words of dimension {dim}: give a file that is not empty")
@@ -98,13 +105,20 @@ class VectorSource(NamedTuple):
             raise self._cut_short(line - first)
 
     def _whole_lines(self) -> Iterator[bytes]:
-        rest = b""
+        rest, line = b"", 1 if self.n_words is None else 2
+        longest = LONGEST_WORD + NUMBER_BYTES * self.dim
         while more := self.stream.read(BLOCK_BYTES):
             block = rest + more
             end = block.rfind(b"\n") + 1
             rest = block[end:]
+            line += block.count(b"\n")
             if end:
                 yield block[:end]
+            if len(rest) > max(longest, BLOCK_BYTES):
+                raise InputError(
+                    f"{self.path}:{line}: longer than a word and {self.dim} numbers, {longest:,} bytes: correct or "
+                    "delete the line"
+                )
         if rest:
             if self.n_words is None:
                 warn_of_file(f"{self.path}: no newline at the end: if the file was truncated, the last vector is wrong")

@@ -71,7 +71,7 @@ BAD_VECTORS = [
 
 
 @pytest.mark.parametrize(("content", "message"), BAD_VECTORS)
-@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.filterwarnings("error")
 def test_bad_vectors_are_one_line(content, message, file, tmp_path):
     if content is None:
         file.unlink()

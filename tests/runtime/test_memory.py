@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from structviews.errors import InputError
+from structviews.runtime import memory
 from structviews.runtime.memory import keep_few_shapes
 
 CODE = """
@@ -44,3 +46,55 @@ def test_few_shapes_are_kept_unless_the_user_says_otherwise(monkeypatch):
     keep_few_shapes()
     assert os.environ["LRU_CACHE_CAPACITY"] == "7"
     assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "16"
+
+
+GIB = 2**30
+STATISTICS = f"anon 1\ninactive_file {GIB}\ntotal_inactive_file {2 * GIB}\n"
+
+
+def write_all(folder, files):
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "left"),
+    [
+        ("", {}, 8),
+        ("0::/\n", {}, 8),
+        ("0::/\n", {"memory.max": f"{4 * GIB}\n", "memory.current": f"{2 * GIB}\n", "memory.stat": STATISTICS}, 3),
+        ("0::/\n", {"memory.max": "max\n", "memory.current": f"{2 * GIB}\n", "memory.stat": STATISTICS}, 8),
+        ("0::/a/b\n", {"a/memory.max": f"{4 * GIB}", "a/memory.current": f"{GIB}", "a/memory.stat": STATISTICS}, 4),
+        (
+            "9:cpu:/x\n4:memory:/a\n",
+            {
+                "memory/a/memory.limit_in_bytes": f"{4 * GIB}",
+                "memory/a/memory.usage_in_bytes": f"{3 * GIB}",
+                "memory/a/memory.stat": STATISTICS,
+            },
+            3,
+        ),
+    ],
+)
+def test_what_is_available(tmp_path, monkeypatch, groups, files, left):
+    monkeypatch.setattr(memory, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
+    write_all(tmp_path / "proc", {"meminfo": f"MemTotal: 1 kB\nMemAvailable: {8 * 2**20} kB\n", "self/cgroup": groups})
+    write_all(tmp_path / "groups", files)
+    assert memory.available_bytes() == left * GIB
+
+
+def test_without_linux_it_is_what_the_machine_has(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "PROC", tmp_path)
+    assert memory.available_bytes() == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    monkeypatch.delattr(os, "sysconf")
+    assert memory.available_bytes() is None
+
+
+def test_memory_that_is_not_there_is_one_line():
+    memory.check_memory("x", 10**9, None, "lower y")
+    memory.check_memory("x", 10**9, 10**9, "lower y")
+    with pytest.raises(InputError, match=r"^x: needs about 1\.5 GB of memory, and 1\.0 GB are free: lower y$"):
+        memory.check_memory("x", 1_500_000_000, 10**9, "lower y")

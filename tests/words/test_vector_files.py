@@ -236,6 +236,9 @@ BINARY = word2vec_binary(WORDS[:20], VECTORS[:20])
         (b"word\nother\n", r"v:1: no numbers after 'word'"),
         (b"\x00\x01\x02 not text\n" * 9, r"v: not word vectors: give GloVe text"),
         (b"0 300\n", r"v:1: 0 words of dimension 300"),
+        (b"1 1000001\na 1\n", r"v:1: '1' words of dimension '1000001', more than any file has: copy it again"),
+        (b"3 1000000000\na \0\1\2", r"v:1: '3' words of dimension '1000000000', more than any file has"),
+        (b"9" * 5000 + b" 3\na 1 2 3\n", r"v:1: '9{40}' words of dimension '3', more than any file has"),
         (GOOD + "word 1 2 3 4\n", r"v:21: 4 numbers after the word, but most lines have 5"),
         (GOOD + "word 1 2 3 4 5 6\n", r"v:21: 6 numbers after the word, but most lines have 5"),
         (GOOD + "word 1 2 3 4 5 6 7\n" + GOOD, r"v:21: 7 numbers after the word"),
@@ -271,6 +274,22 @@ def test_files_that_do_not_do(content, message, block, tmp_path, monkeypatch):
         WordVectors.open(path)
     assert "\n" not in str(error.value)
     assert [p.name for p in tmp_path.iterdir()] == ["v"]
+
+
+@pytest.mark.parametrize("lines", [1, 3])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_line_without_an_end_is_not_kept_in_memory(tmp_path, monkeypatch, lines, pack):
+    monkeypatch.setattr(vector_formats, "BLOCK_BYTES", 2**14)
+    monkeypatch.setattr(vector_formats, "SAMPLE_BYTES", 2**14)
+    path, read = tmp_path / "v", []
+    path.write_bytes(pack((GOOD.encode() * 100)[: GOOD.index("\n") + 1] * lines * 1000 + b"1 " * 10**6))
+    whole = vector_formats.VectorSource._whole_lines
+    monkeypatch.setattr(
+        vector_formats.VectorSource, "_whole_lines", lambda self: (read.append(len(b)) or b for b in whole(self))
+    )
+    with pytest.raises(InputError, match=rf"v:{lines * 1000 + 1}: longer than a word and 5 numbers, 65,856 bytes"):
+        WordVectors.open(path)
+    assert max(read) < 10**5
 
 
 def test_what_is_no_file(tmp_path):

@@ -8,7 +8,6 @@ projection.
 """
 
 import copy
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from structviews.evaluation.retrieval.ranking import Ranks
 from structviews.evaluation.scores.intervals import proportion
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.reading import Tokens
+from structviews.runtime.array_files import read_arrays
 from structviews.runtime.device import best_device
 from structviews.runtime.documents import parse_json
 from structviews.runtime.files import file_hash, text_lines
@@ -110,16 +110,7 @@ def read_captions(folder: Path) -> Captioned:
 
 
 def _read_features(path: Path) -> tuple[np.ndarray, list[str]]:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            missing = {"features", "images"} - set(arrays)
-            if missing:
-                raise InputError(f"{path}: no array {min(missing)!r}: save both features and images")
-            features, names = arrays["features"], arrays["images"]
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or 'cannot be read'}: give a folder that has this file") from None
-    except (ValueError, zipfile.BadZipFile, EOFError, AttributeError) as error:
-        raise InputError(f"{path}: not an npz file of numbers and texts ({error}): write it with numpy.savez") from None
+    features, names = read_arrays(path, ("features", "images"))
     if features.ndim != 2 or features.dtype.kind != "f" or not features.size:
         raise InputError(f"{path}: features is {features.dtype} of shape {features.shape}, not floats (images, size)")
     if names.shape != (len(features),) or names.dtype.kind not in "Uiu":

@@ -99,7 +99,9 @@ FIVE = ["a b"] * 5
 BAD = [
     (lambda f: (f / "dev.npz").unlink(), "dev.npz: No such file"),
     (lambda f: (f / "dev.npz").write_bytes(b"PK"), "dev.npz: not an npz"),
-    (lambda f: np.savez(f / "dev.npz", features=np.array([{}]), images=np.array(["a"])), "dev.npz: not an npz"),
+    (lambda f: np.savez(f / "dev.npz", features=np.array([{}]), images=np.array(["a"])), "dev.npz: features is object"),
+    (lambda f: edit(f, "dev", 1, "[" * 10**5), r"dev.jsonl:1: not \{"),
+    (lambda f: edit(f, "dev", 1, '{"image": ' + "9" * 5000 + "}"), r"dev.jsonl:1: not \{"),
     (lambda f: save(f, "dev", features=None), "dev.npz: no array 'features'"),
     (lambda f: save(f, "dev", images=None), "dev.npz: no array 'images'"),
     (lambda f: save(f, "dev", features=np.ones(40)), r"dev.npz: features is float64 of shape \(40,\)"),
