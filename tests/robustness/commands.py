@@ -61,7 +61,8 @@ class Command:
         found: dict[str, bytes | None] = {}
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
-            if name.split("/")[0] == ".home" and path.is_dir():
+            # The user's folder itself, and what matplotlib keeps there of fonts.
+            if name.startswith(".home/matplotlib") or (name.split("/")[0] == ".home" and path.is_dir()):
                 continue
             content = None if path.is_dir() else path.read_bytes()
             for pattern, same in DIFFERS.items():
