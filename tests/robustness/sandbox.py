@@ -9,7 +9,6 @@ import resource
 import select
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
@@ -188,9 +187,3 @@ def judged(outcome: Outcome, *, names: Sequence[str], original: str | None, must
         same = "the same" if outcome.content == original else "another"
         return Outcome("believed", f"no error, {same} content")
     return outcome
-
-
-def stopwatch() -> Callable[[], float]:
-    """Seconds since this call."""
-    start = time.monotonic()
-    return lambda: time.monotonic() - start

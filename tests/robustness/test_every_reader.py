@@ -4,6 +4,7 @@
 """
 
 import ast
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -100,6 +101,7 @@ def modules():
             yield name, ast.parse(path.read_text("utf-8"))
 
 
+@cache
 def places_that_read():
     """All functions that read files, as ``module:function``."""
     trees = dict(modules())

@@ -1,0 +1,111 @@
+"""What the attacks rely on: a fault is seen as what it is, and a place that reads is seen as one."""
+
+import ast
+import os
+import random
+import signal
+import time
+
+import numpy as np
+import pytest
+import sandbox
+from mutations import damage, mutations_of
+from sandbox import FAULTS, OK, REFUSED, digest, judged, observe
+from test_every_reader import functions_of, reads
+
+from structviews.errors import InputError
+
+
+def fails(error):
+    raise error
+
+
+def dies():
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def test_every_end_of_a_reading_is_told_apart(monkeypatch):
+    monkeypatch.setattr(sandbox, "SECONDS", 1)
+    readings = [
+        lambda: {"a": np.arange(3)},
+        lambda: fails(InputError("x.txt: no: give another")),
+        lambda: fails(KeyError("a")),
+        dies,
+        lambda: time.sleep(30),
+        lambda: bytes(3 * 2**30),
+        lambda: fails(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")),
+        lambda: os._exit(3),
+        lambda: 1,
+    ]
+    kinds = [outcome.kind for outcome in observe(readings)]
+    assert kinds == [OK, REFUSED, "traceback", "crash", "hang", "memory", "memory", "crash", OK]
+
+
+def test_a_fault_has_its_place():
+    from structviews.runs.settings_file import load_config
+
+    outcome, dead = observe([lambda: load_config(None), dies])
+    assert "in load_config" in outcome.detail or "in _read_toml" in outcome.detail
+    assert dead.detail.startswith("SIGSEGV (")
+
+
+def test_equal_contents_have_equal_hashes():
+    content = {"a": [1, "x", np.ones((2, 3))]}
+    assert digest(content) == digest({"a": [1, "x", np.ones((2, 3))]})
+    for other in (
+        {"a": [1, "x", np.ones((3, 2))]},
+        {"b": [1, "x", np.ones((2, 3))]},
+        {"a": ["1", "x", np.zeros((2, 3))]},
+    ):
+        assert digest(other) != digest(content)
+
+
+REFUSALS = [("x.txt: no", REFUSED), ("x.txt: no\nno", "two lines"), ("something is wrong", "unnamed")]
+
+
+@pytest.mark.parametrize(("message", "kind"), REFUSALS)
+def test_a_refusal_is_one_line_with_the_name(message, kind):
+    outcome = sandbox.Outcome(REFUSED, message)
+    assert judged(outcome, names=["x.txt"], original="h", must_refuse=True).kind == kind
+
+
+def test_what_is_believed():
+    same, other = sandbox.Outcome(OK, content="h"), sandbox.Outcome(OK, content="g")
+    assert judged(same, names=[], original="h", must_refuse=True).kind == "believed"
+    assert judged(same, names=[], original="h", must_refuse=False).kind == OK
+    assert judged(other, names=[], original="h", must_refuse=False).kind == "believed"
+    assert judged(other, names=[], original=None, must_refuse=False).kind == OK
+    assert "believed" in FAULTS
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.json", "x.jsonl", "x.toml", "x.npy", "x.npz", "x.arrow", "x.safetensors"])
+@pytest.mark.parametrize("content", [b"", b"\n", b"{}", b"[1, 2]\n", bytes(range(256))])
+def test_damage_is_the_same_for_the_same_seed_and_always_a_change(name, content):
+    assert len({mutation.__name__ for mutation in mutations_of(name)}) > 8
+    first, again = ([damage(name, content, random.Random(seed)) for seed in range(20)] for _ in range(2))
+    assert first == again
+    assert all(changed != content for _, changed in first)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_read"),
+    [
+        ("path.read_text('utf-8')", True),
+        ("json.loads(line)", True),
+        ("open(path)", True),
+        ("path.open('rb')", True),
+        ("path.open()", True),
+        ("open(path, 'w')", False),
+        ("path.open('ab')", False),
+        ("Corpus.open(path)", False),
+        ("os.open(path, os.O_RDONLY)", False),
+        ("np.load(path, mmap_mode='r')", True),
+        ("text_lines(path)", True),
+        ("write_json(path, content)", False),
+        ("pa.ipc.open_file(pa.memory_map(str(path)))", True),
+    ],
+)
+def test_what_reads_a_file_is_seen(line, is_read):
+    ((name, function),) = functions_of(ast.parse(f"def f(path):\n    with {line} as file:\n        pass\n"))
+    assert name == "f"
+    assert reads(function, {"text_lines"}) == is_read
