@@ -20,7 +20,6 @@ from structviews.encoding.preparation import Preparer, Sentence, SentenceError
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import Parsed
-from structviews.runtime.array_files import map_array
 from structviews.runtime.files import file_hash, text_lines
 from structviews.runtime.npy import AT_ONCE, Layout, read_blocks, write_blocks
 from structviews.runtime.progress import OnProgress

@@ -23,6 +23,7 @@ from structviews.evaluation.senteval.task_scores import score_task, task_feature
 from structviews.evaluation.senteval.tasks import TASKS
 from structviews.evaluation.senteval.tasks.finding import read_task
 from structviews.runs.folder import model_checksum
+from structviews.runtime.documents import write_json
 from structviews.runtime.seals import write_arrays
 
 
