@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
+from damaged_values import JSON
 
 ABSURD = (-1, 0, 1, 2**20, 2**31 - 1, 2**33, 2**40, 2**63 - 1, 2**64)
 
 
 def tensor_header(data: bytes, rng: random.Random) -> bytes | None:
     """Another shape, type, offset, name or note in a safetensors header; lengths fit."""
-    found = _header(data)
+    found = header_of(data)
     if found is None:
         return None
     header, rest = found
@@ -40,12 +41,12 @@ def tensor_header(data: bytes, rng: random.Random) -> bytes | None:
         if not numbers:
             return None
         numbers[rng.randrange(len(numbers))] = rng.choice(ABSURD)
-    return _with_header(header, rest)
+    return with_header(header, rest)
 
 
 def other_tensor_shape(data: bytes, rng: random.Random) -> bytes | None:
     """A tensor of the same bytes in another shape or type, which the format allows."""
-    found = _header(data)
+    found = header_of(data)
     names = [name for name in found[0] if name != "__metadata__"] if found else []
     if not found or not names:
         return None
@@ -56,18 +57,32 @@ def other_tensor_shape(data: bytes, rng: random.Random) -> bytes | None:
     shapes = [[n], [n, 1], [1, n], entry["shape"][::-1], [1] * 40 + [n]]
     entry["shape"] = rng.choice(shapes)
     entry["dtype"] = rng.choice([entry["dtype"], *same_size.get(entry["dtype"], [])])
-    return _with_header(header, rest)
+    return with_header(header, rest)
 
 
 def tensor_values(data: bytes, rng: random.Random) -> bytes | None:
     """NaN, infinity and giants among the numbers."""
-    found = _header(data)
+    found = header_of(data)
     if not found or len(found[1]) < 4:
         return None
     header, rest = found
     place = rng.randrange(len(rest) // 4) * 4
     value = rng.choice((float("nan"), float("inf"), 3e38, -0.0))
-    return _with_header(header, rest[:place] + struct.pack("<f", value) + rest[place + 4 :])
+    return with_header(header, rest[:place] + struct.pack("<f", value) + rest[place + 4 :])
+
+
+def tensor_notes(data: bytes, rng: random.Random) -> bytes | None:
+    """Other notes in the metadata: keys that are missing, values of other types."""
+    found = header_of(data)
+    notes = found[0].get("__metadata__") if found else None
+    if not found or not notes:
+        return None
+    key = rng.choice(list(notes))
+    changed = rng.choice(JSON)(notes[key].encode(), rng)
+    if changed is None:
+        return None
+    notes[key] = changed.decode()
+    return with_header(*found)
 
 
 def header_length(data: bytes, rng: random.Random) -> bytes | None:
@@ -75,7 +90,7 @@ def header_length(data: bytes, rng: random.Random) -> bytes | None:
     return number.to_bytes(8, "little") + data[8:] if len(data) > 8 else None
 
 
-def _header(data: bytes) -> tuple[dict[str, Any], bytes] | None:
+def header_of(data: bytes) -> tuple[dict[str, Any], bytes] | None:
     try:
         size = int.from_bytes(data[:8], "little")
         return json.loads(data[8 : 8 + size]), data[8 + size :]
@@ -83,13 +98,13 @@ def _header(data: bytes) -> tuple[dict[str, Any], bytes] | None:
         return None
 
 
-def _with_header(header: dict[str, Any], rest: bytes) -> bytes:
+def with_header(header: dict[str, Any], rest: bytes) -> bytes:
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text + rest
 
 
-TENSORS = [tensor_header, tensor_header, other_tensor_shape, tensor_values, header_length]
+TENSORS = [tensor_header, tensor_header, tensor_notes, other_tensor_shape, tensor_values, header_length]
 
 
 def array_header(data: bytes, rng: random.Random) -> bytes | None:

@@ -1,8 +1,6 @@
 """Readers of texts, treebanks, parsed corpora, parsing jobs and parser models."""
 
 import gzip
-import hashlib
-import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,10 +8,9 @@ from typing import Any
 import pyarrow as pa
 import torch
 from corpora import TINY
-from readers import CACHE, SEALED, TEXT, Shared, reader
+from readers import CACHE, SEALED, TEXT, Shared, reader, verified
 
 from structviews.batches.reader import CorpusReader
-from structviews.corpus.format import checksum
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.parsing.backends.builtin import BuiltinParser
 from structviews.parsing.neural import ParserConfig, ParserNetwork
@@ -31,18 +28,7 @@ def corpus_of(folder: Path, shared: Shared) -> None:
     parse_corpus(source, folder / "x.parsed", sentences_per_shard=5)
 
 
-def reseal_corpus(folder: Path) -> None:
-    """Make the sizes and checksums of a corpus right."""
-    path = folder / "x.parsed" / "manifest.json"
-    with suppress(ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
-        manifest = json.loads(path.read_bytes())
-        for shard in manifest["shards"]:
-            content = (path.parent / shard["name"]).read_bytes()
-            shard |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        path.write_text(json.dumps(manifest | {"checksum": checksum(manifest)}))
-
-
-@reader(SEALED, "x.parsed/*", corpus_of, reseal=reseal_corpus, named="x.parsed",
+@reader(SEALED, "x.parsed/*", corpus_of, named="x.parsed",
         covers="corpus.parsed_corpus:read_manifest corpus.parsed_corpus:parse_manifest corpus.format:read_shard "
                "corpus.format:skipped_of")  # fmt: skip
 def corpus(folder: Path) -> Any:
@@ -51,13 +37,18 @@ def corpus(folder: Path) -> Any:
     return rows, opened.skipped, count_words(opened)
 
 
-@reader(SEALED, "x.parsed/*", corpus_of, reseal=reseal_corpus, named="x.parsed")
+@reader(SEALED, "x.parsed/*", corpus_of, named="x.parsed")
 def corpus_in_batches(folder: Path) -> Any:
     """Without a sentence made of it: straight to a training step's arrays."""
     opened = ParsedCorpus.open(folder / "x.parsed")
     words = {"trained": Vocabulary.of_corpus(opened)}
     read = CorpusReader(opened, words, frozenset({"tokens", "dependency", "constituency"}), False)
     return read.documents(), vars(read.batch(torch.arange(len(read), dtype=torch.int32).numpy()))
+
+
+@reader(SEALED, "x.parsed/*", corpus_of, named="x.parsed shard-0 manifest.json")
+def verify_corpus(folder: Path) -> None:
+    verified(folder / "x.parsed")
 
 
 class Stopped(Exception):  # noqa: N818 - no error
@@ -83,7 +74,8 @@ def treebank_of(folder: Path) -> list[Path]:
     return [folder / path.name for path in TINY]
 
 
-@reader(CACHE, "x.parsed/*", unfinished_job, covers="parsing.pipeline:begin", named="x.parsed")
+@reader(CACHE, "x.parsed/*", unfinished_job, named="x.parsed",
+        covers="parsing.pipeline:begin parsing.finished_shards:finished_shards")  # fmt: skip
 def unfinished_parse(folder: Path) -> Any:
     source = TreebankSource(treebank_of(folder), max_tokens=100)
     found, _ = parse_corpus(source, folder / "x.parsed", sentences_per_shard=2)
@@ -113,7 +105,7 @@ def sentences_of(path: Path, layout: str) -> Any:
     return list(source.sentences())
 
 
-@reader(TEXT, "x.txt", plain, covers="parsing.text:open_bytes")
+@reader(TEXT, "x.txt", plain, covers="parsing.text:open_bytes parsing.text:read_sentences")
 def text(folder: Path) -> Any:
     return sentences_of(folder / "x.txt", "lines"), sentences_of(folder / "x.txt", "prose")
 
@@ -139,7 +131,7 @@ def tiny_parser(folder: Path, shared: Shared) -> None:
     BuiltinParser.from_network(ParserNetwork(config), settings).save(folder / "parser")
 
 
-@reader(TEXT, "parser/*", tiny_parser, covers="parsing.backends.builtin:BuiltinParser.__init__", named="parser")
+@reader(SEALED, "parser/*", tiny_parser, covers="parsing.backends.builtin:BuiltinParser.__init__", named="parser")
 def builtin_parser(folder: Path) -> Any:
     parser = BuiltinParser(folder / "parser")
     return parser.describe(), parser.parse([["the", "bird", "sings"], ["Go", "!"]])

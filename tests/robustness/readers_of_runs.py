@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from corpora import RandomParser
-from readers import CACHE, QUIET, SEALED, TEXT, Shared, reader
+from readers import CACHE, QUIET, SEALED, TEXT, Shared, reader, verified
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
@@ -18,17 +18,17 @@ from structviews.evaluation.scores.rendering import as_markdown
 from structviews.evaluation.scores.results import load_predictions, load_results, save_results
 from structviews.evaluation.scores.tables import score_table
 from structviews.hub.portable import check_arrived
-from structviews.hub.transfer import push
-from structviews.report.curves import curves, read_log
+from structviews.hub.transfer import PULLED, push
+from structviews.report.curves import curves
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import load_config, load_run, run_corpus, run_kind, run_views
 from structviews.runs.vocabularies import load_vocabularies
+from structviews.runtime.documents import write_json
 from structviews.training.baselines import make_baseline
 from structviews.training.checkpoint import mark, read_progress
-from structviews.training.log import cut_log
+from structviews.runs.log_file import cut_log, read_log
 from structviews.training.tensorboard import Events
 from structviews.training.trainer import Training
-from structviews.words.vocabulary import Vocabulary
 
 SENTENCES = [["the", "topic0-1", "of", "it"], ["nobody", "knows"]]
 
@@ -45,14 +45,15 @@ def trained(folder: Path, shared: Shared) -> None:
     SEALED,
     "run/*.safetensors run/vocabulary.*.txt",
     trained,
-    covers="runs.weights:_read words.vocabulary:Vocabulary.load encoding.representation:load_components",
+    covers="runs.weights:read_weights runs.weights:check_weights words.vocabulary:Vocabulary.load "
+    "encoding.representation:load_components",
 )
 def run(folder: Path) -> Any:
     embedder = Embedder.load(folder / "run", RandomParser())
     return vectors_of(folder / "run"), embedder.with_representation(remove_component=True).encode(SENTENCES)
 
 
-@reader(TEXT, "run/config.toml", trained, covers="runs.settings_file:_read_toml")
+@reader(TEXT, "run/config.toml", trained, covers="runs.settings_file:read_settings")
 def run_settings(folder: Path) -> Any:
     run = folder / "run"
     return run_kind(run), run_views(run), run_corpus(run), vectors_of(run)
@@ -74,12 +75,7 @@ def vocabulary(folder: Path) -> Any:
     return [words.words for words in load_vocabularies(folder / "run", config).values()]
 
 
-@reader(TEXT, "words.txt", lambda folder, _: Vocabulary(["<unk>", "the", "of"]).save(folder / "words.txt"))
-def vocabulary_elsewhere(folder: Path) -> Any:
-    return Vocabulary.load(folder / "words.txt").ids(["of", "x"])
-
-
-@reader(TEXT, "config.toml", lambda folder, shared: by_hand(folder))
+@reader(TEXT, "config.toml", lambda folder, shared: by_hand(folder), covers="runs.settings_file:load_config")
 def settings_by_hand(folder: Path) -> Any:
     return load_config(folder / "config.toml")[0].flat()
 
@@ -97,11 +93,12 @@ def interrupted(folder: Path, shared: Shared) -> None:
 
 
 @reader(SEALED, "run/state/*", interrupted,
-        covers="training.checkpoint:_open training.checkpoint:_progress")  # fmt: skip
+        covers="training.checkpoint:read_progress training.checkpoint:load_state training.checkpoint:mark")  # fmt: skip
 def state(folder: Path) -> Any:
     place = read_progress(folder / "run")
     training = Training(load_run(folder / "run")[0])
     place = training.restore()
+    mark(folder / "run", finished=True)
     return place, training.model.state_dict(), training.optimiser.state_dict()["state"]
 
 
@@ -109,18 +106,18 @@ def logged(folder: Path, shared: Shared) -> None:
     shared.run(folder / "run", steps=6, tensorboard=True)
 
 
-@reader(TEXT, "run/log.jsonl", logged, covers="training.log:cut_log")
+@reader(TEXT, "run/log.jsonl", logged, covers="runs.log_file:cut_log")
 def log_at_resume(folder: Path) -> Any:
     cut_log(folder / "run", 4)
     return (folder / "run/log.jsonl").read_bytes()
 
 
-@reader(TEXT, "run/log.jsonl", logged, covers="report.curves:read_log")
+@reader(TEXT, "run/log.jsonl", logged, covers="runs.log_file:read_log runs.log_file:_entry")
 def log_in_a_report(folder: Path) -> Any:
     return [(each.metric, each.values) for each in curves("run", read_log(folder / "run"))]
 
 
-@reader(TEXT, "run/log.jsonl", logged, covers="training.tensorboard:Events.__init__")
+@reader(TEXT, "run/log.jsonl", logged)
 def log_for_tensorboard(folder: Path) -> Any:
     Events(folder / "run").add("training", 7, {"loss": 1.0})
 
@@ -141,17 +138,17 @@ def scored(folder: Path, shared: Shared) -> None:
         save_results(folder / name, results)
 
 
-@reader(TEXT, "run/results.json", scored, covers="evaluation.scores.results:load_results")
+@reader(SEALED, "run/results.json", scored, covers="evaluation.scores.results:load_results")
 def results(folder: Path) -> Any:
     return as_markdown(score_table([folder / "run", folder / "other"], intervals=True))
 
 
-@reader(TEXT, "run/results.json", scored, named="/run")
+@reader(SEALED, "run/results.json", scored, named="/run")
 def results_compared(folder: Path) -> Any:
     return compare_runs(folder / "run", folder / "other")
 
 
-@reader(TEXT, "run/results.json", scored)
+@reader(SEALED, "run/results.json", scored)
 def results_evaluated_again(folder: Path) -> Any:
     again = load_results(folder / "other") | {"tasks": {}, "unavailable": {"CR": "no file"}, "predictions": {}}
     return save_results(folder / "run", again)
@@ -176,7 +173,8 @@ def retrieved(folder: Path, shared: Shared) -> None:
     save_entry(folder / "run", entry)
 
 
-@reader(TEXT, "run/retrieval.json", retrieved, covers="evaluation.retrieval.records:load_entries")
+@reader(SEALED, "run/retrieval.json", retrieved,
+        covers="evaluation.retrieval.records:load_entries runs.folder:model_checksum")  # fmt: skip
 def retrieval(folder: Path) -> Any:
     run = folder / "run"
     found = load_entries(run, model_checksum(run))
@@ -225,6 +223,21 @@ def arrived(folder: Path) -> Any:
     return vectors_of(folder / "run")
 
 
+def with_everything(folder: Path, shared: Shared) -> None:
+    scored(folder, shared)
+    expand(folder / "run", shared.vectors)
+    mark(folder / "run", finished=False)
+    save_entry(folder / "run", {"task": "x", "data": "0", "representation": "vector", "settings": {}, "scores": {}})
+    write_json(folder / "run" / PULLED, {"repository": "me/x", "commit": "0"})
+
+
+@reader(SEALED, "run/*.safetensors run/vocabulary.*.txt run/*.json run/state/*", with_everything, name="verify-run",
+        covers="runs.file_checks:_check_of")  # fmt: skip
+@reader(TEXT, "run/config.toml run/log.jsonl", with_everything, name="verify-texts")
+def verify_run(folder: Path) -> None:
+    verified(folder / "run")
+
+
 def with_card(folder: Path, shared: Shared) -> None:
     scored(folder, shared)
     (folder / "card.md").write_text("---\nlicense: mit\n---\n# A card\n")
@@ -235,6 +248,7 @@ def card(folder: Path) -> Any:
     return push(folder / "run", "me/x", card=folder / "card.md", dry_run=True).card
 
 
-@reader(TEXT, "run/config.toml run/results.json", with_card, covers="hub.card:model_card", named="run")
+@reader(TEXT, "run/config.toml", with_card, covers="hub.card:model_card", named="run", name="pushed-settings")
+@reader(SEALED, "run/results.json", with_card)
 def pushed(folder: Path) -> Any:
     return push(folder / "run", "me/x", dry_run=True).card

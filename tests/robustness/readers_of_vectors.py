@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import vector_files
 from corpora import RandomParser, opened, topic_corpus
-from readers import CACHE, TEXT, Shared, reader
+from readers import CACHE, SEALED, TEXT, Shared, reader, verified
 
 from structviews.encoding import streaming
 from structviews.encoding.embedder import Embedder
@@ -47,6 +47,11 @@ def converted(folder: Path, shared: Shared) -> None:
 @reader(CACHE, "v.vec.arrow", converted, covers="words.vector_files:_mapped")
 def word_vectors_cache(folder: Path) -> Any:
     return everything(folder / "v.vec")
+
+
+@reader(SEALED, "v.vec.arrow", converted, covers="words.vector_files:check_arrow")
+def verify_word_vectors(folder: Path) -> None:
+    verified(folder / "v.vec")
 
 
 def half_learnt(folder: Path, shared: Shared) -> None:
@@ -119,7 +124,8 @@ def encode(folder: Path, progress: Any = None) -> bytes:
     return (folder / "x.npy").read_bytes()
 
 
-@reader(CACHE, ".x.npy.*.partial", half_encoded, named="x.npy", covers="cli.encode:encode_sentences")
+@reader(CACHE, ".x.npy.*.partial .x.npy.*.digests", half_encoded, named="x.npy",
+        covers="cli.encode:encode_sentences encoding.streaming:encode_text")  # fmt: skip
 def partial_encoding(folder: Path) -> Any:
     return encode(folder)
 
@@ -139,19 +145,27 @@ def search(folder: Path) -> np.ndarray:
     return pool_vectors(open_pool(folder / "pool.txt", tokenised=True), folder / "run", embedder(folder))
 
 
-@reader(CACHE, "pool.txt.vectors/*.npy", searched, covers="evaluation.retrieval.candidates:pool_vectors")
+@reader(CACHE, "pool.txt.vectors/*", searched, covers="evaluation.retrieval.candidates:pool_vectors")
 def pool_of_vectors(folder: Path) -> Any:
     return search(folder)
 
 
+@reader(SEALED, "pool.txt.vectors/*", searched, named=".npy")
+def verify_pool_of_vectors(folder: Path) -> None:
+    verified(folder / "pool.txt.vectors")
+
+
 def half_searched(folder: Path, shared: Shared) -> None:
-    searched(folder, shared)
-    (whole,) = (folder / "pool.txt.vectors").iterdir()
-    whole.with_name(f".{whole.name}.partial").write_bytes(whole.read_bytes()[: 128 + 4 * 16 * 6])
+    with mock.patch.object(candidates, "AT_ONCE", 2):
+        searched(folder, shared)
+    (whole,) = (folder / "pool.txt.vectors").glob("*.npy")
+    whole.with_name(f".{whole.name}.partial").write_bytes(whole.read_bytes()[: 128 + 4 * 16 * 4])
     whole.unlink()
+    journal = whole.with_suffix(".digests")
+    journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:2]))
 
 
-@reader(CACHE, "pool.txt.vectors/.*.partial", half_searched, named="pool.txt.vectors")
+@reader(CACHE, "pool.txt.vectors/.*.partial pool.txt.vectors/*.digests", half_searched, named="pool.txt.vectors")
 def partial_pool_of_vectors(folder: Path) -> Any:
     with mock.patch.object(candidates, "AT_ONCE", 2):
         return search(folder)

@@ -21,17 +21,23 @@ SEED = 1
 CALLS = {
     "json.loads", "json.load", "tomllib.loads", "tomllib.load", "safe_open", "load_file", "np.load", "np.memmap",
     "np.fromfile", "torch.load", "pa.memory_map", "pa.OSFile", "pa.input_stream", "pa.ipc.open_file", "gzip.open",
-    "gzip.GzipFile", "zipfile.ZipFile", "pa.ipc.open_stream", "pyarrow.parquet.read_table",
+    "gzip.GzipFile", "zipfile.ZipFile", "pa.ipc.open_stream", "pyarrow.parquet.read_table", "parse_json",
 }  # fmt: skip
 METHODS = {"read_text", "read_bytes"}
 # Functions that read for others, whatever the content: their callers are the readers.
 LOWEST = "runtime."
 ONLY_HASHED = {"file_hash", "hash_files"}
+# What the lowest floor reads of the machine, and who holds a lock.
+NO_FILES = {"_holder", "available_bytes"}
 # Files that come with the package, or whose content is not looked at; each with the reason.
 NOT_READERS = {
     "training.recipes.__init__:text": "package data",
     "training.recipes.__init__:Recipe.load": "package data",
     "evaluation.scores.published:_content": "package data",
+    "evaluation.scores.published:papers": "package data",
+    "evaluation.scores.published:published": "package data",
+    "evaluation.scores.results:_save_predictions": "what it has just written",
+    "corpus.writer:entry_of": "what is about to be written",
     "hub.card:model_card": "package data; the settings are copied as they are",
     "serving.endpoints:create_app": "package data",
     "demo.python_docs:parsed": "Python's own files",
@@ -107,7 +113,7 @@ def places_that_read():
     trees = dict(modules())
     lowest = [each for name, tree in trees.items() if name.startswith(LOWEST) for each in functions_of(tree)]
     helpers = set()
-    while more := {name for name, each in lowest if reads(each, helpers)} - helpers - ONLY_HASHED:
+    while more := {name for name, each in lowest if reads(each, helpers)} - helpers - ONLY_HASHED - NO_FILES:
         helpers |= more
     return {
         f"{module}:{name}"
