@@ -13,6 +13,7 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from structviews.errors import InputError
+from structviews.runtime.array_files import map_array
 from structviews.runtime.files import digest, sync_folder
 from structviews.runtime.locks import writing
 
@@ -99,12 +100,8 @@ def read_blocks(path: Path, journal: Path, layout: Layout) -> np.ndarray | None:
 
 def check_blocks(path: Path, journal: Path, remedy: str) -> None:
     """Raise InputError unless a file is what ``write_blocks`` wrote, whatever its shape."""
-    try:
-        shape = np.lib.format.open_memmap(path, mode="r").shape
-        sound = len(shape) == 2 and read_blocks(path, journal, Layout(*shape)) is not None
-    except (OSError, ValueError):
-        sound = False
-    if not sound:
+    shape = map_array(path).shape
+    if len(shape) != 2 or read_blocks(path, journal, Layout(*shape)) is None:
         raise InputError(f"{path}: damaged: its blocks do not match their digests: {remedy}")
 
 

@@ -100,7 +100,10 @@ def test_what_cannot_be_compared_is_refused_in_one_line(tmp_path):
         ({"protocol": {"name": "kiros", "seed": 1111}}, r"different protocols \(name 'senteval' and 'kiros'\)"),
         ({"protocol": {"name": "senteval", "seed": 1111, "grids": {"all": [1]}}}, r"different protocols \(grids\);"),
         ({"tasks": {"TREC": {"scores": {}, "partial": {}}}}, "a and .*b: no task in common"),
-        ({"tasks": {"MR": {"data": {"MR/file": "2" * 64}}}}, r"MR was scored on different data \(MR/file differs\)"),
+        (
+            {"tasks": {"MR": {"scores": {}, "partial": {}, "data": {"MR/file": "2" * 64}}}},
+            r"MR was scored on different data \(MR/file differs\)",
+        ),
         (
             {"predictions": "0" * 64},
             "b: no task with predictions of both; run: structviews eval .* --tasks MR,STS14",

@@ -36,6 +36,9 @@ class Represented:
     def with_representation(self, pooling="vector"):
         return Represented(self._whole, pooling)
 
+    def with_limit(self, **limit):
+        return self
+
     def for_similarity(self):
         return self
 
