@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -77,11 +77,14 @@ def write_blocks(path: Path, partial: Path, journal: Path, layout: Layout, block
             lines.truncate(sum(len(each) for each in digests))
             try:
                 if not digests:
-                    _append(file, layout.header)
+                    file.write(layout.header)
                 for start in layout.starts[len(digests) :]:
                     rows = np.ascontiguousarray(block(start, min(start + layout.at_once, layout.n)), np.float32)
-                    _append(file, rows.data)
-                    _append(lines, _line(rows.data))
+                    for each, content in ((lines, _line(rows.data)), (file, rows.data)):
+                        each.write(content)
+                        each.flush()
+                    for each in (file, lines):
+                        os.fsync(each.fileno())
             except InputError:
                 # Fixing the input changes the content, so this partial file could never be resumed.
                 partial.unlink()
@@ -120,9 +123,3 @@ def _sound(path: Path, journal: Path, layout: Layout) -> Iterator[bytes]:
 
 def _line(content: bytes | memoryview) -> bytes:
     return digest(content).encode() + b"\n"
-
-
-def _append(file: IO[bytes], content: bytes | memoryview) -> None:
-    file.write(content)
-    file.flush()
-    os.fsync(file.fileno())
