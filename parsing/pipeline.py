@@ -43,7 +43,7 @@ from structviews.parsing.finished_shards import finished_shards, note_shard
 from structviews.parsing.parser import Unparsed
 from structviews.parsing.sources import Source, Work
 from structviews.runtime.documents import read_sealed, write_json
-from structviews.runtime.locks import writing
+from structviews.runtime.locks import creating
 from structviews.runtime.processes import Engine
 
 # Small enough that a few workers finish a corpus of 10,000 sentences at about the same time and lose
@@ -82,9 +82,7 @@ def parse_corpus(
     """
     with open_engine(engine, source.work, workers=workers, address=address) as workforce:
         job = describe_job(source, workforce, sentences_per_shard, compression)
-        with disk_errors(out):
-            out.parent.mkdir(parents=True, exist_ok=True)
-        with writing(out):
+        with creating(out):
             with disk_errors(out):
                 out.mkdir(exist_ok=True)
             there = (out / MANIFEST).exists()

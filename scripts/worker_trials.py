@@ -201,6 +201,8 @@ def main() -> None:
     if args.job:
         light_job_from_shell(int(args.job[0]), Path(args.job[1]))
         return
+    # A shell's background job ignores SIGINT and hands that down.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     trials = {"interrupts": interrupts(args.interrupts, args.parse), "kills": kills(args.kills, args.parse)}
     trials = {name: each for name, each in trials.items() if each}
     for name, each in trials.items():

@@ -115,6 +115,8 @@ def lines_of(query: str) -> list[str]:
     """The query itself, or the lines of the file that it names."""
     from structviews.encoding.streaming import open_text
 
+    if not query.strip():
+        raise InputError("--query: empty: give a sentence, or a file of sentences")
     if not os.path.isfile(query):  # unlike Path.is_file, no error for a sentence too long to be a path
         return [query]
     with open_text(Path(query)) as text:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import xxhash
 
 from structviews.errors import InputError
-from structviews.runtime.locks import temporary_name, writing
+from structviews.runtime.locks import creating, temporary_name, writing
 
 
 def text_lines(path: Path) -> list[str]:
@@ -97,11 +97,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     if out.exists():
         raise taken
     out = out.resolve()
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out}: {error.strerror}: give another folder with --out") from None
-    with writing(out):
+    with creating(out):
         if out.exists():  # made while this process started
             raise taken
         temporary = temporary_name(out)

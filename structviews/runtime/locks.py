@@ -63,6 +63,27 @@ def writing(path: Path, patience: float = 0) -> Iterator[None]:
         lock.release()
 
 
+@contextmanager
+def creating(path: Path) -> Iterator[None]:
+    """As ``writing``, for a folder; also makes the missing folders above it, which go again if nothing is written.
+
+    Raises:
+        InputError: also if they cannot be made.
+    """
+    missing = [each for each in path.absolute().parents if not each.exists()]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}: give another folder with --out") from None
+    try:
+        with writing(path):
+            yield
+    finally:
+        with suppress(OSError):  # they are not empty
+            for each in missing:
+                each.rmdir()
+
+
 def sweep(path: Path) -> None:
     """Delete what dead processes on this machine left of ``path`` and of the files in it."""
     beside = (each for each in _entries(path.parent) if each.name.startswith(f".{path.name}."))

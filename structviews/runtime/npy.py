@@ -8,11 +8,12 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from structviews.errors import InputError
+from structviews.runtime.array_files import map_array
 from structviews.runtime.files import digest, sync_folder
 from structviews.runtime.locks import writing
 
@@ -76,11 +77,14 @@ def write_blocks(path: Path, partial: Path, journal: Path, layout: Layout, block
             lines.truncate(sum(len(each) for each in digests))
             try:
                 if not digests:
-                    _append(file, layout.header)
+                    file.write(layout.header)
                 for start in layout.starts[len(digests) :]:
                     rows = np.ascontiguousarray(block(start, min(start + layout.at_once, layout.n)), np.float32)
-                    _append(file, rows.data)
-                    _append(lines, _line(rows.data))
+                    for each, content in ((lines, _line(rows.data)), (file, rows.data)):
+                        each.write(content)
+                        each.flush()
+                    for each in (file, lines):
+                        os.fsync(each.fileno())
             except InputError:
                 # Fixing the input changes the content, so this partial file could never be resumed.
                 partial.unlink()
@@ -99,12 +103,8 @@ def read_blocks(path: Path, journal: Path, layout: Layout) -> np.ndarray | None:
 
 def check_blocks(path: Path, journal: Path, remedy: str) -> None:
     """Raise InputError unless a file is what ``write_blocks`` wrote, whatever its shape."""
-    try:
-        shape = np.lib.format.open_memmap(path, mode="r").shape
-        sound = len(shape) == 2 and read_blocks(path, journal, Layout(*shape)) is not None
-    except (OSError, ValueError):
-        sound = False
-    if not sound:
+    shape = map_array(path).shape
+    if len(shape) != 2 or read_blocks(path, journal, Layout(*shape)) is None:
         raise InputError(f"{path}: damaged: its blocks do not match their digests: {remedy}")
 
 
@@ -123,9 +123,3 @@ def _sound(path: Path, journal: Path, layout: Layout) -> Iterator[bytes]:
 
 def _line(content: bytes | memoryview) -> bytes:
     return digest(content).encode() + b"\n"
-
-
-def _append(file: IO[bytes], content: bytes | memoryview) -> None:
-    file.write(content)
-    file.flush()
-    os.fsync(file.fileno())

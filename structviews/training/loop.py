@@ -15,7 +15,7 @@ from structviews.errors import InputError
 from structviews.runs.config import TrainConfig
 from structviews.runs.vocabularies import open_vectors, save_vocabularies
 from structviews.runs.weights import save_weights
-from structviews.runtime.locks import writing
+from structviews.runtime.locks import creating
 from structviews.runtime.memory import keep_freed_memory
 from structviews.runtime.progress import rate_bar, say
 from structviews.runtime.signals import Interrupted, stop_signals
@@ -46,13 +46,8 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
             it, or if the settings or the corpus are invalid.
         Interrupted: on SIGINT or SIGTERM, once the state is saved.
     """
-    ranks, run = ranks or Ranks(), Path(config.data.out)
-    if ranks.leads:
-        try:
-            run.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{run}: {error.strerror}: give another folder with --out") from None
-    with writing(run) if ranks.leads else nullcontext():
+    ranks = ranks or Ranks()
+    with creating(Path(config.data.out)) if ranks.leads else nullcontext():
         return _train(config, console, ranks)
 
 

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from corpora import small_config, tiny_corpus
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
@@ -19,6 +19,7 @@ from sklearn.utils.validation import validate_data
 from structviews.adapters.sklearn import SentenceVectorizer
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
+from structviews.runtime.seals import write_arrays
 from structviews.training.loop import train
 
 TEXTS = ["A bird sings.", "The tree is dead.", "It is a bird.", "The dead tree fell", "A black bird", "Trees fall."]
@@ -160,8 +161,8 @@ def test_it_is_pickled_without_the_run(words_run, tmp_path):
     assert len(pickled) < 1000
     again = pickle.loads(pickled)
     np.testing.assert_array_equal(again.transform(TEXTS), fitted.transform(TEXTS))
-    weights = (run / "model.safetensors").read_bytes()
-    (run / "model.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
+    weights = load_file(run / "model.safetensors")
+    write_arrays(run / "model.safetensors", {name: weight * 2 for name, weight in weights.items()})
     with pytest.raises(InputError, match="changed since this vectorizer was fitted: fit again, or restore the run"):
         pickle.loads(pickled).transform(TEXTS)
     pickle.loads(pickled).fit(TEXTS).transform(TEXTS)
@@ -172,7 +173,7 @@ def test_fitting_again_takes_the_run_as_it_is_now(words_run, tmp_path):
     fitted = SentenceVectorizer(run).fit(TEXTS)
     before = fitted.transform(TEXTS)
     weights = load_file(run / "model.safetensors")
-    save_file({name: weight * 2 for name, weight in weights.items()}, run / "model.safetensors")
+    write_arrays(run / "model.safetensors", {name: weight * 2 for name, weight in weights.items()})
     now = Embedder.load(run).encode(TEXTS)
     assert not np.allclose(before, now)
     np.testing.assert_array_equal(fitted.fit(TEXTS).transform(TEXTS), now)

@@ -198,7 +198,7 @@ def test_a_dry_run_writes_nothing(command, corpus, tmp_path):
         (["--resume", "mine"], "mine: not a run"),
         (["--resume", "mine", "--lr", "1"], "--resume uses the run's own settings: leave out --lr"),
         (["--resume", "mine", "--config", "c.toml"], "--resume uses the run's own settings: leave out --config"),
-        (["--config", "none.toml"], "none.toml: No such file"),
+        (["--config", "none.toml"], "none.toml: no such file"),
         (["--config", "c.toml"], "c.toml: [views]: unknown setting 'hiden': the settings are names, hidden"),
     ],
 )
@@ -296,8 +296,8 @@ def test_vectors_that_cannot_be_written(command, trained, tmp_path):
         (lambda run: (run / "config.toml").unlink(), "run: not a run"),
         (lambda run: (run / "config.toml").write_text("x ="), "config.toml: not TOML"),
         (lambda run: (run / "model.safetensors").unlink(), "model.safetensors: no such file"),
-        (lambda run: (run / "model.safetensors").write_bytes(b"\0" * 99), "model.safetensors: not the weights of"),
-        (lambda run: (run / "vocabulary.trained.txt").write_text("<unk>\n"), "model.safetensors: not the weights of"),
+        (lambda run: (run / "model.safetensors").write_bytes(b"\0" * 99), "model.safetensors: damaged"),
+        (lambda run: (run / "vocabulary.trained.txt").write_text("<unk>\n"), "vocabulary.trained.txt: damaged"),
         (lambda run: (run / "vocabulary.trained.txt").unlink(), "vocabulary.trained.txt: No such file"),
     ],
 )

@@ -227,10 +227,10 @@ def test_a_damaged_expansion(both, vectors):
     path = both / "expansion.safetensors"
     for content in (path.read_bytes()[:-9], b"", None):
         if content is None:
-            save_file({"trained.0": np.ones(3, np.float32)}, path)
+            save_file({"trained.0": np.ones(3, np.float32)}, path)  # without a seal
         else:
             path.write_bytes(content)
-        with pytest.raises(InputError, match=r"expansion\.safetensors: damaged .*: run `structviews expand` again"):
+        with pytest.raises(InputError, match=r"expansion\.safetensors: damaged: .*: run `structviews expand` again"):
             Embedder.load(both)
 
 

@@ -150,7 +150,7 @@ def test_two_at_once_are_refused(source, runs, tmp_path, monkeypatch):
     def meanwhile(self, *arguments, **options):
         with monkeypatch.context() as patched:
             patched.setattr(Embedder, "encode", encode_alone)
-            with pytest.raises(InputError, match=r"v\.npy: another process is writing it: wait"):
+            with pytest.raises(InputError, match=r"v\.npy is being written by process \d+ on .*: wait"):
                 encode(source, runs[0], tmp_path / "v.npy")
         return encode_alone(self, *arguments, **options)
 
@@ -233,7 +233,7 @@ def test_a_killed_command_goes_on(runs, tmp_path):
     shell = {"cwd": tmp_path, "env": os.environ | {"OMP_NUM_THREADS": "1"}, "capture_output": True}
     killed = subprocess.run([sys.executable, "-c", DYING, *arguments], check=False, **shell)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert partials(tmp_path)[0].stat().st_size == len(npy.header(n, 16)) + npy.AT_ONCE * 16 * 4
+    assert partials(tmp_path)[0].stat().st_size == len(npy.Layout(n, 16).header) + npy.AT_ONCE * 16 * 4
     assert not (tmp_path / "v.npy").exists()
     ended = subprocess.run([sys.executable, "-m", "structviews", *arguments], check=True, **shell)
     assert ended.stdout == b"v.npy\n"

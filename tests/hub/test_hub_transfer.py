@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from corpora import RandomParser, opened, small_config, tiny_corpus
 from rich.console import Console
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 from vector_files import random_vectors, write_vectors
 
 from structviews.encoding.embedder import Embedder
@@ -22,9 +22,11 @@ from structviews.evaluation.scores.results import save_results
 from structviews.hub import pull, push
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import read_settings, write_settings
+from structviews.runtime.documents import read_sealed
+from structviews.runtime.seals import write_arrays
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
-from structviews.words.vocabulary import count_words
+from structviews.words.vocabulary import Vocabulary, count_words
 
 hub = pytest.importorskip("huggingface_hub", reason="needs structviews[hub]")
 hub_errors = pytest.importorskip("huggingface_hub.errors")
@@ -208,7 +210,8 @@ def test_a_run_from_a_revision_says_so(trained, remote, tmp_path, command):
     push(trained, "me/x")
     assert command("pull", "me/x", "--revision", "v1")[0] == 0
     pulled = tmp_path / "runs/x"
-    assert json.loads((pulled / "pulled.json").read_text()) == {"repository": "me/x", "commit": "decade"}
+    record = read_sealed(pulled / "pulled.json", dict[str, str], "")
+    assert (record["repository"], record["commit"]) == ("me/x", "decade")
     assert json.loads((pull("me/x", tmp_path / "y") / "pulled.json").read_text())["commit"] == "c0ffee"
     assert push(pulled, "me/again").notes == []
     assert names(remote / "me/again") == names(remote / "me/x")
@@ -248,7 +251,7 @@ def test_what_a_run_has_no_longer_goes_and_the_rest_stays(trained, joined, remot
 def test_scores_of_other_weights_stay(trained, remote, tmp_path):
     run = shutil.copytree(trained, tmp_path / "run")
     tensors = load_file(run / "model.safetensors")
-    save_file({name: each + 1 for name, each in tensors.items()}, run / "model.safetensors")
+    write_arrays(run / "model.safetensors", {name: each + 1 for name, each in tensors.items()})
     pushed = push(run, "me/x")
     assert pushed.notes == [f"{run}/results.json: left out, as its scores are of other weights"]
     assert "Not evaluated yet" in pushed.card
@@ -288,8 +291,9 @@ def damaged(change):
     [
         (lambda repo: (repo / "config.toml").unlink(), "not a run"),
         (lambda repo: (repo / "model.safetensors").unlink(), "model.safetensors: no such file"),
-        (lambda repo: (repo / "model.safetensors").write_bytes(b"\x80\x04pickled"), "not the weights of this run"),
-        (lambda repo: (repo / "vocabulary.trained.txt").write_text("<unk>\n"), "not the weights of this run"),
+        (lambda repo: (repo / "model.safetensors").write_bytes(b"\x80\x04pickled"), "model.safetensors: damaged"),
+        (lambda repo: Vocabulary(["<unk>"]).save(repo / "vocabulary.trained.txt"), "not the weights of this run"),
+        (lambda repo: (repo / "vocabulary.trained.txt").write_text("<unk>\n"), "vocabulary.trained.txt: damaged"),
         (damaged(lambda text: text.replace('"const"]', '"deep"]')), "unknown view 'deep'"),
         (damaged(lambda text: 'kind = "baseline"\n' + text), "a run of kind 'baseline' reads a file"),
         (damaged(lambda text: 'kind = "vectors"\n' + text), "a run of kind 'vectors' reads a file"),

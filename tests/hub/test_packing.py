@@ -11,7 +11,7 @@ import pytest
 import torch
 from corpora import RandomParser, opened, random_trees, small_config, tiny_corpus
 from rich.console import Console
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from vector_files import random_vectors, write_vectors
 
 from structviews.encoding.embedder import Embedder
@@ -25,6 +25,7 @@ from structviews.evaluation.scores.results import (
 )
 from structviews.hub.packing import pack, ship
 from structviews.runs.settings_file import read_settings
+from structviews.runtime.tensors import write_tensors
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
 from structviews.words.vocabulary import Vocabulary, count_words
@@ -157,7 +158,7 @@ def test_numbers_that_half_precision_has_not(run, tmp_path):
     large = shutil.copytree(run, tmp_path / "large")
     weights = load_file(large / "model.safetensors")
     next(weight for name, weight in weights.items() if ".views.0." in name)[0] = 1e5
-    save_file(weights, large / "model.safetensors")
+    write_tensors(large / "model.safetensors", weights)
     refused("overflows half precision", large, tmp_path / "out", WORDS)
     assert not list(tmp_path.glob("*out*"))
 

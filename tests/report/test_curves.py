@@ -74,7 +74,7 @@ def test_what_a_kill_cut_short_is_left_out_and_other_damage_told(tmp_path):
     run = write_log(tmp_path / "a", [line("train", 10, loss=1.0)], '{"kind": "tr')
     assert read_log(run) == [line("train", 10, loss=1.0)]
     (run / "log.jsonl").write_text("what?\n" + json.dumps(line("train", 1)) + "\n")
-    with pytest.raises(InputError, match=r"log\.jsonl:1: not a log entry: remove this line"):
+    with pytest.raises(InputError, match=r"log\.jsonl:1: not JSON .*: remove this line"):
         read_log(run)
     assert read_log(tmp_path) == []
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from corpora import load_random
 from report_pages import read_page
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
 from structviews.cli.app import app
@@ -22,6 +22,7 @@ from structviews.parsing.backends import PARSERS
 from structviews.report import page as report
 from structviews.report.page import write_report
 from structviews.runs.settings_file import read_settings, write_settings
+from structviews.runtime.seals import write_arrays
 
 SECTIONS = ["scores", "curves", "projection", "neighbours", "trees", "settings"]
 
@@ -255,7 +256,7 @@ def test_a_run_with_vectors_that_are_not_finite_is_told_and_the_others_are_shown
     corpus, (first, second) = made
     diverged = shutil.copytree(first, tmp_path / "diverged")
     weights = load_file(diverged / "model.safetensors")
-    save_file({name: np.full_like(each, np.nan) for name, each in weights.items()}, diverged / "model.safetensors")
+    write_arrays(diverged / "model.safetensors", {name: np.full_like(each, np.nan) for name, each in weights.items()})
     root = told(tmp_path, [second, diverged], corpus)
     assert [line for line in missing(section(root, "neighbours")) if "its vector is not finite" in line] == [
         f"diverged: {corpus}:0: its vector is not finite: train the run with a lower --lr"

@@ -28,7 +28,9 @@ def hold():
     started = []
 
     def start(path):
-        process = subprocess.Popen([sys.executable, "-c", HOLDER, path, "some words"], stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, path.name, "some words"], cwd=path.parent, stdout=subprocess.PIPE
+        )
         started.append(process)
         assert process.stdout.readline() == b"held\n"
         return process

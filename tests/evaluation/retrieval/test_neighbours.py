@@ -270,7 +270,7 @@ def test_what_several_runs_find_stands_side_by_side(run, text, monkeypatch):
     ("flags", "message"),
     [
         (["--query", "x", "-k", "0"], "-k 0: give at least 1"),
-        (["--query", " "], "sentence 1: a sentence needs at least one token"),
+        (["--query", " "], "--query: empty: give a sentence"),
         (["--query", "x", "--corpus", "nothing.txt"], "nothing.txt: No such file or directory"),
     ],
 )

@@ -17,6 +17,9 @@ from structviews.runtime.seals import write_arrays
 GOLD = {"MR": np.arange(400) % 2, "STS14": np.arange(400) / 100}
 
 
+BARE = {"scores": {}, "partial": {}}
+
+
 def make_run(root, name, tasks=("MR", "STS14"), wrong=40, noise=1.0, **changes):
     """A run with predictions that are wrong on some examples of MR, and noisy on two data sets of STS14."""
     run = root / name
@@ -99,8 +102,11 @@ def test_what_cannot_be_compared_is_refused_in_one_line(tmp_path):
     for broken, message in (
         ({"protocol": {"name": "kiros", "seed": 1111}}, r"different protocols \(name 'senteval' and 'kiros'\)"),
         ({"protocol": {"name": "senteval", "seed": 1111, "grids": {"all": [1]}}}, r"different protocols \(grids\);"),
-        ({"tasks": {"TREC": {"scores": {}, "partial": {}}}}, "a and .*b: no task in common"),
-        ({"tasks": {"MR": {"data": {"MR/file": "2" * 64}}}}, r"MR was scored on different data \(MR/file differs\)"),
+        ({"tasks": {"TREC": BARE}}, "a and .*b: no task in common"),
+        (
+            {"tasks": {"MR": {"scores": {}, "partial": {}, "data": {"MR/file": "2" * 64}}}},
+            r"MR was scored on different data \(MR/file differs\)",
+        ),
         (
             {"predictions": "0" * 64},
             "b: no task with predictions of both; run: structviews eval .* --tasks MR,STS14",

@@ -36,6 +36,9 @@ class Represented:
     def with_representation(self, pooling="vector"):
         return Represented(self._whole, pooling)
 
+    def with_limit(self, **limit):
+        return self
+
     def for_similarity(self):
         return self
 
@@ -192,7 +195,7 @@ def test_scores_of_other_vectors_are_kept_beside_the_runs_own(tmp_path, folder, 
         ["dep-seq (mean)", "dep,seq", "10"],
     ]
     del other["tasks"]["MR"]
-    (run / "results.mean.json").write_text(json.dumps(other))
+    write_json(run / "results.mean.json", other)
     assert (
         f"dep-seq (mean): MR not evaluated; run: structviews eval {run} --senteval DIR --tasks MR --pooling mean"
         in (score_table([run]).notes)
