@@ -6,10 +6,11 @@ F features per word, T tags, R relations, C constituent labels.
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
+from msgspec import Meta
 from torch import Tensor, nn
 
 from structviews.parsing.features import SPECIALS, UNKNOWN, Featuriser
@@ -17,24 +18,26 @@ from structviews.parsing.features import SPECIALS, UNKNOWN, Featuriser
 # Spans scored at a time, so that their scores stay in the CPU cache.
 SPANS = 1024
 
+Size = Annotated[int, Meta(ge=1, le=2**24)]
+
 
 @dataclass(frozen=True)
 class ParserConfig:
     """Sizes of the network, stored with its weights."""
 
-    n_words: int
-    n_tags: int
-    n_relations: int
-    n_labels: int
-    buckets: int = 4000
-    word_dim: int = 128
-    affix_dim: int = 48
-    dim: int = 192
-    blocks: int = 4
-    heads: int = 4
-    arc_dim: int = 192
-    relation_dim: int = 64
-    span_dim: int = 192
+    n_words: Size
+    n_tags: Size
+    n_relations: Size
+    n_labels: Size
+    buckets: Size = 4000
+    word_dim: Size = 128
+    affix_dim: Size = 48
+    dim: Size = 192
+    blocks: Annotated[int, Meta(ge=1, le=100)] = 4
+    heads: Size = 4
+    arc_dim: Size = 192
+    relation_dim: Size = 64
+    span_dim: Size = 192
     dropout: float = 0.2
 
     def to_dict(self) -> dict[str, Any]:

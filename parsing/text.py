@@ -52,6 +52,9 @@ SENTENCE_END = re.compile(
     rf"(\w*)(?:[。！？][{re.escape(CLOSING)}]*(?=\w)"
     rf"|[.!?…։؟۔।][{re.escape(CLOSING)}]*\s+[{re.escape(OPENING)}]*(?=[^\W\d_]))"
 )
+# spaCy looks through all of a piece of text for each mark at its ends. As many marks in a row as these, such as a drawn
+# line, are a word.
+MARKS = re.compile(r"[^\w\s]{200,}")
 # spaCy's code for language-independent rules.
 ANY_LANGUAGE = "xx"
 
@@ -324,7 +327,7 @@ def words_with_places(text: str, tokenised: bool, language: str) -> list[Word]:
             places = [match.span() for match in re.finditer(r"\S+", text)]
             doc = Doc(nlp.vocab, words=[text[start:end] for start, end in places])
         else:
-            doc = nlp.make_doc(text)
+            doc = nlp.make_doc(without_marks(text))
             places = [(token.idx, token.idx + len(token)) for token in doc]
         nlp.get_pipe("sentencizer")(doc)
         words = []
@@ -333,7 +336,7 @@ def words_with_places(text: str, tokenised: bool, language: str) -> list[Word]:
             begins |= bool(token.is_sent_start)
             # spaCy may start a sentence with white space.
             if not token.is_space:
-                words.append(Word(token.text, start, end, begins))
+                words.append(Word(text[start:end], start, end, begins))
                 begins = False
     return words
 
@@ -404,7 +407,16 @@ def words_of(texts: Iterable[str], language: str) -> list[tuple[str, ...]]:
     nlp = rules(language)
     # Outside a memory zone spaCy keeps every word that it has seen; inside one it does not cache tokenised strings.
     with nlp.memory_zone():
-        return [tuple(token.text for token in nlp.make_doc(text) if not token.is_space) for text in texts]
+        return [_words(text, nlp.make_doc(without_marks(text))) for text in texts]
+
+
+def without_marks(text: str) -> str:
+    """The text with letters in place of long rows of marks."""
+    return MARKS.sub(lambda row: "x" * len(row[0]), text)
+
+
+def _words(text: str, doc: Any) -> tuple[str, ...]:
+    return tuple(text[token.idx : token.idx + len(token)] for token in doc if not token.is_space)
 
 
 def words_of_pieces(pieces: Set[str], language: str) -> Mapping[str, tuple[str, ...]]:

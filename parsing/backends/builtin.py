@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from structviews.parsing.neural import ParserConfig, ParserNetwork
 from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options, Unparsed, refuse_argument
 from structviews.parsing.quantised import measured, quantise
 from structviews.runtime.device import multiplies_bytes, multiplies_half
+from structviews.runtime.documents import converted, parse_json
 from structviews.runtime.files import write_bytes
 
 MODEL_FOLDER = Path(__file__).parent.parent / "models" / "builtin"
@@ -26,6 +27,18 @@ MODEL_FOLDER = Path(__file__).parent.parent / "models" / "builtin"
 FILES = ("model.safetensors", "model.json", "model.sha256")
 # Padded words per batch: enough for efficient matrix products, few enough for similar sentence lengths.
 BATCH_WORDS = 1024
+
+
+class ParserSettings(TypedDict):
+    """The content of ``model.json``."""
+
+    version: str
+    config: dict[str, Any]
+    words: list[str]
+    tags: list[str]
+    relations: list[str]
+    labels: list[str]
+    ranges: NotRequired[dict[str, tuple[float, float]]]
 
 
 @PARSERS.register("builtin")
@@ -62,21 +75,20 @@ class BuiltinParser:
             self.hash = hashlib.sha256(weights_bytes + settings_bytes).hexdigest()
             if digest.decode().strip() != self.hash:
                 raise ValueError(f"damaged: its files do not match {FILES[-1]}")
-            settings = json.loads(settings_bytes)
-            network = ParserNetwork(ParserConfig(**settings["config"]))
-            network.load_state_dict({k: v.float() for k, v in load(weights_bytes).items()})
-            self._setup(network, settings, batch_words)
+            settings = parse_json(settings_bytes, ParserSettings, FILES[1], "copy the parser again")
+            weights = {name: weight.float() for name, weight in load(weights_bytes).items()}
+            self._setup(network_of(settings, weights), settings, batch_words)
+            # Both formats cost almost no accuracy (docs/parser.md); they are faster where the CPU multiplies them.
+            if "ranges" in settings and multiplies_bytes():
+                quantise(self.network, settings["ranges"])
+            elif multiplies_half(torch.device("cpu")):
+                self.network.bfloat16()
         except OSError as error:
             reason = f"{error.filename}: {error.strerror}"
             raise InputError(f"{reason}: a built-in parser's folder must contain this file") from None
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise InputError(f"{folder}: not a built-in parser of this version: {reason[:200]}") from None
-        # Both formats cost almost no accuracy (docs/parser.md) and are faster if the CPU multiplies them in hardware.
-        if "ranges" in settings and multiplies_bytes():
-            quantise(network, settings["ranges"])
-        elif multiplies_half(torch.device("cpu")):
-            network.bfloat16()
 
     def _setup(self, network: ParserNetwork, settings: dict[str, Any], batch_words: int) -> None:
         self.network = network.eval()
@@ -221,6 +233,30 @@ class BuiltinParser:
         labels = np.zeros(len(labelled), dtype=np.int64)
         labels[labelled] = self.network.spans(posts, *spans)[:, 1:].argmax(dim=-1).numpy() + 1
         return trees.left, trees.right, labels[: len(word)], labels[len(word) :]
+
+
+def network_of(settings: ParserSettings, weights: dict[str, torch.Tensor]) -> ParserNetwork:
+    """The network that the settings describe, with its weights.
+
+    Raises:
+        ValueError: if these do not fit one another, or a weight is not finite.
+    """
+    config = converted(settings["config"], ParserConfig, FILES[1], "copy the parser again")
+    with torch.device("meta"):  # before the settings ask for more memory than the weights have
+        wanted = ParserNetwork(config).state_dict()
+    if {name: each.shape for name, each in wanted.items()} != {name: each.shape for name, each in weights.items()}:
+        raise ValueError(f"{FILES[0]} has weights of other shapes than {FILES[1]} says")
+    names = {"words": config.n_words, "tags": config.n_tags, "relations": config.n_relations, "labels": config.n_labels}
+    for name, count in names.items():
+        if len(set(settings[name])) != count:  # type: ignore[literal-required]
+            raise ValueError(f"{FILES[1]} does not have {count} {name}")
+    if "root" not in settings["relations"]:
+        raise ValueError(f"{FILES[1]} has no relation 'root'")
+    if not all(each.isfinite().all() for each in weights.values()):
+        raise ValueError(f"{FILES[0]} has weights that are not finite")
+    network = ParserNetwork(config)
+    network.load_state_dict(weights)
+    return network
 
 
 class Words(NamedTuple):

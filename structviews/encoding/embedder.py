@@ -24,6 +24,7 @@ from structviews.encoding.word_limit import DEFAULT_LIMIT, WordLimit
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.bundled import run_folder
+from structviews.runs.folder import CONFIG
 from structviews.runs.settings_file import run_kind
 from structviews.runs.which_vectors import Representation
 from structviews.runtime.progress import OnProgress, shown
@@ -307,7 +308,7 @@ def open_run(run: Path, parser: Parser | None = None) -> Embedder:
     """Load a run of any kind from its folder; see ``Embedder.load``."""
     kind = run_kind(run)
     if kind not in KINDS:
-        raise InputError(f"{run}: unknown kind of run {kind!r}: update structviews or recreate the run")
+        raise InputError(f"{run / CONFIG}: unknown kind of run {kind!r}: update structviews or recreate the run")
     embedder: Embedder = KINDS[kind].open(run, parser)
     embedder.run = run
     return embedder

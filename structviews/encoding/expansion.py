@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, cast
+from typing import Self, TypedDict, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from structviews.runs.folder import EXPANSION
 from structviews.runs.settings_file import load_run, run_kind
 from structviews.runs.vocabularies import load_vocabularies
 from structviews.runs.weights import read_weights
+from structviews.runtime.documents import checked
 from structviews.runtime.locks import writing
 from structviews.runtime.progress import OnProgress
 from structviews.runtime.seals import damaged
@@ -38,6 +39,13 @@ from structviews.words.vocabulary import Vocabulary
 # Every n-th word is held out of the fit to measure R^2.
 LEFT_OUT = 10
 REMEDY = "run `structviews expand` again"
+
+
+class Notes(TypedDict):
+    """What the file says beside the maps; see ``Expansion``."""
+
+    vectors: str
+    fingerprint: str
 
 
 @dataclass(frozen=True)
@@ -70,11 +78,11 @@ class Expansion:
         if not path.is_file():
             return None
         tensors, notes = read_tensors(path, REMEDY)
-        try:
-            maps = [tensors[f"{TRAINED}.{i}"] for i in range(len(tensors))]
-            return cls(notes["vectors"], notes["fingerprint"], maps)
-        except KeyError as error:
-            raise damaged(path, f"no {error}", REMEDY) from None
+        about: Notes = checked(notes, Notes, path, REMEDY)
+        maps = [tensors.get(f"{TRAINED}.{i}", torch.empty(0)) for i in range(len(tensors))]
+        if any(each.dtype != torch.float32 for each in maps):
+            raise damaged(path, "its maps are not of this run's words", REMEDY)
+        return cls(about["vectors"], about["fingerprint"], maps)
 
 
 @dataclass(frozen=True)
@@ -210,6 +218,9 @@ def expanded(run: Path, model: Model, vocabularies: dict[str, Vocabulary]) -> di
     maps: dict[str, Sequence[Tensor | None]] = {TRAINED: expansion.maps, FIXED: [None]}
     for name, channel in model.each():
         tables = [cast("WordTable | FixedWords", table) for table in channel.words]
+        shapes = [(vectors.dim + 1, table.dim) for table in tables]
+        if name == TRAINED and [each.shape for each in expansion.maps] != shapes:
+            raise damaged(run / EXPANSION, "its maps are not of this run's words", REMEDY)
         channel.words = nn.ModuleList(
             ExpandedWords(table, vectors, affine) for table, affine in zip(tables, maps[name], strict=True)
         )

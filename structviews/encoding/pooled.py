@@ -5,6 +5,7 @@ Shapes: n sentences, d dimensions of a vector.
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Sentence
-from structviews.encoding.representation import Components, Encoder
+from structviews.encoding.representation import Components, Encoder, load_components
 from structviews.encoding.representation import normalised as normalised_rows
 from structviews.errors import InputError
 from structviews.runs.which_vectors import POOLINGS
@@ -101,6 +102,16 @@ class PooledEmbedder(Embedder):
         if self.representation.remove_component and len(vectors):
             vectors = self._components(key, vectors).remove_from(vectors)
         return normalised_rows(vectors) if self.representation.normalise else vectors
+
+    def read_components(self, run: Path) -> None:
+        """Read the components that a run has stored, if it has.
+
+        Raises:
+            InputError: if they are damaged, or of another run.
+        """
+        encoders = [encoder for view in self.encoders for encoder in view]
+        widths = {component_key(each, pooling): each.width(pooling) for each in encoders for pooling in self.poolings}
+        self.components = load_components(run, widths)
 
     def _components(self, key: str, vectors: np.ndarray) -> Components:
         if self.representation.transductive:

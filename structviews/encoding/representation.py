@@ -122,11 +122,15 @@ def save_components(run: Path, components: Mapping[str, Components]) -> None:
     write_arrays(run / COMPONENTS, tensors | {f"{name}.shares": each.shares for name, each in components.items()})
 
 
-def load_components(run: Path) -> dict[str, Components]:
+def load_components(run: Path, widths: Mapping[str, int]) -> dict[str, Components]:
     """Read ``components.safetensors``; empty if it does not exist, as before training has finished.
 
+    Args:
+        run: the run's folder.
+        widths: dimensions w of the vectors that the components are removed from, by name.
+
     Raises:
-        InputError: if the file is damaged.
+        InputError: if the file is damaged, or of another run.
     """
     path = run / COMPONENTS
     if not path.exists():
@@ -134,10 +138,15 @@ def load_components(run: Path) -> dict[str, Components]:
     remedy = "delete it and encode with --transductive"
     arrays = read_arrays(path, remedy)
     names = [name.removesuffix(".directions") for name in arrays if name.endswith(".directions")]
-    try:
-        return {name: Components(arrays[f"{name}.directions"], arrays[f"{name}.shares"]) for name in names}
-    except KeyError as error:
-        raise damaged(path, f"no {error}", remedy) from None
+    none = np.empty(0)
+    found = {
+        name: Components(arrays[f"{name}.directions"], arrays.get(f"{name}.shares", none).astype(np.float32))
+        for name in names
+    }
+    for name, each in found.items():
+        if each.directions.shape != (*each.shares.shape, widths.get(name)):
+            raise damaged(path, f"{name} does not fit the run's vectors", remedy)
+    return found
 
 
 def reference_sentences(corpus: ParsedCorpus, rows: np.ndarray) -> list[ParsedSentence]:

@@ -5,6 +5,7 @@ Nothing here imports PyTorch before a name is looked up, which keeps ``--help`` 
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Self, cast
@@ -286,7 +287,8 @@ class TrainConfig:
                 made[name] = _with_options(section, table, options.get(chosen), where)
             else:
                 made[name] = section.from_table(table | options, where)
-        return cls(**made)
+        with _within(place):
+            return cls(**made)
 
     @classmethod
     def settings(cls) -> Iterator[tuple[str, Setting]]:
@@ -346,8 +348,15 @@ class TrainConfig:
 def _with_options(section: type[Any], table: dict[str, Any], options: Any, place: str) -> Any:
     """A table's settings, with the options from the tables below it."""
     plain = section.from_table(table, place)
-    try:
+    with _within(place):
         return replace(plain, options=options) if options else plain
+
+
+@contextmanager
+def _within(place: str) -> Iterator[None]:
+    """Add a place to errors, unless it is empty."""
+    try:
+        yield
     except InputError as error:
         raise InputError(f"{place}: {error}" if place else str(error)) from None
 

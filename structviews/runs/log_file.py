@@ -4,20 +4,25 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
+
+from msgspec import Meta
 
 from structviews.errors import InputError
 from structviews.runs.folder import LOG
 from structviews.runtime.documents import converted, parse_json
 from structviews.runtime.files import write_bytes
 
+# A number that TensorBoard can keep.
+Whole = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
 
 class LogEntry(TypedDict):
     """A line of the log; its further keys are metrics, which are numbers."""
 
     kind: str
-    step: int
-    epoch: int
+    step: Whole
+    epoch: Whole
 
 
 PLACE = tuple(LogEntry.__annotations__)

@@ -19,6 +19,8 @@ from structviews.runtime.files import write_bytes
 T = TypeVar("T")
 CHECKSUM = "checksum"
 BOM = b"\xef\xbb\xbf"
+# Of a TOML file, which holds settings: bytes, as a key of ten thousand parts takes seconds, and tables within tables.
+MOST_TOML, DEEPEST_TOML = 2**15, 20
 # What can go wrong in a text of any content: not UTF-8, not JSON or TOML, numbers of thousands of digits, and brackets
 # nested deeper than the stack.
 UNREADABLE = (ValueError, RecursionError)
@@ -80,13 +82,25 @@ def read_toml(path: Path, remedy: str) -> dict[str, Any]:
     """Read a TOML file.
 
     Raises:
-        InputError: if it cannot be read.
+        InputError: if it cannot be read, or is too large for settings.
     """
     content = _content(path, remedy)
+    if len(content) > MOST_TOML:
+        raise InputError(f"{path}: {len(content):,} bytes, more than the {MOST_TOML:,} of a file of settings: {remedy}")
     try:
-        return tomllib.loads(content.decode("utf-8"))
+        table = tomllib.loads(content.decode("utf-8"))
+        _check_depth(table, DEEPEST_TOML)
     except UNREADABLE as error:
         raise InputError(f"{path}: not TOML ({_reason(error)}): {remedy}") from None
+    return table
+
+
+def _check_depth(content: object, deepest: int) -> None:
+    """Raise RecursionError for tables and lists that are nested deeper than ``deepest``."""
+    if not deepest:
+        raise RecursionError
+    for each in content.values() if isinstance(content, dict) else content if isinstance(content, list) else ():
+        _check_depth(each, deepest - 1)
 
 
 def write_json(path: Path, content: Mapping[str, Any], sealed: bool = True) -> None:

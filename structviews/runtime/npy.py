@@ -52,6 +52,10 @@ class Layout(NamedTuple):
         """Bytes of the block that begins with row ``start``."""
         return 4 * self.d * (min(start + self.at_once, self.n) - start)
 
+    def end(self, blocks: int) -> int:
+        """Bytes of the file up to the end of its first ``blocks`` blocks."""
+        return len(self.header) + sum(map(self.size, self.starts[:blocks]))
+
 
 def write_blocks(path: Path, partial: Path, journal: Path, layout: Layout, block: Block) -> None:
     """Write an array, or resume where an interrupted call stopped.
@@ -73,7 +77,7 @@ def write_blocks(path: Path, partial: Path, journal: Path, layout: Layout, block
         begun = "ab" if digests else "wb"
         with partial.open(begun) as file, journal.open(begun) as lines:
             # An incomplete or damaged block is written again, with all that follow.
-            file.truncate(len(layout.header) + sum(map(layout.size, layout.starts[: len(digests)])) if digests else 0)
+            file.truncate(layout.end(len(digests)) if digests else 0)
             lines.truncate(sum(len(each) for each in digests))
             try:
                 if not digests:
@@ -96,7 +100,8 @@ def write_blocks(path: Path, partial: Path, journal: Path, layout: Layout, block
 
 def read_blocks(path: Path, journal: Path, layout: Layout) -> np.ndarray | None:
     """An array ``(n, d)`` that ``write_blocks`` wrote, memory-mapped; None if it is missing or damaged."""
-    if len(list(_sound(path, journal, layout))) < len(layout.starts):
+    blocks = len(list(_sound(path, journal, layout)))
+    if blocks < len(layout.starts) or path.stat().st_size != layout.end(blocks):
         return None
     return np.memmap(path, np.float32, "r", len(layout.header), (layout.n, layout.d))
 

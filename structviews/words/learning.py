@@ -77,8 +77,11 @@ class _Epochs:
             return 0
         if notes.get("of") != self._of:
             return 0
-        model.wv.vectors[:] = arrays["words"]
-        model.syn1neg[:] = arrays["contexts"]
+        for name, target in (("words", model.wv.vectors), ("contexts", model.syn1neg)):
+            # gensim looks values up in tables, and crashes on NaN.
+            if name not in arrays or arrays[name].shape != target.shape or not np.isfinite(arrays[name]).all():
+                return 0
+            target[:] = arrays[name]
         return int(notes["done"])
 
 

@@ -238,7 +238,10 @@ def _part(reader: pa.ipc.RecordBatchFileReader, number: int) -> Part:
     batch, digests = reader.get_batch_with_custom_metadata(number)
     words, lists = batch["word"], batch["vector"]
     words.validate(full=True)
-    lists.validate()
+    lists.validate(full=True)
+    flat = lists.type.value_type == pa.float32() and pa.types.is_fixed_size_list(lists.type)
+    if digests is None or words.type != pa.string() or not flat or words.null_count or lists.null_count:
+        raise ValueError(f"record batch {number} is not of words and vectors")
     if digest(*_word_buffers(words)) != digests[WORDS_KEY].decode():
         raise ValueError(f"record batch {number} is damaged")
     return Part(words, lists.flatten().to_numpy().reshape(len(words), -1), digests[VECTORS_KEY].decode())

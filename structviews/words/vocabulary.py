@@ -98,7 +98,10 @@ class Vocabulary:
         end = content.removesuffix(b"\n").rfind(b"\n") + 1
         if content[end:] != _seal(content[:end]):
             raise InputError(f"{path}: damaged: its last line is not the digest of the others: {REMEDY}")
-        return cls(content[:end].decode("utf-8").removesuffix("\n").split("\n"))
+        try:
+            return cls(content[:end].decode("utf-8").removesuffix("\n").split("\n"))
+        except ValueError as error:
+            raise InputError(f"{path}: damaged: {error}: {REMEDY}") from None
 
 
 def _seal(text: bytes) -> bytes:

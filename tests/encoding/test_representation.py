@@ -183,7 +183,7 @@ def test_vectors_do_not_depend_on_what_is_encoded_with_them_unless_they_are_tran
 
 
 def test_a_run_stores_components_of_its_training_sentences(run, embedder):
-    stored = load_components(run)
+    stored = Embedder.load(run).components
     assert stored.keys() == {f"trained.{i}.{pooling}" for i in range(5) for pooling in POOLINGS}
     from structviews.training.trainer import Training
 
@@ -198,7 +198,7 @@ def test_a_run_stores_components_of_its_training_sentences(run, embedder):
 def test_a_run_that_goes_on_has_no_components_until_it_has_finished(tmp_path, monkeypatch):
     corpus = topic_corpus(tmp_path / "x.parsed")
     run = train(small_config(corpus, tmp_path / "run", ("seq", "avg"), steps=2))
-    first = load_components(run)
+    first = Embedder.load(run).components
     extend(extended(run, None, 3))
 
     def stop(training):
@@ -214,18 +214,25 @@ def test_a_run_that_goes_on_has_no_components_until_it_has_finished(tmp_path, mo
     embedder.with_representation(transductive=True).encode(SENTENCES)
     monkeypatch.undo()
     train(extended(run, None, None))
-    assert np.abs(load_components(run)["trained.0.vector"].directions - first["trained.0.vector"].directions).max() > 0
+    again = Embedder.load(run).components
+    assert np.abs(again["trained.0.vector"].directions - first["trained.0.vector"].directions).max() > 0
 
 
 def test_components_are_kept_as_they_are(tmp_path):
     kept = {"a.vector": Components(np.eye(2, 5, dtype=np.float32), np.array([0.7, 0.3], dtype=np.float32))}
     save_components(tmp_path, kept)
-    (found,) = load_components(tmp_path).values()
+    (found,) = load_components(tmp_path, {"a.vector": 5}).values()
     np.testing.assert_array_equal(found.directions, kept["a.vector"].directions)
     np.testing.assert_array_equal(found.shares, kept["a.vector"].shares)
     (tmp_path / COMPONENTS).write_bytes((tmp_path / COMPONENTS).read_bytes()[:-3])
     with pytest.raises(InputError, match=r"components\.safetensors: damaged"):
-        load_components(tmp_path)
+        load_components(tmp_path, {"a.vector": 5})
+
+
+def test_components_of_other_vectors_are_refused(tmp_path):
+    save_components(tmp_path, {"a.vector": Components(np.eye(2, 5, dtype=np.float32), np.ones(2, dtype=np.float32))})
+    with pytest.raises(InputError, match=r"components\.safetensors: damaged: a\.vector does not fit"):
+        load_components(tmp_path, {"a.vector": 4})
 
 
 def test_the_sample_is_spread_over_the_corpus(tmp_path, monkeypatch):

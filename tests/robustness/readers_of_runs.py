@@ -21,12 +21,12 @@ from structviews.hub.portable import check_arrived
 from structviews.hub.transfer import PULLED, push
 from structviews.report.curves import curves
 from structviews.runs.folder import model_checksum
+from structviews.runs.log_file import cut_log, read_log
 from structviews.runs.settings_file import load_config, load_run, run_corpus, run_kind, run_views
 from structviews.runs.vocabularies import load_vocabularies
 from structviews.runtime.documents import write_json
 from structviews.training.baselines import make_baseline
 from structviews.training.checkpoint import mark, read_progress
-from structviews.runs.log_file import cut_log, read_log
 from structviews.training.tensorboard import Events
 from structviews.training.trainer import Training
 
@@ -45,6 +45,7 @@ def trained(folder: Path, shared: Shared) -> None:
     SEALED,
     "run/*.safetensors run/vocabulary.*.txt",
     trained,
+    named="model.safetensors",
     covers="runs.weights:read_weights runs.weights:check_weights words.vocabulary:Vocabulary.load "
     "encoding.representation:load_components",
 )
@@ -198,7 +199,8 @@ def joined(folder: Path, shared: Shared) -> None:
     join_runs(runs, folder / "run")
 
 
-@reader(SEALED, "run/members/*/*.safetensors run/members/*/vocabulary.*.txt", joined, name="joined")
+@reader(SEALED, "run/members/*/*.safetensors run/members/*/vocabulary.*.txt", joined, name="joined",
+        named="model.safetensors")  # fmt: skip
 @reader(TEXT, "run/config.toml run/members/*/config.toml", joined, name="joined-settings")
 def joined_run(folder: Path) -> Any:
     return vectors_of(folder / "run")
@@ -210,7 +212,7 @@ def given(folder: Path, shared: Shared) -> None:
     given_run(folder / "x.npy", folder / "run")
 
 
-@reader(SEALED, "x.npy x.txt", given, name="given-vectors", named="x.npy")
+@reader(SEALED, "x.npy x.txt", given, name="given-vectors", named="x.npy config.toml")
 @reader(TEXT, "run/config.toml", given, name="given-vectors-settings", named=":")
 def given_vectors(folder: Path) -> Any:
     return vectors_of(folder / "run")

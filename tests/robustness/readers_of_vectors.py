@@ -6,9 +6,11 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.ipc
 import vector_files
 from corpora import RandomParser, opened, topic_corpus
-from readers import CACHE, SEALED, TEXT, Shared, reader, verified
+from readers import CACHE, TEXT, Shared, reader, verified
 
 from structviews.encoding import streaming
 from structviews.encoding.embedder import Embedder
@@ -49,9 +51,10 @@ def word_vectors_cache(folder: Path) -> Any:
     return everything(folder / "v.vec")
 
 
-@reader(SEALED, "v.vec.arrow", converted, covers="words.vector_files:check_arrow")
-def verify_word_vectors(folder: Path) -> None:
+@reader(CACHE, "v.vec.arrow", converted, covers="words.vector_files:check_arrow")
+def verify_word_vectors(folder: Path) -> Any:
     verified(folder / "v.vec")
+    return pa.ipc.open_file(folder / "v.vec.arrow").read_all().to_pydict()
 
 
 def half_learnt(folder: Path, shared: Shared) -> None:
@@ -150,9 +153,10 @@ def pool_of_vectors(folder: Path) -> Any:
     return search(folder)
 
 
-@reader(SEALED, "pool.txt.vectors/*", searched, named=".npy")
-def verify_pool_of_vectors(folder: Path) -> None:
+@reader(CACHE, "pool.txt.vectors/*", searched, named=".npy")
+def verify_pool_of_vectors(folder: Path) -> Any:
     verified(folder / "pool.txt.vectors")
+    return [np.load(path) for path in (folder / "pool.txt.vectors").glob("*.npy")]
 
 
 def half_searched(folder: Path, shared: Shared) -> None:

@@ -2,16 +2,20 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 from damaged_tables import header_of, with_header
 
+from structviews.encoding.kinds.external import fingerprint as given_hash
 from structviews.parsing.backends import builtin
+from structviews.runs.folder import CONFIG
 from structviews.runtime.documents import CHECKSUM, checksum
 from structviews.runtime.files import digest
 from structviews.runtime.seals import ENTRY, head_digest
@@ -68,6 +72,13 @@ def _tensors(path: Path) -> None:
     path.write_bytes(with_header(header, rest))
 
 
+def sealed_content(data: bytes) -> Any:
+    """What a sealed file of tensors says, however its header is written."""
+    header, rest = header_of(data) or ({}, b"")
+    seal = json.loads(header.pop("__metadata__")[ENTRY])
+    return seal["notes"], seal["data"], seal["head"], header, rest
+
+
 def _words(path: Path) -> None:
     content = path.read_bytes()
     end = content.removesuffix(b"\n").rfind(b"\n") + 1
@@ -88,6 +99,13 @@ def _blocks(path: Path) -> None:
     step = -(-len(content) // len(journal.read_bytes().splitlines()))
     blocks = [content[start : start + step] for start in range(0, len(content), step)]
     journal.write_text("".join(f"{digest(block)}\n" for block in blocks))
+
+
+def _given(path: Path) -> None:
+    """The run of vectors from elsewhere has a hash of them."""
+    config = path.parent / "run" / CONFIG
+    found = given_hash(path.with_name("x.npy"))
+    config.write_text(re.sub("^fingerprint = .*$", f'fingerprint = "{found}"', config.read_text(), flags=re.MULTILINE))
 
 
 def _word_vectors(path: Path) -> None:
@@ -113,6 +131,8 @@ RESEALS: dict[str, Callable[[Path], None]] = {
     "*.state": _tensors,
     "vocabulary.*.txt": _words,
     "*.json": _document,
+    "x.npy": _given,
+    "x.txt": _given,
     "*.npy": _blocks,
     "*.partial": _blocks,
 }

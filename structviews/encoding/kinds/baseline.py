@@ -6,7 +6,6 @@ from structviews.encoding.kinds import KINDS, transformer
 from structviews.encoding.kinds.transformer import TransformerBaseline
 from structviews.encoding.kinds.word_average import WordBaseline
 from structviews.encoding.pooled import PooledEmbedder
-from structviews.encoding.representation import load_components
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.folder import CONFIG
@@ -30,14 +29,15 @@ class Baseline:
         settings = read_settings(run)
         try:
             kind, parsed = settings[BASELINE], read_parsed(settings[PARSED], run / CONFIG)
-            own = Representation.from_table(settings["representation"], str(run))
+            own = Representation.from_table(settings["representation"], str(run / CONFIG))
             embedder: WordBaseline | TransformerBaseline
             if kind == transformer.KIND:
                 embedder = TransformerBaseline.open(run, settings, parsed)
             else:
                 embedder = WordBaseline.open(run, kind, settings, parsed)
         except (KeyError, TypeError) as error:
-            raise InputError(f"{run}: not a run made by structviews baseline ({error}): make it again") from None
+            place = run / CONFIG
+            raise InputError(f"{place}: not of a run made by structviews baseline ({error}): make it again") from None
         embedder.representation = own
-        embedder.components = load_components(run)
+        embedder.read_components(run)
         return embedder

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import numpy as np
 import torch
@@ -18,12 +18,21 @@ from structviews.parsing.parser import Parser
 from structviews.runs.folder import CONFIG, MEMBERS
 from structviews.runs.settings_file import KIND, read_settings, run_kind, run_views, write_settings
 from structviews.runs.which_vectors import Representation
+from structviews.runtime.documents import checked
 from structviews.runtime.files import new_folder
 from structviews.runtime.progress import OnProgress
 
 JOINED = "joined"
 # Files that a member does not need for encoding.
 LEFT_BEHIND = ("state", "log.jsonl", "results*.json", "retrieval.json", ".*")
+
+
+class JoinedSettings(TypedDict):
+    """What ``config.toml`` says of a join."""
+
+    members: list[str]
+    join: str
+    similarity_join: str
 
 
 @KINDS.register(JOINED)
@@ -62,14 +71,11 @@ class JoinedEmbedder(Embedder):
         Raises:
             InputError: if its settings or a member cannot be read.
         """
-        settings = read_settings(run)
-        try:
-            names, join, similarity_join = settings["members"], settings["join"], settings["similarity_join"]
-        except KeyError as error:
-            raise InputError(f"{run}: not a run made by structviews join (no {error}): join again") from None
-        folders = [run / MEMBERS / str(name) for name in names]
-        members = [open_run(folder, parser) for folder in folders]
-        return cls(members, names, join, similarity_join, parser)
+        settings: JoinedSettings = checked(read_settings(run), JoinedSettings, run / CONFIG, "join the runs again")
+        names, joins = settings["members"], (settings["join"], settings["similarity_join"])
+        Representation.from_table(dict(zip(("join", "similarity_join"), joins, strict=True)), str(run / CONFIG))
+        members = [open_run(run / MEMBERS / name, parser) for name in names]
+        return cls(members, names, *joins, parser)
 
     @property
     def widths(self) -> list[int]:

@@ -17,7 +17,6 @@ from structviews.encoding.preparation import Preparer, Sentence
 from structviews.encoding.representation import (
     Components,
     Encoder,
-    load_components,
 )
 from structviews.model import Model, build_model
 from structviews.parsing.parser import Parser
@@ -83,7 +82,9 @@ class TrainedEmbedder(PooledEmbedder):
             model = build()
         load_weights(run, model)
         vocabularies = expanded(run, model, vocabularies)
-        return cls(config, parsed, model, vocabularies, parser, load_components(run))
+        embedder = cls(config, parsed, model, vocabularies, parser)
+        embedder.read_components(run)
+        return embedder
 
     @property
     def _representation(self) -> str:

@@ -17,7 +17,7 @@ from torch import Tensor
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.pooled import PooledEmbedder
 from structviews.encoding.preparation import Preparer
-from structviews.encoding.representation import Encoder, load_components, reduce_segments
+from structviews.encoding.representation import Encoder, reduce_segments
 from structviews.encoding.word_weights import (
     WordStatistics,
     equal_weights,
@@ -116,9 +116,7 @@ class WordBaseline(PooledEmbedder):
         if vectors.fingerprint != parsed.vectors.get("fingerprint"):
             raise InputError(f"{vectors.path}: not the word vectors that {run} was made from: make the baseline again")
         tensors = read_arrays(run / WEIGHTS, "make the baseline again")
-        embedder = cls(kind, vectors, Vocabulary.load(run / WORDS), tensors, parsed)
-        embedder.components = load_components(run)
-        return embedder
+        return cls(kind, vectors, Vocabulary.load(run / WORDS), tensors, parsed)
 
     def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
         (encoder,) = self.encoders[0]

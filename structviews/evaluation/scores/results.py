@@ -31,7 +31,7 @@ class Entry(TypedDict):
     data: NotRequired[dict[str, str]]
     partial: dict[str, Any]
     dim: NotRequired[int]
-    intervals: NotRequired[dict[str, list[float]]]
+    intervals: NotRequired[dict[str, tuple[float, float]]]
     versions: NotRequired[dict[str, str]]
 
 
@@ -40,7 +40,7 @@ class Results(TypedDict):
 
     format: Literal[1]
     model: str
-    dim: NotRequired[int]
+    dim: int
     representation: NotRequired[str]
     protocol: NotRequired[dict[str, Any]]
     predictions: NotRequired[str]

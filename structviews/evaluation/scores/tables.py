@@ -202,7 +202,7 @@ def _cell(task: str, results: Sequence[dict[str, Any] | None], intervals: bool) 
 def _figure(score: str, entries: Sequence[dict[str, Any]], intervals: bool) -> Figure:
     by = factor(score)
     values = [by * entry["scores"][score] for entry in entries]
-    found = [entry["intervals"][score] for entry in entries if "intervals" in entry]
+    found = [entry["intervals"][score] for entry in entries if score in entry.get("intervals", ())]
     ends = [by * fmean(each) for each in zip(*found, strict=True)] if len(found) == len(entries) else []
     text = f"{fmean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
     text += f" [{ends[0]:.1f}, {ends[1]:.1f}]" if intervals and ends else ""
