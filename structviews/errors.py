@@ -7,3 +7,7 @@ class InputError(ValueError):
     The message is one line that names the value, the place (``file:line`` where known) and the remedy.
     The command line prints it without a traceback and exits with code 2.
     """
+
+    def __str__(self) -> str:
+        """The message; line feeds, which only names and values can bring, are shown as such."""
+        return super().__str__().replace("\n", "\\n")

@@ -72,6 +72,7 @@ def stage(run: Path, folder: Path) -> list[str]:
         for pattern in PARTS[1:]:
             for path in sorted(part.glob(pattern)):
                 shutil.copyfile(path, target / path.name)
+        load_run(part)  # which checks the settings
         write_settings(target, _without_places(read_settings(part)))
         if (part / EXPANSION).exists():
             notes.append(f"{part}: its expansion is left out, as it reads a file on this machine")

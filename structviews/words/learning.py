@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
+from structviews.runtime.documents import checked
 from structviews.runtime.memory import available_bytes, check_memory
 from structviews.runtime.progress import OnProgress
 from structviews.runtime.seals import read_arrays, read_head, write_arrays
@@ -52,6 +53,13 @@ class _Sentences:
 REMEDY = "start over"
 
 
+class Notes(TypedDict):
+    """What a checkpoint says beside the vectors."""
+
+    of: str
+    done: int
+
+
 class _Epochs:
     """Checkpoint after each epoch, from which an interrupted run resumes.
 
@@ -72,17 +80,18 @@ class _Epochs:
     def restore(self, model: Any) -> int:
         """Load the last checkpoint into the model; returns the number of epochs done, 0 without a checkpoint."""
         try:
-            notes, arrays = read_head(self._path, REMEDY).notes, read_arrays(self._path, REMEDY)
+            notes: Notes = checked(read_head(self._path, REMEDY).notes, Notes, self._path, REMEDY)
+            arrays = read_arrays(self._path, REMEDY)
         except InputError:  # missing, or damaged
             return 0
-        if notes.get("of") != self._of:
+        if notes["of"] != self._of:
             return 0
         for name, target in (("words", model.wv.vectors), ("contexts", model.syn1neg)):
             # gensim looks values up in tables, and crashes on NaN.
             if name not in arrays or arrays[name].shape != target.shape or not np.isfinite(arrays[name]).all():
                 return 0
             target[:] = arrays[name]
-        return int(notes["done"])
+        return notes["done"]
 
 
 def learn_vectors(

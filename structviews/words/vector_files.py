@@ -239,7 +239,7 @@ def _part(reader: pa.ipc.RecordBatchFileReader, number: int) -> Part:
     words, lists = batch["word"], batch["vector"]
     words.validate(full=True)
     lists.validate(full=True)
-    flat = lists.type.value_type == pa.float32() and pa.types.is_fixed_size_list(lists.type)
+    flat = pa.types.is_fixed_size_list(lists.type) and lists.type.value_type == pa.float32()
     if digests is None or words.type != pa.string() or not flat or words.null_count or lists.null_count:
         raise ValueError(f"record batch {number} is not of words and vectors")
     if digest(*_word_buffers(words)) != digests[WORDS_KEY].decode():

@@ -152,7 +152,7 @@ def _enter(folder: Path, errors: Path) -> None:
 
 def _run(arguments: Sequence[str]) -> int:
     """The exit code, as Python gives it."""
-    from structviews.cli import app
+    from structviews.__main__ import main
     from structviews.cli.console import console
     from structviews.cli.console import errors as told
 
@@ -160,12 +160,9 @@ def _run(arguments: Sequence[str]) -> int:
     sys.argv = ["structviews", *arguments]
     warnings.simplefilter("default")
     try:
-        app.main()
+        main()
     except SystemExit as stop:
         return int(stop.code or 0)
-    except KeyboardInterrupt:
-        traceback.print_exc()
-        return 130
     except BaseException:
         traceback.print_exc()
         return 1

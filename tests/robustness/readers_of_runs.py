@@ -187,7 +187,7 @@ def averaged(folder: Path, shared: Shared) -> None:
     make_baseline("sif", shared.corpus, folder / "run", shared.vectors, None, QUIET)
 
 
-@reader(SEALED, "run/*.safetensors run/vocabulary.*.txt", averaged, name="baseline-run",
+@reader(SEALED, "run/*.safetensors run/vocabulary.*.txt", averaged, name="baseline-run", named="model.safetensors",
         covers="encoding.kinds.word_average:WordBaseline.open")  # fmt: skip
 @reader(TEXT, "run/config.toml", averaged, name="baseline-settings", named="v.vec")
 def baseline(folder: Path) -> Any:

@@ -76,7 +76,7 @@ def sealed_content(data: bytes) -> Any:
     """What a sealed file of tensors says, however its header is written."""
     header, rest = header_of(data) or ({}, b"")
     seal = json.loads(header.pop("__metadata__")[ENTRY])
-    return seal["notes"], seal["data"], seal["head"], header, rest
+    return seal["notes"], seal["data"], seal["head"], sorted(header.items()), rest
 
 
 def _words(path: Path) -> None:

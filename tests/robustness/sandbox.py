@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from structviews.errors import InputError
+from structviews.runtime.terminal import visible
 
 SECONDS = 10
 BYTES = 2 * 2**30
@@ -115,7 +116,7 @@ def _attempt(reading: Callable[[], Any]) -> Outcome:
     try:
         return Outcome(OK, content=digest(reading()))
     except InputError as error:
-        return Outcome(REFUSED, str(error))
+        return Outcome(REFUSED, visible(str(error)))
     except BaseException as error:
         kind = "memory" if isinstance(error, MemoryError) or NO_MEMORY.search(str(error)) else "traceback"
         frames = traceback.extract_tb(error.__traceback__)
@@ -179,7 +180,7 @@ def judged(outcome: Outcome, *, names: Sequence[str], original: str | None, must
         must_refuse: whether reading without an error is a fault even with the right content.
     """
     if outcome.kind == REFUSED:
-        if len(outcome.detail.splitlines()) != 1:
+        if "\n" in outcome.detail:
             return replace(outcome, kind="two lines")
         if not any(name in outcome.detail for name in names):
             return replace(outcome, kind="unnamed")

@@ -15,7 +15,7 @@ from structviews.cli.app import app
 SEED = 1
 # Commands that are not attacked, each with the reason.
 OTHERS = {
-    **dict.fromkeys(("cache verify", "cache stats", "recipes", "table", "compare", "serve"), "writes nothing"),
+    **dict.fromkeys(("verify", "cache stats", "recipes", "table", "compare", "serve"), "writes nothing"),
     **dict.fromkeys(("inspect", "analogy make", "sentences", "project"), "one file, written as cache export does"),
     **dict.fromkeys(("analogy score", "retrieve", "captions"), "one file, written as eval does"),
     **dict.fromkeys(("push", "parser download"), "needs a network"),

@@ -29,13 +29,14 @@ from structviews.errors import InputError
 from structviews.runs.folder import WEIGHTS
 from structviews.runs.settings_file import Parsed
 from structviews.runs.which_vectors import Representation
-from structviews.runtime.seals import read_arrays, write_arrays
+from structviews.runtime.seals import damaged, read_arrays, write_arrays
 from structviews.views.view import Encoded
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import Vocabulary
 
 WORDS = "vocabulary.words.txt"
 ROWS_AT_ONCE = 2**16
+REMEDY = "make the baseline again"
 
 
 @dataclass(frozen=True)
@@ -115,8 +116,13 @@ class WordBaseline(PooledEmbedder):
         vectors = WordVectors.open(settings["vectors"])
         if vectors.fingerprint != parsed.vectors.get("fingerprint"):
             raise InputError(f"{vectors.path}: not the word vectors that {run} was made from: make the baseline again")
-        tensors = read_arrays(run / WEIGHTS, "make the baseline again")
-        return cls(kind, vectors, Vocabulary.load(run / WORDS), tensors, parsed)
+        tensors, vocabulary = read_arrays(run / WEIGHTS, REMEDY), Vocabulary.load(run / WORDS)
+        wanted = {"weights": (len(vocabulary),)}
+        if RECIPES[kind].center_words:
+            wanted |= {"mean": (vectors.dim,), "directions": (first_directions(vectors), vectors.dim)}
+        if {name: each.shape for name, each in tensors.items()} != wanted:
+            raise damaged(run / WEIGHTS, f"its arrays do not fit {WORDS} and the word vectors", REMEDY)
+        return cls(kind, vectors, vocabulary, tensors, parsed)
 
     def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
         (encoder,) = self.encoders[0]
@@ -155,6 +161,11 @@ class WordBaseline(PooledEmbedder):
         return rows
 
 
+def first_directions(vectors: WordVectors) -> int:
+    """How many principal components ``centre`` returns."""
+    return max(1, vectors.dim // 100)
+
+
 def centre(vectors: WordVectors) -> dict[str, np.ndarray]:
     """Mean and first d / 100 principal components (at least one) of all vectors of a file.
 
@@ -167,5 +178,5 @@ def centre(vectors: WordVectors) -> dict[str, np.ndarray]:
         products += rows.T @ rows
     mean = total / len(vectors)
     _, directions = np.linalg.eigh(products / len(vectors) - np.outer(mean, mean))  # in ascending order of variance
-    first = directions[:, ::-1][:, : max(1, vectors.dim // 100)].T
+    first = directions[:, ::-1][:, : first_directions(vectors)].T
     return {"mean": mean.astype(np.float32), "directions": np.ascontiguousarray(first, dtype=np.float32)}

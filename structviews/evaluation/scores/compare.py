@@ -97,7 +97,7 @@ def _results(run: Path) -> dict[str, Any]:
 
 
 def _check_protocol(names: list[str], results: list[dict[str, Any]]) -> None:
-    first, second = (result["protocol"] for result in results)
+    first, second = (result.get("protocol", {}) for result in results)
     differing = [key for key in {**first, **second} if first.get(key) != second.get(key)]
     if differing:
         found = [protocol.get(differing[0]) for protocol in (first, second)]
@@ -109,7 +109,7 @@ def _check_protocol(names: list[str], results: list[dict[str, Any]]) -> None:
 
 
 def _check_data(task: str, names: list[str], results: list[dict[str, Any]]) -> None:
-    first, second = (result["tasks"][task].get("data") for result in results)
+    first, second = (result["tasks"][task].get("data", {}) for result in results)
     differing = [file for file in {**first, **second} if first.get(file) != second.get(file)]
     if differing:
         raise InputError(

@@ -35,6 +35,12 @@ class Entry(TypedDict):
     versions: NotRequired[dict[str, str]]
 
 
+class Protocol(TypedDict, total=False):
+    """How the tasks were scored; what else it has is for people."""
+
+    name: str
+
+
 class Results(TypedDict):
     """The content of ``results.json``."""
 
@@ -42,7 +48,7 @@ class Results(TypedDict):
     model: str
     dim: int
     representation: NotRequired[str]
-    protocol: NotRequired[dict[str, Any]]
+    protocol: NotRequired[Protocol]
     predictions: NotRequired[str]
     tasks: dict[str, Entry]
     unavailable: dict[str, str]
