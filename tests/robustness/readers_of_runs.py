@@ -21,12 +21,12 @@ from structviews.hub.portable import check_arrived
 from structviews.hub.transfer import PULLED, push
 from structviews.report.curves import curves
 from structviews.runs.folder import model_checksum
+from structviews.runs.log_file import cut_log, read_log
 from structviews.runs.settings_file import load_config, load_run, run_corpus, run_kind, run_views
 from structviews.runs.vocabularies import load_vocabularies
 from structviews.runtime.documents import write_json
 from structviews.training.baselines import make_baseline
 from structviews.training.checkpoint import mark, read_progress
-from structviews.runs.log_file import cut_log, read_log
 from structviews.training.tensorboard import Events
 from structviews.training.trainer import Training
 
