@@ -47,7 +47,7 @@ def test_all_clients_are_answered_and_the_rude_are_told(bench, served, listening
     assert all("detail" in json.loads(said.partition(" ")[2]) for said in found["rude"].values())
     assert len(found["resident MB"]) == 3
     assert "errors: none" in bench.describe(
-        found | {"run": "x", "clients": 20, "machine": {"processor": "p", "cores": 1, "load": 0.0}}
+        found | {"run": "x", "clients": 20, "idle": 5, "machine": {"processor": "p", "cores": 1, "load": 0.0}}
     )
 
 
