@@ -275,7 +275,8 @@ def outcome(message: bytes) -> bytes:
 def pickled_error(error: BaseException) -> bytes:
     """An error with its traceback as a note; if it cannot be pickled, a RuntimeError that quotes it."""
     quoted = RuntimeError(traceback.format_exception_only(error)[0].strip())
-    error.add_note("in a worker process:\n" + "".join(traceback.format_exception(error)))
+    if not isinstance(error, InputError):  # whose message says all
+        error.add_note("in a worker process:\n" + "".join(traceback.format_exception(error)))
     try:
         message = pickle.dumps((False, error))
         pickle.loads(message)

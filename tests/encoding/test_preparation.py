@@ -36,7 +36,7 @@ def test_the_parser_of_the_corpus_is_loaded_by_what_the_manifest_says(named):
 
 
 def test_a_run_goes_from_text_to_text(tmp_path):
-    (tmp_path / "a.txt").write_text("Ich geh's z.B. an.\nSie auch nicht.\n" * 10)
+    (tmp_path / "a.txt").write_text("Ich geh's z.B. an.\nSie auch nicht.\n\n" * 10)
     parser = "trivial:balanced+trivial:random"
     source = open_source(
         [str(tmp_path / "a.txt")], parser=parser, layout="lines", tokenised=False, max_tokens=9, options=Options("de")

@@ -135,7 +135,7 @@ def test_save_and_load(folder):
     for name, weight in after.network.state_dict().items():
         torch.testing.assert_close(weight.float(), written[name].float(), rtol=2**-8, atol=0)
     assert BuiltinParser(folder).parse(SENTENCES) == after.parse(SENTENCES)
-    assert sorted(path.name for path in folder.iterdir()) == ["model.json", "model.safetensors"]
+    assert sorted(path.name for path in folder.iterdir()) == ["model.json", "model.safetensors", "model.sha256"]
 
 
 def test_saving_twice_is_the_same_to_the_byte(folder):
@@ -184,14 +184,31 @@ def test_settings_without_a_part(folder, key):
     settings = json.loads((folder / "model.json").read_text("utf-8"))
     del settings[key]
     (folder / "model.json").write_text(json.dumps(settings))
+    seal(folder)
     message = failure(folder)
     assert message.startswith(f"{folder}: not a built-in parser of this version")
     assert key in message
 
 
+def seal(folder):
+    """Make the digest right again."""
+    content = (folder / "model.safetensors").read_bytes() + (folder / "model.json").read_bytes()
+    (folder / "model.sha256").write_text(hashlib.sha256(content).hexdigest())
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.json", "model.sha256"])
+@pytest.mark.parametrize("where", [0.1, 0.5, 0.9])
+def test_a_damaged_file_is_not_loaded(folder, name, where):
+    content = bytearray((folder / name).read_bytes())
+    content[int(where * len(content))] ^= 1
+    (folder / name).write_bytes(content)
+    assert "damaged: its files do not match model.sha256" in failure(folder)
+
+
 @pytest.mark.parametrize("text", ["[]", "null", '{"config": {"hidden": 3}}', '{"config": 4}'])
 def test_foreign_settings(folder, text):
     (folder / "model.json").write_text(text)
+    seal(folder)
     assert failure(folder).startswith(f"{folder}: not a built-in parser of this version")
 
 
@@ -199,6 +216,7 @@ def test_foreign_weights(folder):
     weights = load_file(folder / "model.safetensors")
     weights["encoder.weight"] = weights.pop("norm.weight")
     save_file(weights, folder / "model.safetensors")
+    seal(folder)
     message = failure(folder)
     assert message.startswith(f"{folder}: not a built-in parser of this version")
     assert "norm.weight" in message
@@ -214,6 +232,7 @@ def test_shipped_files_are_small():
     assert sorted(path.suffix for path in MODEL_FOLDER.iterdir() if path.name.startswith("model")) == [
         ".json",
         ".safetensors",
+        ".sha256",
     ]
 
 

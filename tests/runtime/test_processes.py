@@ -120,6 +120,9 @@ def test_what_a_function_raises_is_raised_here():
         with pytest.raises(NumberedError) as raised:
             engine.submit(fail, NumberedError, 3, "too long").result(SOON)
         assert (raised.value.number, raised.value.args) == (3, (3, "too long"))
+        assert not hasattr(raised.value, "__notes__")  # a user's mistake needs no traceback
+        with pytest.raises(RuntimeError) as raised:
+            engine.submit(fail, RuntimeError, "broken").result(SOON)
         assert "in fail\n    raise kind" in raised.value.__notes__[0]
         with pytest.raises(RuntimeError, match="AwkwardError: 3: too long"):
             engine.submit(fail, AwkwardError, 3, "too long").result(SOON)

@@ -32,6 +32,8 @@ SENTENCES = [
     ("Go/VB/0/root", "(ROOT (S (VP (VB Go))))"),
 ]
 
+PARSER_FILES = ["model.json", "model.safetensors", "model.sha256"]
+
 
 def conllu(sentence):
     rows = [word.rsplit("/", 3) for word in sentence.split()]
@@ -80,7 +82,7 @@ def test_one_epoch_end_to_end(train, tmp_path, capsys):
     assert "epoch 1/1: loss " in printed
     for title in ("GUM dev", "GUM dev, lower case", "EWT dev", "EWT dev, lower case"):
         assert f"\n{title:<22}tags " in printed
-    assert sorted(file.name for file in (tmp_path / "parser").iterdir()) == ["model.json", "model.safetensors"]
+    assert sorted(file.name for file in (tmp_path / "parser").iterdir()) == PARSER_FILES
     (result,) = BuiltinParser(tmp_path / "parser").parse([["Go", "home"]])
     assert isinstance(result, ParsedSentence)
 

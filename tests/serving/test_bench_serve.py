@@ -35,7 +35,7 @@ def at(address):
 
 def test_all_clients_are_answered_and_the_rude_are_told(bench, served, listening):
     address = listening(create_app(served, seconds=3), seconds=3)
-    found = asyncio.run(bench.load(at(address), clients=20, seconds=1.5))
+    found = asyncio.run(bench.load(at(address), clients=20, seconds=1.5, idle=5))
     assert found["requests"] >= 20
     assert found["errors"] == {}
     assert 0 < found["p50 ms"] <= found["p99 ms"]
@@ -47,7 +47,7 @@ def test_all_clients_are_answered_and_the_rude_are_told(bench, served, listening
     assert all("detail" in json.loads(said.partition(" ")[2]) for said in found["rude"].values())
     assert len(found["resident MB"]) == 3
     assert "errors: none" in bench.describe(
-        found | {"run": "x", "clients": 20, "machine": {"processor": "p", "cores": 1, "load": 0.0}}
+        found | {"run": "x", "clients": 20, "idle": 5, "machine": {"processor": "p", "cores": 1, "load": 0.0}}
     )
 
 
@@ -55,5 +55,5 @@ def test_refusals_are_counted_as_errors(bench, served, listening, monkeypatch):
     address = listening(create_app(served, batcher=Batcher(waiting=0)))
     monkeypatch.setattr(bench, "MOST", 3)
     times, errors = [], Counter()
-    asyncio.run(bench.client(address, 0, float("inf"), times, errors))
+    asyncio.run(bench.client(address, None, 0, float("inf"), times, errors))
     assert (times, errors) == ([], {"503": 3})

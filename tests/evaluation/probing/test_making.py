@@ -230,10 +230,8 @@ def test_without_trees_some_tasks_are_left_out(rows, tmp_path):
 def test_refusals(corpus, rows, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "a").touch()
-    with pytest.raises(InputError, match="already exists: give --out a new folder"):
+    with pytest.raises(InputError, match="already exists: give another folder with --out"):
         make_tasks(corpus, tmp_path / "full")
-    with pytest.raises(InputError, match="no such folder"):
-        make_tasks(corpus, tmp_path / "no" / "folder")
     with pytest.raises(InputError, match="size = 10: give at least 500"):
         make_tasks(corpus, tmp_path / "a", size=10)
     with pytest.raises(InputError, match="sentences = 0"):

@@ -205,7 +205,7 @@ def test_sentences_to_encode_elsewhere(folder, probing, encode, tmp_path):
     assert scores(tmp_path / "run") == {name: expected[name]["scores"] for name in ("head_distance", "SST5")}
     assert "MR unavailable" in ended.output
     header = structviews("table", tmp_path / "run", "--format", "md").output.split("\n", 1)[0]
-    assert header == "| run | views | dim | MR | SST5 | head_distance |"
+    assert header == r"| run | views | dim | MR | SST5 | head\_distance |"
 
 
 @pytest.mark.parametrize(
