@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import xxhash
 
 from structviews.errors import InputError
-from structviews.runtime.locks import creating, temporary_name, writing
+from structviews.runtime.locks import clear, creating, temporary_name, writing
 
 
 def text_lines(path: Path) -> list[str]:
@@ -95,6 +95,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     """
     taken = InputError(f"{out}: already exists: give another folder with --out")
     if out.exists():
+        clear(out)
         raise taken
     out = out.resolve()
     with creating(out):

@@ -41,7 +41,7 @@ def writing(path: Path, patience: float = 0) -> Iterator[None]:
         OSError: if the place cannot be written.
     """
     path = path.absolute()
-    place = path.with_name(f".{path.name}.lock")
+    place = _lock_file(path)
     try:
         path.parent.stat()  # FileLock would create it
         lock = FileLock(place, timeout=patience)
@@ -82,6 +82,18 @@ def creating(path: Path) -> Iterator[None]:
         with suppress(OSError):  # they are not empty
             for each in missing:
                 each.rmdir()
+
+
+def clear(path: Path) -> None:
+    """Delete what a writer left that died when ``path`` was already there, so that nobody has to write it again."""
+    path = path.absolute()
+    if _lock_file(path).exists():
+        with suppress(OSError, InputError), writing(path):
+            pass
+
+
+def _lock_file(path: Path) -> Path:
+    return path.with_name(f".{path.name}.lock")
 
 
 def sweep(path: Path) -> None:
