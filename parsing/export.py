@@ -18,6 +18,7 @@ from structviews.errors import InputError
 from structviews.parsing.binarise import CHAIN
 from structviews.parsing.treebank import ESCAPES, PLACE, SKIPPED
 from structviews.runtime.files import write_output
+from structviews.runtime.locks import clear
 
 ESCAPED = {character: escape for escape, character in ESCAPES.items()}
 BRACKET = re.compile("|".join(map(re.escape, ESCAPED)))
@@ -48,9 +49,11 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
         raise InputError(f"{corpus.path} has no trees of either kind: parse the text again with a parser")
     kinds = {".conllu": conllu} | ({".ptb": brackets} if corpus.has_constituents else {})
     paths = [out.with_name(out.name + ending) for ending in kinds]
-    for path in paths:
-        if path.exists():
-            raise InputError(f"{path} already exists: choose another --out")
+    taken = [path for path in paths if path.exists()]
+    if len(taken) == len(paths):
+        for path in paths:
+            clear(path)
+        raise _taken(paths[0])
     done = 0
 
     def read() -> Iterator[Row | Skipped]:
@@ -61,9 +64,23 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
             done += 1
             progress(done, len(paths) * corpus.n_shards)
 
+    # One that is there may be of a call that was killed before it wrote the other.
     for path, lines in zip(paths, kinds.values(), strict=True):
-        write_output(path, partial(write_lines, lines(read())))
+        if path not in taken:
+            write_output(path, partial(write_lines, lines(read())))
+        elif not _holds(path, lines(read())):
+            raise _taken(path)
     return paths
+
+
+def _taken(path: Path) -> InputError:
+    return InputError(f"{path} already exists: choose another --out")
+
+
+def _holds(path: Path, lines: Iterable[str]) -> bool:
+    """Whether a file has just these lines."""
+    with path.open("rb") as file:
+        return all(file.read(len(line)) == line for line in map(str.encode, lines)) and not file.read(1)
 
 
 def write_lines(lines: Iterable[str], file: BinaryIO) -> None:
