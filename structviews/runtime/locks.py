@@ -97,8 +97,8 @@ def _lock_file(path: Path) -> Path:
 
 
 def sweep(path: Path) -> None:
-    """Delete what dead processes on this machine left of ``path`` and of the files in it."""
-    beside = (each for each in _entries(path.parent) if each.name.startswith(f".{path.name}."))
+    """Delete what dead processes on this machine left of ``path``, of its hidden companions, and of the files in it."""
+    beside = (each for each in _entries(path.parent) if re.match(rf"\.+{re.escape(path.name)}\.", each.name))
     for each in (*beside, *(path.rglob(".*.tmp") if path.is_dir() else ())):
         found = TEMPORARY.fullmatch(each.name)
         if found and found["host"] == _host() and not _alive(int(found["process"])):

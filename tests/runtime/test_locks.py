@@ -96,7 +96,8 @@ def of_process(path, number):
 def test_what_dead_writers_left_is_swept(tmp_path):
     run, dead = tmp_path / "run", dead_process()
     (run / "state").mkdir(parents=True)
-    gone = [of_process(tmp_path / "run", dead), of_process(run / "x.json", dead), of_process(run / "state" / "y", dead)]
+    places = (run, run / "x.json", run / "state" / "y", tmp_path / ".run.journal")
+    gone = [of_process(place, dead) for place in places]
     gone[0].mkdir()
     for path in (gone[0] / "z", *gone[1:]):
         path.write_text("")
