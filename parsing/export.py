@@ -7,6 +7,7 @@ written as our own comments (see ``treebank.py``).
 import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -17,7 +18,8 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.binarise import CHAIN
 from structviews.parsing.treebank import ESCAPES, PLACE, SKIPPED
-from structviews.runtime.files import write_output
+from structviews.runtime.files import write_together
+from structviews.runtime.locks import writing
 
 ESCAPED = {character: escape for escape, character in ESCAPES.items()}
 BRACKET = re.compile("|".join(map(re.escape, ESCAPED)))
@@ -48,9 +50,6 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
         raise InputError(f"{corpus.path} has no trees of either kind: parse the text again with a parser")
     kinds = {".conllu": conllu} | ({".ptb": brackets} if corpus.has_constituents else {})
     paths = [out.with_name(out.name + ending) for ending in kinds]
-    for path in paths:
-        if path.exists():
-            raise InputError(f"{path} already exists: choose another --out")
     done = 0
 
     def read() -> Iterator[Row | Skipped]:
@@ -61,8 +60,14 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
             done += 1
             progress(done, len(paths) * corpus.n_shards)
 
-    for path, lines in zip(paths, kinds.values(), strict=True):
-        write_output(path, partial(write_lines, lines(read())))
+    with ExitStack() as held:
+        for path in paths:
+            held.enter_context(writing(path))
+            if path.exists():
+                raise InputError(f"{path} already exists: choose another --out")
+        write_together(
+            {path: partial(write_lines, lines(read())) for path, lines in zip(paths, kinds.values(), strict=True)}
+        )
     return paths
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -35,16 +35,24 @@ def text_lines(path: Path) -> list[str]:
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write ``path`` atomically and durably: after a crash or power cut it is complete or absent."""
-    temporary = temporary_name(path)
+    write_together({path: write})
+
+
+def write_together(files: Mapping[Path, Callable[[BinaryIO], object]]) -> None:
+    """As ``write_whole``, several files of a folder: the first appears once all are complete."""
+    temporaries = {path: temporary_name(path) for path in files}
     try:
-        with temporary.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        for path, write in files.items():
+            with temporaries[path].open("wb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+        for path, temporary in temporaries.items():
+            temporary.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
+        for temporary in temporaries.values():
+            temporary.unlink(missing_ok=True)
+    sync_folder(next(iter(files)).parent)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -93,13 +101,10 @@ def new_folder(out: Path) -> Iterator[Path]:
     Raises:
         InputError: if ``out`` already exists, cannot be created, or is being made by another process.
     """
-    taken = InputError(f"{out}: already exists: give another folder with --out")
-    if out.exists():
-        raise taken
-    out = out.resolve()
+    named, out = out, out.resolve()
     with creating(out):
-        if out.exists():  # made while this process started
-            raise taken
+        if out.exists():
+            raise InputError(f"{named}: already exists: give another folder with --out")
         temporary = temporary_name(out)
         try:
             temporary.mkdir()
