@@ -7,7 +7,6 @@ written as our own comments (see ``treebank.py``).
 import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -18,8 +17,8 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.binarise import CHAIN
 from structviews.parsing.treebank import ESCAPES, PLACE, SKIPPED
-from structviews.runtime.files import write_together
-from structviews.runtime.locks import writing
+from structviews.runtime.files import write_output
+from structviews.runtime.locks import clear
 
 ESCAPED = {character: escape for escape, character in ESCAPES.items()}
 BRACKET = re.compile("|".join(map(re.escape, ESCAPED)))
@@ -50,6 +49,11 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
         raise InputError(f"{corpus.path} has no trees of either kind: parse the text again with a parser")
     kinds = {".conllu": conllu} | ({".ptb": brackets} if corpus.has_constituents else {})
     paths = [out.with_name(out.name + ending) for ending in kinds]
+    taken = [path for path in paths if path.exists()]
+    if len(taken) == len(paths):
+        for path in paths:
+            clear(path)
+        raise _taken(paths[0])
     done = 0
 
     def read() -> Iterator[Row | Skipped]:
@@ -60,15 +64,23 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
             done += 1
             progress(done, len(paths) * corpus.n_shards)
 
-    with ExitStack() as held:
-        for path in paths:
-            held.enter_context(writing(path))
-            if path.exists():
-                raise InputError(f"{path} already exists: choose another --out")
-        write_together(
-            {path: partial(write_lines, lines(read())) for path, lines in zip(paths, kinds.values(), strict=True)}
-        )
+    # One that is there may be of a call that was killed before it wrote the other.
+    for path, lines in zip(paths, kinds.values(), strict=True):
+        if path not in taken:
+            write_output(path, partial(write_lines, lines(read())))
+        elif not _holds(path, lines(read())):
+            raise _taken(path)
     return paths
+
+
+def _taken(path: Path) -> InputError:
+    return InputError(f"{path} already exists: choose another --out")
+
+
+def _holds(path: Path, lines: Iterable[str]) -> bool:
+    """Whether a file has just these lines."""
+    with path.open("rb") as file:
+        return all(file.read(len(line)) == line for line in map(str.encode, lines)) and not file.read(1)
 
 
 def write_lines(lines: Iterable[str], file: BinaryIO) -> None:

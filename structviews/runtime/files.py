@@ -3,7 +3,7 @@
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -35,24 +35,16 @@ def text_lines(path: Path) -> list[str]:
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write ``path`` atomically and durably: after a crash or power cut it is complete or absent."""
-    write_together({path: write})
-
-
-def write_together(files: Mapping[Path, Callable[[BinaryIO], object]]) -> None:
-    """As ``write_whole``, several files of a folder: the first appears once all are complete."""
-    temporaries = {path: temporary_name(path) for path in files}
+    temporary = temporary_name(path)
     try:
-        for path, write in files.items():
-            with temporaries[path].open("wb") as file:
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
-        for path, temporary in temporaries.items():
-            temporary.replace(path)
+        with temporary.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
     finally:
-        for temporary in temporaries.values():
-            temporary.unlink(missing_ok=True)
-    sync_folder(next(iter(files)).parent)
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

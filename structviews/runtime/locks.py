@@ -41,7 +41,7 @@ def writing(path: Path, patience: float = 0) -> Iterator[None]:
         OSError: if the place cannot be written.
     """
     path = path.absolute()
-    place = path.with_name(f".{path.name}.lock")
+    place = _lock_file(path)
     try:
         path.parent.stat()  # FileLock would create it
         lock = FileLock(place, timeout=patience)
@@ -84,9 +84,21 @@ def creating(path: Path) -> Iterator[None]:
                 each.rmdir()
 
 
+def clear(path: Path) -> None:
+    """Delete what a writer left that died when ``path`` was already there, so that nobody has to write it again."""
+    path = path.absolute()
+    if _lock_file(path).exists():
+        with suppress(OSError, InputError), writing(path):
+            pass
+
+
+def _lock_file(path: Path) -> Path:
+    return path.with_name(f".{path.name}.lock")
+
+
 def sweep(path: Path) -> None:
-    """Delete what dead processes on this machine left of ``path`` and of the files in it."""
-    beside = (each for each in _entries(path.parent) if each.name.startswith(f".{path.name}."))
+    """Delete what dead processes on this machine left of ``path``, of its hidden companions, and of the files in it."""
+    beside = (each for each in _entries(path.parent) if re.match(rf"\.+{re.escape(path.name)}\.", each.name))
     for each in (*beside, *(path.rglob(".*.tmp") if path.is_dir() else ())):
         found = TEMPORARY.fullmatch(each.name)
         if found and found["host"] == _host() and not _alive(int(found["process"])):

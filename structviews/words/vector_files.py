@@ -19,7 +19,7 @@ import pyarrow.ipc
 
 from structviews.errors import InputError
 from structviews.runtime.files import digest, write_whole
-from structviews.runtime.locks import writing
+from structviews.runtime.locks import clear, writing
 from structviews.runtime.progress import OnProgress
 from structviews.words.vector_formats import LINES_AT_ONCE, Block, VectorSource, warn_of_file
 
@@ -86,6 +86,8 @@ class WordVectors:
         path = Path(path)
         try:
             parts = _mapped(path) or _converted(path, progress)
+            for arrow in _arrow_files(path):
+                clear(arrow)
         except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
             raise InputError(f"{error.filename or path}: {error.strerror}: give a file of word vectors") from None
         return cls(path, parts)

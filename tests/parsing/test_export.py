@@ -129,6 +129,21 @@ def test_the_files_are_what_others_expect(tmp_path):
     assert [item.document for item in read] == [row.document for row in rows]
 
 
+def test_an_export_that_was_killed_between_its_files_goes_on(tmp_path):
+    corpus = corpus_of(tmp_path / "x.parsed", tiny_rows())
+    first, second = export(corpus, tmp_path / "out", quiet)
+    content = second.read_bytes()
+    second.unlink()
+    export(corpus, tmp_path / "out", quiet)
+    assert second.read_bytes() == content
+    with pytest.raises(InputError, match=r"out\.conllu already exists"):
+        export(corpus, tmp_path / "out", quiet)
+    first.write_bytes(first.read_bytes() + b"# mine\n")
+    second.unlink()
+    with pytest.raises(InputError, match=r"out\.conllu already exists"):
+        export(corpus, tmp_path / "out", quiet)
+
+
 def test_what_cannot_be_exported(tmp_path):
     corpus = corpus_of(tmp_path / "x.parsed", [Row(0, 0, 1, ParsedSentence(("a",), ("X Y",), labels=("",)))])
     with pytest.raises(InputError, match="document 0, position 0: 'X Y' cannot be written to a treebank file"):

@@ -10,7 +10,7 @@ import pytest
 
 from structviews.errors import InputError
 from structviews.runtime.files import new_folder, write_bytes
-from structviews.runtime.locks import temporary_name, writing
+from structviews.runtime.locks import clear, temporary_name, writing
 
 HOLDER = """
 import sys, time
@@ -96,7 +96,8 @@ def of_process(path, number):
 def test_what_dead_writers_left_is_swept(tmp_path):
     run, dead = tmp_path / "run", dead_process()
     (run / "state").mkdir(parents=True)
-    gone = [of_process(tmp_path / "run", dead), of_process(run / "x.json", dead), of_process(run / "state" / "y", dead)]
+    places = (run, run / "x.json", run / "state" / "y", tmp_path / ".run.journal")
+    gone = [of_process(place, dead) for place in places]
     gone[0].mkdir()
     for path in (gone[0] / "z", *gone[1:]):
         path.write_text("")
@@ -111,6 +112,21 @@ def test_what_dead_writers_left_is_swept(tmp_path):
     with writing(run):
         assert not any(path.exists() for path in gone)
         assert all(path.exists() for path in kept)
+
+
+def test_a_writer_that_died_at_the_end_leaves_nothing_for_long(tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (tmp_path / ".out.lock").write_text("process 1")
+    with pytest.raises(InputError, match="already exists"), new_folder(out):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_living_writer_keeps_its_lock(tmp_path, hold):
+    hold(tmp_path / "x")
+    clear(tmp_path / "x")
+    assert (tmp_path / ".x.lock").exists()
 
 
 def test_a_new_folder_is_made_by_one_process(tmp_path, hold):

@@ -21,6 +21,7 @@ from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import Parsed
 from structviews.runtime.files import file_hash, text_lines
+from structviews.runtime.locks import clear
 from structviews.runtime.npy import AT_ONCE, Layout, read_blocks, write_blocks
 from structviews.runtime.progress import OnProgress
 
@@ -172,6 +173,7 @@ def pool_vectors(pool: Pool, run: Path, embedder: Embedder, progress: OnProgress
     journal, partial = path.with_suffix(".digests"), path.with_name(f".{path.name}.partial")
     layout = Layout(len(pool), embedder.dim, AT_ONCE)
     vectors = read_blocks(path, journal, layout)
+    clear(path)
     if vectors is None:  # missing, or damaged
         path.parent.mkdir(exist_ok=True)
         write_blocks(path, partial, journal, layout, lambda start, stop: _block(pool, embedder, start, stop, progress))

@@ -46,7 +46,7 @@ class Results(TypedDict):
 
     format: Literal[1]
     model: str
-    dim: int
+    dim: NotRequired[int]
     representation: NotRequired[str]
     protocol: NotRequired[Protocol]
     predictions: NotRequired[str]

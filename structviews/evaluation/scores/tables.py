@@ -151,8 +151,9 @@ def _differences(result: dict[str, Any]) -> list[str]:
 
 def _dimension(result: dict[str, Any] | None) -> str:
     """Dimensions of the vectors; two numbers if those for similarity tasks differ."""
-    dims = {str(entry.get("dim", result["dim"])): None for entry in result["tasks"].values()} if result else {}
-    return "/".join(dims) or MISSING
+    result = result or {"tasks": {}}
+    dims = [entry.get("dim", result.get("dim", MISSING)) for entry in result["tasks"].values()]
+    return "/".join(dict.fromkeys(map(str, dims))) or MISSING
 
 
 def _by_settings(scored: Sequence[Scored]) -> list[list[Scored]]:
