@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import xxhash
 
 from structviews.errors import InputError
-from structviews.runtime.locks import clear, creating, temporary_name, writing
+from structviews.runtime.locks import creating, temporary_name, writing
 
 
 def text_lines(path: Path) -> list[str]:
@@ -93,14 +93,10 @@ def new_folder(out: Path) -> Iterator[Path]:
     Raises:
         InputError: if ``out`` already exists, cannot be created, or is being made by another process.
     """
-    taken = InputError(f"{out}: already exists: give another folder with --out")
-    if out.exists():
-        clear(out)
-        raise taken
-    out = out.resolve()
+    named, out = out, out.resolve()
     with creating(out):
-        if out.exists():  # made while this process started
-            raise taken
+        if out.exists():
+            raise InputError(f"{named}: already exists: give another folder with --out")
         temporary = temporary_name(out)
         try:
             temporary.mkdir()

@@ -95,7 +95,7 @@ def test_a_killed_job_goes_on_and_ends_the_same(long_text, undisturbed, tmp_path
         assert not (out / "manifest.json").exists()
         with pytest.raises(InputError, match="is unfinished"):
             ParsedCorpus.open(out)
-    (out / ".shard-00005.arrow.1.tmp").write_bytes(b"cut")
+    leave_temporary(out / "shard-00005.arrow")
     kept = {path.name: path.stat().st_mtime_ns for path in out.glob("*.arrow")}
     code, output = run(*arguments, folder=tmp_path)
     assert code == 0, output
@@ -234,13 +234,18 @@ def test_a_folder_with_other_files_is_refused(tmp_path):
     assert (tmp_path / "mine.txt").read_text() == "precious"
 
 
+def leave_temporary(path):
+    """What a killed writer of a file leaves."""
+    with subprocess.Popen(["true"]) as dead:
+        pass
+    ours = temporary_name(path).name
+    path.with_name(ours.replace(f"-{os.getpid()}.", f"-{dead.pid}.")).write_bytes(b"cut")
+
+
 def test_a_job_killed_before_it_wrote_anything_starts_over(tmp_path):
     out = tmp_path / "t.parsed"
     out.mkdir()
-    with subprocess.Popen(["true"]) as dead:
-        pass
-    ours = temporary_name(out / "job.json").name
-    (out / ours.replace(str(os.getpid()), str(dead.pid))).write_bytes(b"{")
+    leave_temporary(out / "job.json")
     assert len(pipeline.parse_corpus(treebank_source(tmp_path), out)[0]) == 25
     assert sorted(path.name for path in out.iterdir()) == ["manifest.json", "shard-00000.arrow"]
 
