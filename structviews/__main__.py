@@ -2,6 +2,8 @@
 
 import sys
 
+from structviews.errors import interrupted
+
 
 def main() -> None:
     """Run the command line; an interrupt ends it with one line, also while it is still being imported."""
@@ -9,7 +11,11 @@ def main() -> None:
         from structviews.cli.app import main as run  # noqa: PLC0415 - takes long enough to be interrupted
 
         run()
-    except KeyboardInterrupt:
+    except SystemExit:
+        raise
+    except BaseException as error:
+        if not interrupted(error):
+            raise
         sys.stderr.write("stopped\n")
         sys.exit(130)
 

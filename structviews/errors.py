@@ -11,3 +11,10 @@ class InputError(ValueError):
     def __str__(self) -> str:
         """The message; line feeds, which only names and values can bring, are shown as such."""
         return super().__str__().replace("\n", "\\n")
+
+
+def interrupted(error: BaseException | None) -> bool:
+    """Whether an error is an interrupt, or what a library made of one, such as an ImportError."""
+    while error and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None

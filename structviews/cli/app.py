@@ -5,6 +5,8 @@ import os
 import sys
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Annotated, Any
@@ -15,7 +17,7 @@ from typer.core import TyperGroup
 import structviews.cli
 from structviews import __version__
 from structviews.cli.console import complain, inform, warn_once
-from structviews.errors import InputError
+from structviews.errors import InputError, interrupted
 from structviews.runtime.terminal import visible
 
 # What Typer raises for a wrong argument; its module differs between versions.
@@ -43,13 +45,25 @@ def show_traceback(wanted: bool) -> None:
 class Commands(TyperGroup):
     """The commands; one that is interrupted and does not say so itself ends with a line, too."""
 
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Read the command line."""
+        with stopping():
+            return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was typed."""
-        try:
+        with stopping():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            inform("stopped")
-            raise typer.Exit(130) from None
+
+
+@contextmanager
+def stopping() -> Iterator[None]:
+    """Say so if an interrupt ends the block."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        inform("stopped")
+        raise typer.Exit(130) from None
 
 
 def build() -> typer.Typer:
@@ -120,9 +134,11 @@ def main() -> None:
         # Python's flush at exit does not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except (SystemExit, KeyboardInterrupt):
+    except SystemExit:
         raise
     except BaseException as error:  # the panics of safetensors are no Exception
+        if interrupted(error):
+            raise
         if os.environ.get(TRACEBACK):
             inform(traceback.format_exc().rstrip("\n"))
         complain("red", "error", what_failed(error))

@@ -145,7 +145,11 @@ def read_settings(run: Path) -> dict[str, Any]:
     Raises:
         InputError: if it is not a run's folder.
     """
-    if not (run / CONFIG).is_file():
+    try:
+        there = (run / CONFIG).is_file()
+    except OSError as error:  # such as a name that is too long
+        raise InputError(f"{run}: {error.strerror}: give a folder that structviews train made") from None
+    if not there:
         if run == bundled.FOLDER:
             raise InputError(bundled.MISSING)
         raise InputError(f"{run}: not a run: it has no {CONFIG}; give a folder that structviews train made")

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from shell import shell_command
+from typer.core import TyperGroup
 
 import structviews.corpus.parsed_corpus
 from structviews.cli import app as cli
@@ -79,8 +80,23 @@ def test_an_interrupt_is_one_line(command, monkeypatch):
     assert (ended.code, ended.errors) == (130, ["stopped"])
 
 
-def test_an_interrupt_while_the_command_line_is_imported_is_one_line(tmp_path):
-    (tmp_path / "typer.py").write_text(f"import os; os.kill(os.getpid(), {signal.SIGINT:d})")
+def test_an_interrupt_while_the_command_line_is_read_is_one_line(command, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TyperGroup, "make_context", stopped)
+    ended = command("inspect", "x.parsed")
+    assert (ended.code, ended.errors) == (130, ["stopped"])
+
+
+INTERRUPTED = f"import os; os.kill(os.getpid(), {signal.SIGINT:d})"
+# As where the interrupt meets the initialisation of a module in C.
+HIDDEN = "try: raise KeyboardInterrupt\nexcept KeyboardInterrupt as stop: raise ImportError('failed') from stop"
+
+
+@pytest.mark.parametrize("content", [INTERRUPTED, HIDDEN])
+def test_an_interrupt_while_the_command_line_is_imported_is_one_line(tmp_path, content):
+    (tmp_path / "typer.py").write_text(content)
     ended = subprocess.run(
         [sys.executable, "-m", "structviews", "--help"],
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
