@@ -52,9 +52,9 @@ SENTENCE_END = re.compile(
     rf"(\w*)(?:[。！？][{re.escape(CLOSING)}]*(?=\w)"
     rf"|[.!?…։؟۔।][{re.escape(CLOSING)}]*\s+[{re.escape(OPENING)}]*(?=[^\W\d_]))"
 )
-# spaCy looks through all of a piece of text for each mark at its ends. As many marks in a row as these, such as a drawn
-# line, are a word.
-MARKS = re.compile(r"[^\w\s]{200,}")
+# The time of spaCy's rules grows with the square of a row of marks and of a string without white space. A drawn line of
+# so many marks is a word, and so is such a string, if most of it is ASCII: some scripts have no white space.
+MARKS, STRINGS = re.compile(r"[^\w\s]{200,}"), re.compile(r"\S{2000,}")
 # spaCy's code for language-independent rules.
 ANY_LANGUAGE = "xx"
 
@@ -327,7 +327,7 @@ def words_with_places(text: str, tokenised: bool, language: str) -> list[Word]:
             places = [match.span() for match in re.finditer(r"\S+", text)]
             doc = Doc(nlp.vocab, words=[text[start:end] for start, end in places])
         else:
-            doc = nlp.make_doc(without_marks(text))
+            doc = nlp.make_doc(as_words(text))
             places = [(token.idx, token.idx + len(token)) for token in doc]
         nlp.get_pipe("sentencizer")(doc)
         words = []
@@ -407,12 +407,17 @@ def words_of(texts: Iterable[str], language: str) -> list[tuple[str, ...]]:
     nlp = rules(language)
     # Outside a memory zone spaCy keeps every word that it has seen; inside one it does not cache tokenised strings.
     with nlp.memory_zone():
-        return [_words(text, nlp.make_doc(without_marks(text))) for text in texts]
+        return [_words(text, nlp.make_doc(as_words(text))) for text in texts]
 
 
-def without_marks(text: str) -> str:
-    """The text with letters in place of long rows of marks."""
-    return MARKS.sub(lambda row: "x" * len(row[0]), text)
+def as_words(text: str) -> str:
+    """The text with a word of the same length in place of what is only a word; see ``MARKS``."""
+    text = MARKS.sub(lambda found: "x" * len(found[0]), text)
+    return STRINGS.sub(lambda found: "x" * len(found[0]) if _is_ascii(found[0]) else found[0], text)
+
+
+def _is_ascii(text: str) -> bool:
+    return 2 * len(text.encode("ascii", "ignore")) > len(text)
 
 
 def _words(text: str, doc: Any) -> tuple[str, ...]:

@@ -2,10 +2,11 @@
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
 
 from structviews.errors import InputError
@@ -13,7 +14,9 @@ from structviews.runs.folder import STATE
 from structviews.runtime.documents import converted
 from structviews.runtime.seals import damaged, read_head
 from structviews.runtime.tensors import read_tensors, write_tensors
+from structviews.settings import MOST_EPOCHS, MOST_STEPS
 
+MOST_RANKS = 2**16
 REMEDY = "delete it and train again, or give another --out"
 
 
@@ -28,11 +31,11 @@ class Place:
         ranks: number of processes that train.
     """
 
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
+    step: Annotated[int, Meta(ge=0, le=MOST_STEPS)] = 0
+    epoch: Annotated[int, Meta(ge=0, le=MOST_EPOCHS)] = 0
+    batch: Annotated[int, Meta(ge=0, le=MOST_STEPS)] = 0
     finished: bool = False
-    ranks: int = 1
+    ranks: Annotated[int, Meta(ge=1, le=MOST_RANKS)] = 1
 
 
 def random_state() -> np.ndarray:

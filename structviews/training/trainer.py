@@ -144,7 +144,7 @@ class Training:
         if start.ranks == self.ranks.count:
             return start
         # With another number of ranks: the same fraction of the epoch, rounded down to a whole step.
-        batch = start.batch * self.epoch_length(start.epoch) // self.epoch_length(start.epoch, start.ranks)
+        batch = start.batch * self.epoch_length(start.epoch) // max(1, self.epoch_length(start.epoch, start.ranks))
         return replace(start, batch=batch - batch % self.config.optimisation.accumulate, ranks=self.ranks.count)
 
     def epoch_length(self, epoch: int, ranks: int | None = None) -> int:

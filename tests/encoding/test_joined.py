@@ -1,6 +1,5 @@
 """Joined runs: several as one."""
 
-import json
 from collections import Counter
 
 import numpy as np
@@ -163,11 +162,12 @@ def test_what_cannot_be_joined_leaves_nothing(runs, tmp_path, monkeypatch):
 
 def test_a_damaged_joined_run(tmp_path, joined):
     write_settings(tmp_path, {"kind": "joined", "views": ["dep"], "join": "average"})
-    with pytest.raises(InputError, match=r"not a run made by structviews join \(no 'members'\): join again"):
+    with pytest.raises(InputError, match=r"config\.toml: Object missing required field `members`: join the runs again"):
         Embedder.load(tmp_path)
     write_settings(tmp_path, {"kind": "joint", "views": ["dep"]})
     with pytest.raises(InputError, match="unknown kind of run 'joint'"):
         Embedder.load(tmp_path)
-    write_settings(tmp_path, json.loads('{"kind": "joined", "join": "", "similarity_join": "", "members": ["0-x"]}'))
+    whole = {"kind": "joined", "join": "average", "similarity_join": "", "members": ["0-x"]}
+    write_settings(tmp_path, whole)
     with pytest.raises(InputError, match="0-x: not a run"):
         Embedder.load(tmp_path)

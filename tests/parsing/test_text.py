@@ -185,6 +185,14 @@ def test_sentences_cover_the_text_in_order(content, tokenised):
     assert "".join("".join(content[start:end].split()) for start, end in spans) == "".join(content.split())
 
 
+def test_drawn_lines_and_data_are_words():
+    line, data = "(" * 10_000, '{"a":' * 2000
+    assert text.tokenise(f"{line} a ({data}.") == (line, "a", f"({data}.")
+    assert text.tokenise(f"{line[:9]}a") == (*line[:9], "a")
+    chinese = "你好，" * 2000
+    assert text.as_words(chinese) == chinese
+
+
 def test_tokenise():
     assert text.tokenise("Mr. Smith can't\u00a0go --  he's 5.30 late.") == (
         *("Mr.", "Smith", "ca", "n't", "go", "--"),

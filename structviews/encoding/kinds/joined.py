@@ -3,10 +3,11 @@
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self, TypedDict
+from typing import Annotated, Any, Self, TypedDict
 
 import numpy as np
 import torch
+from msgspec import Meta
 
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Choice, Embedder, open_run
@@ -30,7 +31,7 @@ LEFT_BEHIND = ("state", "log.jsonl", "results*.json", "retrieval.json", ".*")
 class JoinedSettings(TypedDict):
     """What ``config.toml`` says of a join."""
 
-    members: list[str]
+    members: Annotated[list[str], Meta(min_length=1)]
     join: str
     similarity_join: str
 
