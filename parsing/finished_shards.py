@@ -30,7 +30,9 @@ def finished_shards(out: Path) -> dict[str, ShardEntry]:
     entries: dict[str, ShardEntry] = {}
     for line in journal.read_bytes().split(b"\n") if journal.exists() else ():
         with suppress(InputError):  # cut short by a kill, or damaged
-            entry = parse_json(line, ShardEntry, FINISHED, "")
+            found = parse_json(line, ShardEntry, FINISHED, "")
+            name, rows, size, digest = (found[key] for key in ("name", "rows", "bytes", "sha256"))  # and nothing else
+            entry = ShardEntry(name=name, rows=rows, bytes=size, sha256=digest)
             entries[entry["name"]] = entry
     sound = {name: entry for name, entry in entries.items() if _is_sound(out, entry)}
     # Whole lines only, as more will follow.
