@@ -25,7 +25,7 @@ from structviews.words.vector_formats import LINES_AT_ONCE, Block, VectorSource,
 
 STAMP_KEY = b"structviews.vectors"
 STAMP_VERSION = 2
-# In the metadata of a record batch: digests of its words and of its vectors.
+# In the metadata of a record batch: digests of its words and dimension, and of its vectors.
 WORDS_KEY, VECTORS_KEY = b"words", b"vectors"
 # Seconds to wait for another process that converts the same file.
 PATIENCE = 3600
@@ -244,16 +244,16 @@ def _part(reader: pa.ipc.RecordBatchFileReader, number: int) -> Part:
     flat = pa.types.is_fixed_size_list(lists.type) and lists.type.value_type == pa.float32()
     if digests is None or words.type != pa.string() or not flat or words.null_count or lists.null_count:
         raise ValueError(f"record batch {number} is not of words and vectors")
-    if digest(*_word_buffers(words)) != digests[WORDS_KEY].decode():
+    if words_digest(words, lists.type.list_size) != digests[WORDS_KEY].decode():
         raise ValueError(f"record batch {number} is damaged")
     return Part(words, lists.flatten().to_numpy().reshape(len(words), -1), digests[VECTORS_KEY].decode())
 
 
-def _word_buffers(words: pa.Array) -> tuple[memoryview, memoryview]:
-    """Offsets and characters of the words, without padding."""
+def words_digest(words: pa.Array, dim: int) -> str:
+    """Digest of the words, without padding, and of the dimension of their vectors."""
     _, offsets, characters = words.buffers()
     ends = np.frombuffer(offsets, np.int32)[words.offset : words.offset + len(words) + 1]
-    return (ends - ends[0]).data, np.frombuffer(characters, np.uint8)[ends[0] : ends[-1]].data
+    return digest((ends - ends[0]).data, np.frombuffer(characters, np.uint8)[ends[0] : ends[-1]].data, b"%d" % dim)
 
 
 def _converted(path: Path, progress: OnProgress | None, damaged: bool = False) -> list[Part]:
@@ -287,7 +287,7 @@ def _convert(path: Path, raw: BinaryIO, stamp: bytes, file: BinaryIO, progress: 
             words, vectors = _new_ones(*block, seen)
             lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), source.dim)
             digests = {
-                WORDS_KEY: digest(*_word_buffers(words)),
+                WORDS_KEY: words_digest(words, source.dim),
                 VECTORS_KEY: digest(np.ascontiguousarray(vectors).data),
             }
             writer.write_batch(pa.record_batch([words, lists], schema=schema), digests)

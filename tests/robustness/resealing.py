@@ -19,7 +19,7 @@ from structviews.runs.folder import CONFIG
 from structviews.runtime.documents import CHECKSUM, checksum
 from structviews.runtime.files import digest
 from structviews.runtime.seals import ENTRY, head_digest
-from structviews.words.vector_files import VECTORS_KEY, WORDS_KEY
+from structviews.words.vector_files import VECTORS_KEY, WORDS_KEY, words_digest
 
 # Of a small npy file.
 HEADER = 128
@@ -113,9 +113,7 @@ def _word_vectors(path: Path) -> None:
     reader = pa.ipc.open_file(pa.py_buffer(content))
     for number in range(reader.num_record_batches):
         batch, digests = reader.get_batch_with_custom_metadata(number)
-        _, offsets, characters = batch["word"].buffers()
-        ends = np.frombuffer(offsets, np.int32)[: len(batch) + 1]
-        words = digest((ends - ends[0]).data, np.frombuffer(characters, np.uint8)[ends[0] : ends[-1]].data)
+        words = words_digest(batch["word"], batch["vector"].type.list_size)
         vectors = digest(np.frombuffer(batch["vector"].values.buffers()[1], np.float32).data)
         for key, found in ((WORDS_KEY, words), (VECTORS_KEY, vectors)):
             content = content.replace(digests[key], found.encode())

@@ -37,6 +37,7 @@ NOT_READERS = {
     "evaluation.scores.published:papers": "package data",
     "evaluation.scores.published:published": "package data",
     "evaluation.scores.results:_save_predictions": "what it has just written",
+    "parsing.export:_holds": "compared with what would be written",
     "corpus.writer:entry_of": "what is about to be written",
     "hub.card:model_card": "package data; the settings are copied as they are",
     "serving.endpoints:create_app": "package data",
