@@ -51,6 +51,8 @@ class _Sentences:
 
 
 REMEDY = "start over"
+# Numbers of a vector are far below this; products of such numbers are finite.
+LARGEST = 1e6
 
 
 class Notes(TypedDict):
@@ -87,8 +89,8 @@ class _Epochs:
         if notes["of"] != self._of:
             return 0
         for name, target in (("words", model.wv.vectors), ("contexts", model.syn1neg)):
-            # gensim looks values up in tables, and crashes on NaN.
-            if name not in arrays or arrays[name].shape != target.shape or not np.isfinite(arrays[name]).all():
+            # gensim looks products up in a table, and crashes on NaN, also on one that large numbers lead to.
+            if name not in arrays or arrays[name].shape != target.shape or not (np.abs(arrays[name]) < LARGEST).all():
                 return 0
             target[:] = arrays[name]
         return notes["done"]
