@@ -126,7 +126,7 @@ class PooledEmbedder(Embedder):
         """
         if key not in self.components:
             raise InputError(
-                "this run has stored no components, because its training has not finished: finish it, or give "
+                f"{self.run or 'this run'} has stored no components, because its training has not finished: finish it, or give "
                 "--transductive"
             )
         return self.components[key]
