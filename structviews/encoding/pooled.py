@@ -126,8 +126,8 @@ class PooledEmbedder(Embedder):
         """
         if key not in self.components:
             raise InputError(
-                f"{self.run or 'this run'} has stored no components, because its training has not finished: finish it, or give "
-                "--transductive"
+                f"{self.run or 'this run'} has stored no components, because its training has not finished: finish it, "
+                "or give --transductive"
             )
         return self.components[key]
 
