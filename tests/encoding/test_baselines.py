@@ -314,7 +314,7 @@ def test_what_a_baseline_is_made_of_must_be_there(files, model, tmp_path):
     with pytest.raises(InputError, match=r"own: not the model that .*st was made from"):
         Embedder.load(run)
     (run / "config.toml").write_text('kind = "baseline"\n')
-    with pytest.raises(InputError, match=r"st: not a run made by structviews baseline \('baseline'\)"):
+    with pytest.raises(InputError, match=r"config\.toml: not of a run made by structviews baseline \('baseline'\)"):
         Embedder.load(run)
 
 
