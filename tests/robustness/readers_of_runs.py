@@ -189,7 +189,7 @@ def averaged(folder: Path, shared: Shared) -> None:
 
 @reader(SEALED, "run/*.safetensors run/vocabulary.*.txt", averaged, name="baseline-run", named="model.safetensors",
         covers="encoding.kinds.word_average:WordBaseline.open")  # fmt: skip
-@reader(TEXT, "run/config.toml", averaged, name="baseline-settings", named="v.vec passwd")
+@reader(TEXT, "run/config.toml", averaged, name="baseline-settings", named=":")
 def baseline(folder: Path) -> Any:
     return vectors_of(folder / "run")
 
