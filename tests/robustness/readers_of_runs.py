@@ -189,7 +189,7 @@ def averaged(folder: Path, shared: Shared) -> None:
 
 @reader(SEALED, "run/*.safetensors run/vocabulary.*.txt", averaged, name="baseline-run", named="model.safetensors",
         covers="encoding.kinds.word_average:WordBaseline.open")  # fmt: skip
-@reader(TEXT, "run/config.toml", averaged, name="baseline-settings", named="v.vec")
+@reader(TEXT, "run/config.toml", averaged, name="baseline-settings", named=":")
 def baseline(folder: Path) -> Any:
     return vectors_of(folder / "run")
 
@@ -201,7 +201,7 @@ def joined(folder: Path, shared: Shared) -> None:
 
 @reader(SEALED, "run/members/*/*.safetensors run/members/*/vocabulary.*.txt", joined, name="joined",
         named="model.safetensors")  # fmt: skip
-@reader(TEXT, "run/config.toml run/members/*/config.toml", joined, name="joined-settings")
+@reader(TEXT, "run/config.toml run/members/*/config.toml", joined, name="joined-settings", named="members")
 def joined_run(folder: Path) -> Any:
     return vectors_of(folder / "run")
 

@@ -12,12 +12,22 @@ FORMAT = 1
 IDENTITY = ("task", "data", "representation", "settings")
 
 
+class Entry(TypedDict):
+    """An entry; what else it has differs between tasks."""
+
+    task: str
+    data: str
+    representation: str
+    settings: dict[str, Any]
+    scores: dict[str, Any]
+
+
 class Retrieval(TypedDict):
     """The content of ``retrieval.json``."""
 
     format: Literal[1]
     model: str
-    entries: list[dict[str, Any]]
+    entries: list[Entry]
 
 
 def save_entry(run: Path, entry: dict[str, Any]) -> None:
