@@ -136,8 +136,9 @@ class WordVectors:
         if number in self._sound:
             return self._parts[number]
         if digest(self._parts[number].vectors.data) != self._parts[number].digest:
+            before = [(part.words, part.vectors.shape) for part in self._parts]
             parts = _converted(self.path, None, damaged=True)
-            if [part.words for part in parts] != [part.words for part in self._parts]:
+            if [(part.words, part.vectors.shape) for part in parts] != before:
                 raise InputError(f"{self.path}: changed while it was in use: run the command again")
             self._parts, self._sound = parts, set()
         self._sound.add(number)
@@ -241,7 +242,7 @@ def _part(reader: pa.ipc.RecordBatchFileReader, number: int) -> Part:
     words, lists = batch["word"], batch["vector"]
     words.validate(full=True)
     lists.validate(full=True)
-    flat = pa.types.is_fixed_size_list(lists.type) and lists.type.value_type == pa.float32()
+    flat = pa.types.is_fixed_size_list(lists.type) and lists.type.value_type == pa.float32() and lists.type.list_size
     if digests is None or words.type != pa.string() or not flat or words.null_count or lists.null_count:
         raise ValueError(f"record batch {number} is not of words and vectors")
     if words_digest(words, lists.type.list_size) != digests[WORDS_KEY].decode():
