@@ -17,6 +17,7 @@ from structviews.encoding.preparation import Sentence
 from structviews.encoding.representation import Components, Encoder, load_components
 from structviews.encoding.representation import normalised as normalised_rows
 from structviews.errors import InputError
+from structviews.runs.folder import COMPONENTS
 from structviews.runs.which_vectors import POOLINGS
 from structviews.runtime.progress import OnProgress
 
@@ -125,9 +126,10 @@ class PooledEmbedder(Embedder):
             InputError: if the run has stored none.
         """
         if key not in self.components:
+            place = f"{self.run / COMPONENTS}: " if self.run else ""
             raise InputError(
-                f"{self.run or 'this run'} has stored no components, because its training has not finished: finish it, "
-                "or give --transductive"
+                f"{place}the run has stored no components, because its training has not finished: finish it, or give "
+                "--transductive"
             )
         return self.components[key]
 

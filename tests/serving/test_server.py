@@ -276,7 +276,7 @@ def test_a_run_that_cannot_encode_is_refused_when_it_is_loaded(folders, tmp_path
     config.write_text(config.read_text().replace("remove_component = false", "remove_component = true"))
     assert [served.name for served in open_runs([run], None, False, nullcontext)] == ["run"]
     (run / "components.safetensors").unlink()
-    with pytest.raises(InputError, match=r"run: cannot encode: .*run has stored no components"):
+    with pytest.raises(InputError, match=r"run: cannot encode: .*the run has stored no components"):
         open_runs([run], None, False, nullcontext)
 
 
