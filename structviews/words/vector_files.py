@@ -85,11 +85,13 @@ class WordVectors:
         """
         path = Path(path)
         try:
-            parts = _mapped(path) or _converted(path, progress)
-            for arrow in _arrow_files(path):
-                clear(arrow)
-        except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-            raise InputError(f"{error.filename or path}: {error.strerror}: give a file of word vectors") from None
+            with path.open("rb"):
+                pass
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}: give a file of word vectors") from None
+        parts = _mapped(path) or _converted(path, progress)
+        for arrow in _arrow_files(path):
+            clear(arrow)
         return cls(path, parts)
 
     def __reduce__(self) -> Any:

@@ -54,7 +54,7 @@ def run(folder: Path) -> Any:
     return vectors_of(folder / "run"), embedder.with_representation(remove_component=True).encode(SENTENCES)
 
 
-@reader(TEXT, "run/config.toml", trained, covers="runs.settings_file:read_settings")
+@reader(TEXT, "run/config.toml", trained, covers="runs.settings_file:read_settings", named="model.safetensors")
 def run_settings(folder: Path) -> Any:
     run = folder / "run"
     return run_kind(run), run_views(run), run_corpus(run), vectors_of(run)
