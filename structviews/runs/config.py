@@ -90,6 +90,8 @@ class Views(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.names:
+            raise InputError("no views: name some, such as dep,const")
         classes = {name: VIEWS[name].Config for name in self.names}
         for name in self.options:
             if name not in classes:

@@ -36,7 +36,7 @@ def in_form(form: Any) -> Any:
     return lambda folder, shared: vector_files.write_vectors(folder / "v.vec", WORDS, form=form)
 
 
-PLACES = "words.vector_files:_converted words.vector_formats:_Unpacked.__init__"
+PLACES = "words.vector_files:WordVectors.open words.vector_files:_converted words.vector_formats:_Unpacked.__init__"
 for each in (vector_files.glove, vector_files.word2vec_text, vector_files.word2vec_binary, vector_files.gzipped):
     name = f"word-vectors-{each.__name__.replace('_', '-')}"
     reader(TEXT, "v.vec", in_form(each), name=name, covers=PLACES)(lambda folder: everything(folder / "v.vec"))

@@ -176,6 +176,7 @@ def test_settings_that_are_missing(name):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (b'[data]\ncorpus = "x"\n[views]\nnames = []', r"c\.toml: \[views\]: no views: name some"),
         (b"corpus = ", r"c\.toml: not TOML \(.*\): give a config"),
         (b"\xff", r"c\.toml: not TOML \(.*\): give a config"),
         (
