@@ -157,7 +157,7 @@ def _feed(sha: Any, value: Any) -> None:
     elif is_dataclass(value) and not isinstance(value, type):
         _feed(sha, vars(value) if hasattr(value, "__dict__") else asdict(value))
     elif isinstance(value, dict):
-        _feed(sha, list(value.items()))
+        _feed(sha, sorted(value.items(), key=lambda item: str(item[0])))  # equal in any order
     elif isinstance(value, (str, bytes)):
         sha.update(value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass"))
     elif hasattr(value, "__iter__") and not isinstance(value, Path):
