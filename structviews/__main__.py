@@ -1,12 +1,15 @@
 """The command ``structviews``, also as ``python -m structviews``."""
 
+import _thread
 import sys
+from typing import Any
 
 from structviews.errors import interrupted
 
 
 def main() -> None:
     """Run the command line; an interrupt ends it with one line, also while it is still being imported."""
+    sys.unraisablehook = interrupt_again
     try:
         from structviews.cli.app import main as run  # noqa: PLC0415 - takes long enough to be interrupted
 
@@ -18,6 +21,14 @@ def main() -> None:
             raise
         sys.stderr.write("stopped\n")
         sys.exit(130)
+
+
+def interrupt_again(found: Any) -> None:
+    """Let an interrupt that met a finaliser, where nothing can be raised, come once more instead of being lost."""
+    if isinstance(found.exc_value, KeyboardInterrupt):
+        _thread.interrupt_main()
+    else:
+        sys.__unraisablehook__(found)
 
 
 if __name__ == "__main__":

@@ -93,8 +93,20 @@ INTERRUPTED = f"import os; os.kill(os.getpid(), {signal.SIGINT:d})"
 # As where the interrupt meets the initialisation of a module in C.
 HIDDEN = "try: raise KeyboardInterrupt\nexcept KeyboardInterrupt as stop: raise ImportError('failed') from stop"
 
+# As where the interrupt meets a finaliser, where nothing can be raised.
+FINALISED = f"""
+import os, time
+class Last:
+    def __del__(self):
+        os.kill(os.getpid(), {signal.SIGINT:d})
+        time.sleep(1)
+Last()
+time.sleep(20)
+raise ImportError("the interrupt was lost")
+"""
 
-@pytest.mark.parametrize("content", [INTERRUPTED, HIDDEN])
+
+@pytest.mark.parametrize("content", [INTERRUPTED, HIDDEN, FINALISED])
 def test_an_interrupt_while_the_command_line_is_imported_is_one_line(tmp_path, content):
     (tmp_path / "typer.py").write_text(content)
     ended = subprocess.run(

@@ -69,7 +69,7 @@ def save_results(run: Path, results: dict[str, Any], name: str = RESULTS) -> dic
     Raises:
         InputError: if ``run`` has no model, or its results cannot be read.
     """
-    with writing(Path(run) / name, patience=PATIENCE):
+    with writing(Path(run) / name, PATIENCE), writing(_predictions_path(run, name), PATIENCE):
         return _merged(run, results, name)
 
 
