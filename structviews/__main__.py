@@ -2,6 +2,8 @@
 
 import _thread
 import sys
+from contextlib import suppress
+from threading import Timer
 from typing import Any
 
 from structviews.errors import interrupted
@@ -26,7 +28,10 @@ def main() -> None:
 def interrupt_again(found: Any) -> None:
     """Let an interrupt that met a finaliser, where nothing can be raised, come once more instead of being lost."""
     if isinstance(found.exc_value, KeyboardInterrupt):
-        _thread.interrupt_main()
+        again = Timer(0.05, _thread.interrupt_main)  # when this function has returned
+        again.daemon = True
+        with suppress(RuntimeError):  # Python is ending, and so does the command
+            again.start()
     else:
         sys.__unraisablehook__(found)
 
