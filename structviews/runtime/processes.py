@@ -253,9 +253,8 @@ def work(pipe: Connection) -> None:
 
 def end_with_parent() -> None:
     """Exit when the parent process does, whatever the other threads are doing."""
-    parent = parent_process()
-    assert parent
-    parent.join()
+    if parent := parent_process():
+        parent.join()
     os._exit(1)
 
 

@@ -63,9 +63,11 @@ def test_a_lock_ends_with_its_process(tmp_path, hold, number):
 
 def test_patience_outlasts_a_short_writer(tmp_path, hold):
     holder = hold(tmp_path / "x")
-    subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -9 {holder.pid}"])
-    with writing(tmp_path / "x", patience=60):
-        pass
+    with subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -9 {holder.pid}"]):
+        with writing(tmp_path / "x", patience=60):
+            assert holder.wait(10) == -signal.SIGKILL
+        (tmp_path / "x").write_text("written")
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
 def test_locks_of_files_and_folders_leave_nothing(tmp_path):

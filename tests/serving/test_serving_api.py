@@ -82,7 +82,9 @@ def test_a_sentence_of_too_many_words_is_refused(embedders):
 
 def test_half_a_character_is_refused(client):
     body = b'{"sentences": ["a \\ud800 bird"]}'
-    refused(client.post("/encode", content=body, headers={"Content-Type": "application/json"}), 422)
+    line = refused(client.post("/encode", content=body, headers={"Content-Type": "application/json"}), 422)
+    assert "\ud800" not in line
+    assert "\n" not in line
 
 
 @pytest.mark.parametrize("number", [0, 1])
