@@ -12,7 +12,7 @@ from structviews.errors import InputError
 
 PANEL = "Corpora"
 GROUP = "cache"
-app = typer.Typer(help="Merge, split, verify, describe and export parsed corpora.", no_args_is_help=True)
+app = typer.Typer(help="Merge, split, describe and export parsed corpora.", no_args_is_help=True)
 
 Corpus = Annotated[Path, typer.Argument(help="A parsed corpus.", show_default=False)]
 
