@@ -5,6 +5,21 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=${PYTHON:-python3}
 extras=${1:-}
 
+# PyTorch's own index of builds for the CPU; PyPI's for Linux is the one for CUDA, whose libraries take gigabytes.
+cpu_builds=https://download.pytorch.org/whl/cpu
+
+# install PIP ARGUMENTS...: at the pinned versions; PyTorch is the build for the CPU unless there is a GPU.
+install() {
+    local pip=$1
+    shift
+    if [ "$(uname)" = Linux ] && ! nvidia-smi --list-gpus 2>/dev/null | grep --quiet GPU; then
+        # Where that index cannot be reached, pip takes what its own has.
+        "$pip" install -qq --disable-pip-version-check --retries 1 --constraint constraints.txt \
+            --extra-index-url "$cpu_builds" torch
+    fi
+    "$pip" install --quiet --disable-pip-version-check --constraint constraints.txt "$@"
+}
+
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
     echo "structviews needs Python 3.11 or later; set PYTHON to one (found: $("$python" --version))" >&2
     exit 2
@@ -16,6 +31,6 @@ fi
 wanted=$(cat pyproject.toml constraints.txt; echo "$extras")
 if [ "$wanted" != "$(cat .venv/installed 2>/dev/null)" ]; then
     echo "installing structviews${extras:+[$extras]} into .venv (about a minute)"
-    .venv/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".${extras:+[$extras]}"
+    install .venv/bin/pip --editable ".${extras:+[$extras]}"
     echo "$wanted" > .venv/installed
 fi

@@ -8,7 +8,7 @@ trap 'rm -rf "$empty"' EXIT
 cp constraints.txt tests/data/story.txt "$empty"
 cd "$empty"
 "$python" -m venv venv
-venv/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt structviews-*.whl
+install venv/bin/pip structviews-*.whl
 run() { env -i HOME="$empty" PATH="$empty/venv/bin:/usr/bin:/bin" LANG=C.UTF-8 "$@"; }
 run python -c 'import structviews.parsing, sys; assert structviews.__file__.startswith(sys.prefix), structviews.__file__'
 head -n 3 story.txt | run structviews encode default -o default.npy

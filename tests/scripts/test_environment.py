@@ -1,0 +1,61 @@
+"""The set-up that the scripts share: which build of PyTorch it takes."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CPU_BUILDS = "--extra-index-url https://download.pytorch.org/whl/cpu torch"
+
+
+def executable(path: Path, script: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A clone whose pip only notes what it is asked for, in ``asked``."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts" / "environment.sh", tmp_path / "scripts")
+    for name in ("pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    executable(tmp_path / ".venv" / "bin" / "pip", f'echo "$@" >> {tmp_path}/asked')
+    return tmp_path
+
+
+def set_up(clone: Path, graphics: str) -> list[str]:
+    """What pip was asked for where ``nvidia-smi`` is a given script."""
+    executable(clone / "bin" / "nvidia-smi", graphics)
+    path = f"{clone / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(
+        ["bash", "-c", "source scripts/environment.sh dev"],
+        cwd=clone,
+        env=os.environ | {"PATH": path, "PYTHON": sys.executable},
+        check=True,
+        capture_output=True,
+    )
+    return (clone / "asked").read_text().splitlines()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="PyTorch's builds for other systems have no CUDA")
+@pytest.mark.parametrize("graphics", ["echo NVIDIA-SMI has failed; exit 9", "echo No devices found"])
+def test_without_a_gpu_pytorch_is_the_build_for_the_cpu(clone, graphics):
+    torch, rest = set_up(clone, graphics)
+    assert torch.endswith(CPU_BUILDS)
+    assert rest.endswith("--constraint constraints.txt --editable .[dev]")
+
+
+def test_with_a_gpu_pytorch_is_that_of_the_ordinary_index(clone):
+    (all_at_once,) = set_up(clone, "echo 'GPU 0: one (UUID: GPU-1)'")
+    assert "index" not in all_at_once
+
+
+def test_what_is_installed_is_not_installed_again(clone):
+    first = set_up(clone, "echo 'GPU 0: one (UUID: GPU-1)'")
+    assert set_up(clone, "echo 'GPU 0: one (UUID: GPU-1)'") == first
