@@ -34,7 +34,7 @@ def load() -> Any:
     try:
         import dgl  # noqa: PLC0415 - an extra, imported on use
     except (ImportError, OSError) as error:
-        raise InputError(f"tree backend 'dgl': DGL cannot be loaded ({error}): pip install structviews[dgl]") from None
+        raise InputError(f"tree backend 'dgl': DGL did not load ({error}): pip install 'structviews[dgl]'") from None
     return dgl
 
 

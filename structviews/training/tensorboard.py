@@ -16,7 +16,7 @@ def require_tensorboard() -> None:
     try:
         import tensorboardX  # noqa: F401, PLC0415 - an optional dependency
     except ImportError as error:
-        raise InputError(f"--tensorboard: {error}: pip install structviews[tensorboard]") from None
+        raise InputError(f"--tensorboard: {error}: pip install 'structviews[tensorboard]'") from None
 
 
 class Events:

@@ -97,7 +97,7 @@ def test_it_is_loaded_when_it_is_used():
 
 def test_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "dgl", None)
-    with pytest.raises(InputError, match=r"'dgl': DGL cannot be loaded .*: pip install structviews\[dgl\]"):
+    with pytest.raises(InputError, match=r"'dgl': DGL did not load .*: pip install 'structviews\[dgl\]'"):
         dispatch.run(*make("dep", [chain(3)]), backend="dgl")
 
 
