@@ -12,8 +12,8 @@ from structviews.views import VIEWS
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 HEAD = """# Settings
 
-All settings of a training run, table by table as `config.toml` has them. Each is also a flag of `structviews train`.
-From Python, `TrainConfig.of(...)` takes them by the names of the flags, with underscores.
+This page lists all settings of a training run, table by table as `config.toml` has them. Each is also a flag of
+`structviews train`. From Python, `TrainConfig.of(...)` takes them by the names of the flags, with underscores.
 
 This page is written by `python scripts/settings_page.py` from the declarations.
 """
