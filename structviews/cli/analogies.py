@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from structviews.cli.console import console, errors, say
-from structviews.cli.options import ForSimilarity, OwnRun, Tokenised, check_writable
+from structviews.cli.options import ForSimilarity, Tokenised, check_writable
+from structviews.cli.which_runs import OwnRun
 
 PANEL = "Evaluation"
 GROUP = "analogy"

@@ -13,16 +13,16 @@ from structviews.cli.options import (
     Tasks,
     Transductive,
     check_writable,
-    own_runs,
     sentences_of_tasks,
     task_names,
     word_limit,
 )
 from structviews.cli.score_tables import print_scores
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
+from structviews.cli.which_runs import named_run, own_runs
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
-from structviews.runs.bundled import run_folder
+from structviews.runs import RUNS
 from structviews.runs.which_vectors import Representation
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ app = typer.Typer()
 def evaluate_runs(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(help="Run folders.", show_default=False, parser=run_folder, callback=own_runs),
+        typer.Argument(help="Runs, or folders of runs.", show_default=False, parser=named_run, callback=own_runs),
     ] = None,
     senteval: Senteval = None,
     probing: Probing = None,
@@ -96,7 +96,7 @@ def evaluate_runs(
         run_views(run)
     names = task_names(tasks, senteval, probing)
     if vectors:
-        runs.append(given_run(vectors, out or Path("runs") / vectors.stem))
+        runs.append(given_run(vectors, out or RUNS / vectors.stem))
     elif out:
         raise InputError("--out: only goes with --vectors, as a run's scores go to its own folder: leave it out")
     if not runs:

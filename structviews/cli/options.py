@@ -11,40 +11,7 @@ from structviews.cli.console import inform
 from structviews.cli.setting_flags import names_in
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
-from structviews.runs.bundled import check_own, run_folder
 from structviews.settings import LARGEST_SEED, settings_of
-
-
-def own_runs(given: Any) -> Any:
-    """Check that the run or runs a command writes to do not include the bundled model; None passes."""
-    check_own(given if isinstance(given, list) else [given])
-    return given
-
-
-# Runs that a command only reads may be the bundled model; those that it writes to (Own...) may not.
-Run = Annotated[
-    Path,
-    typer.Argument(help="A run's folder, or default for the bundled model.", show_default=False, parser=run_folder),
-]
-
-
-Runs = Annotated[
-    list[Path],
-    typer.Argument(help="Run folders, or default for the bundled model.", show_default=False, parser=run_folder),
-]
-
-
-OwnRun = Annotated[
-    Path,
-    typer.Argument(help="A run's folder.", show_default=False, parser=run_folder, callback=own_runs),
-]
-
-
-OwnRuns = Annotated[
-    list[Path],
-    typer.Argument(help="Run folders.", show_default=False, parser=run_folder, callback=own_runs),
-]
-
 
 NewFolder = Annotated[Path, typer.Option("-o", "--out", help="Folder to create.", show_default=False)]
 

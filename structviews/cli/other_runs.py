@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from structviews.cli.console import errors, say
-from structviews.cli.options import NewFolder, Runs
+from structviews.cli.options import NewFolder
 from structviews.cli.setting_flags import NONE_GIVEN, some_train_flags, with_flags
+from structviews.cli.which_runs import Runs
 
 PANEL = "Vectors"
 app = typer.Typer()

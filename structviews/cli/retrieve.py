@@ -7,7 +7,8 @@ import typer
 from rich.markup import escape
 
 from structviews.cli.console import console, errors, say
-from structviews.cli.options import ForSimilarity, OwnRuns, Runs, Tokenised, lines_of
+from structviews.cli.options import ForSimilarity, Tokenised, lines_of
+from structviews.cli.which_runs import OwnRuns, Runs
 from structviews.errors import InputError
 from structviews.runs.bundled import typed
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from structviews.cli.console import console, inform, say, write
-from structviews.cli.options import Run, Runs
+from structviews.cli.which_runs import Run, Runs
 from structviews.errors import InputError
 
 PANEL = "Evaluation"
@@ -41,9 +41,9 @@ def table_of_runs(
 ) -> None:
     """Print the scores of runs, one row per run, or of one task as a matrix of views.
 
-    Example: structviews table runs/* --format latex --published > table.tex
+    Example: structviews table runs --format latex --published > table.tex
 
-    Example: structviews table runs/* --matrix SICK-R --picture sick-r.svg
+    Example: structviews table runs --matrix SICK-R --picture sick-r.svg
     """
     if matrix:
         if intervals or published or format != "rich":

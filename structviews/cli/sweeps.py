@@ -8,6 +8,7 @@ import typer
 
 from structviews.cli.console import GO_ON, errors, inform, say
 from structviews.cli.setting_flags import HELP_ALL, NONE_GIVEN, TrainCommand, names_in, train_flags, with_flags
+from structviews.runs import RUNS
 
 PANEL = "Training"
 app = typer.Typer()
@@ -18,7 +19,7 @@ app = typer.Typer()
 def sweep_views(
     views: Annotated[list[str], typer.Option(help="Comma-separated views; give once per set.", show_default=False)],
     seeds: Annotated[int, typer.Option(help="Number of seeds: train each set with seeds 1, 2, ...")] = 3,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the runs.")] = Path("runs/sweep"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the runs.")] = RUNS / "sweep",
     config: Annotated[
         Path | None, typer.Option(help="Settings from a config.toml; flags override them.", show_default=False)
     ] = None,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from structviews.cli.console import GO_ON, console, errors, inform, say, write
-from structviews.cli.options import own_runs
 from structviews.cli.setting_flags import HELP_ALL, NONE_GIVEN, TrainCommand, train_flags, with_flags
+from structviews.cli.which_runs import named_run, own_run
 from structviews.errors import InputError
-from structviews.runs.bundled import run_folder
+from structviews.runs import RUNS
 
 if TYPE_CHECKING:
     from structviews.runs.config import TrainConfig
@@ -38,8 +38,8 @@ def train_views(
             help="Resume this run; the only other flags allowed are --epochs and --steps.",
             show_default=False,
             metavar="PATH",
-            parser=run_folder,
-            callback=own_runs,
+            parser=named_run,
+            callback=own_run,
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate steps, memory and hours; do not train.")] = False,
@@ -111,7 +111,7 @@ def join_members(recipe: "Recipe", runs: list[Path], out: Path | None) -> Path:
     """The joined run of a recipe; created unless it exists."""
     from structviews.encoding.kinds.joined import holds_joined, join_runs
 
-    folder = out or Path("runs") / recipe.name
+    folder = out or RUNS / recipe.name
     return folder if holds_joined(folder, runs) else join_runs(runs, folder, similarity_join=recipe.similarity_join)
 
 
@@ -137,7 +137,7 @@ def training_jobs(config: Path | None, recipe: str | None, given: Mapping[str, A
     place, jobs = "command line", [{"corpus": "", **given}]
     if recipe:
         place, wanted = f"recipe {recipe}", Recipe.load(recipe)
-        folder = Path(given.get("out", f"runs/{recipe}"))
+        folder = Path(given.get("out", RUNS / str(recipe)))
         members = {folder.parent / name: Recipe.load(name) for name in wanted.members} or {folder: wanted}
         jobs = [{"corpus": "", **member.settings, **given, "out": str(out)} for out, member in members.items()]
     checked = [TrainConfig.from_flat(job, place) for job in jobs]

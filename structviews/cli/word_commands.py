@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from structviews.cli.console import GO_ON, errors, inform, say
-from structviews.cli.options import OwnRun, check_writable
+from structviews.cli.options import check_writable
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
+from structviews.cli.which_runs import OwnRun
 from structviews.words.learning_settings import Word2VecConfig
 
 PANEL = "Training"

@@ -196,8 +196,8 @@ def test_a_dry_run_writes_nothing(command, corpus, tmp_path):
         (["--views", "bow,bow", "--out", "mine/thesis.txt"], "mine/thesis.txt: already exists and is not a run"),
         (["--views", "bow,bow", "--out", "mine/thesis.txt/run"], "mine/thesis.txt/run: "),
         (["--resume", "mine"], "mine: not a run"),
-        (["--resume", "mine", "--lr", "1"], "--resume uses the run's own settings: leave out --lr"),
-        (["--resume", "mine", "--config", "c.toml"], "--resume uses the run's own settings: leave out --config"),
+        (["--resume", "old", "--lr", "1"], "--resume uses the run's own settings: leave out --lr"),
+        (["--resume", "old", "--config", "c.toml"], "--resume uses the run's own settings: leave out --config"),
         (["--config", "none.toml"], "none.toml: no such file"),
         (["--config", "c.toml"], "c.toml: [views]: unknown setting 'hiden': the settings are names, hidden"),
     ],
@@ -205,6 +205,8 @@ def test_a_dry_run_writes_nothing(command, corpus, tmp_path):
 def test_what_cannot_be_trained(command, corpus, tmp_path, arguments, message):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "config.toml").write_text("")
     (tmp_path / "c.toml").write_text('[data]\ncorpus = "x.parsed"\n[views]\nnames = ["dep", "const"]\nhiden = 3\n')
     assert fails(command, tmp_path, "train", *arguments).startswith(f"error: {message}")
 
