@@ -119,6 +119,24 @@ def test_an_interrupt_while_the_command_line_is_imported_is_one_line(tmp_path, c
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "stopped\n")
 
 
+@pytest.mark.parametrize(("module", "remedy"), [("torch", "https://download.pytorch.org/whl/cpu"), ("numpy", "numpy")])
+def test_a_missing_package_is_one_line_with_the_command_that_installs_it(tmp_path, module, remedy):
+    (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError(name={module!r})")
+    ended = subprocess.run(
+        [sys.executable, "-m", "structviews", "encode", "default", "-o", "x.npy"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"error: {module} is not installed: pip install {module}")
+    assert line.endswith(remedy)
+
+
 def test_file_names_are_shown(command):
     ended = command("inspect", "a\x1b]52;c;eA==\x07\u202eb.parsed")
     assert ended.code == 2
