@@ -18,9 +18,10 @@ from typing import BinaryIO
 
 import numpy as np
 
-from structviews.encoding.embedder import Embedder, check_finite
+from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import EncodingPool, in_pieces
 from structviews.encoding.preparation import Sentence, SentenceError, too_long
+from structviews.encoding.representation import check_finite
 from structviews.encoding.word_limit import RAISE, one_warning
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum

@@ -14,7 +14,8 @@ from itertools import islice
 FUNCTION_WORDS = {
     "ca": (
         "Catalan",
-        "el la els les de en un una que no és amb per del al als com més aquest aquesta són però si què",
+        "el la els les de en un una que no és amb per del al als com més aquest aquesta són però si què seu seva "
+        "seus dels dins fins molt quan on hi ho va ja fa ser han",
     ),
     "cs": (
         "Czech",
@@ -23,13 +24,17 @@ FUNCTION_WORDS = {
     ),
     "da": (
         "Danish",
-        "og at er det en den til på de med som for ikke af der et har var jeg vi fra han men så kan skal blev",
+        "og at er det en den til på de med som for ikke af der et har var jeg vi fra han men så kan skal blev "
+        "under over efter uden sin sine sit denne disse eller meget mere alle skulle havde ved mod op hun sig jer "
+        "blive blevet",
     ),
     "de": (
         "German",
         "der die das und ist in zu den nicht von mit sich auf für ein eine dem des im auch als an es ich sie er "
         "wir war aus bei wie oder aber einen einer nach wo was du bist sind hat haben werden wird kann noch nur "
-        "sehr dass über zum",
+        "sehr dass über zum durch ihr ihm ihn ihre ihren uns ja doch diese dieser dieses alle alles hier dann denn "
+        "vor bis unter mein meine dein sein seine seinen schon wenn wurde wurden hatte gegen ohne mehr ins beim "
+        "vom zur jetzt immer wieder etwas ganz",
     ),
     "en": (
         "English",
@@ -40,7 +45,8 @@ FUNCTION_WORDS = {
     "es": (
         "Spanish",
         "de la el que en los las un una es se no por con para del al lo su como más pero sus le ya este esta son "
-        "está qué muy cuando también ha fue ser hay",
+        "está qué muy cuando también ha fue ser hay entre hasta desde mi te nos donde esto eso ella ellos era "
+        "había todo todos porque así solo ni cada quien dónde estaba",
     ),
     "fi": (
         "Finnish",
@@ -50,7 +56,9 @@ FUNCTION_WORDS = {
     "fr": (
         "French",
         "de la le les et des en un une du est que qui dans pour pas sur au aux avec il elle je ne se ce cette par "
-        "plus sont mais ou où nous vous ont ses son sa leur été être très tout comme quel quelle était",
+        "plus sont mais ou où nous vous ont ses son sa leur été être très tout comme quel quelle était ils elles "
+        "vers sans chez mon ma mes tes nos votre notre fait faire peut bien même aussi après avant encore quand "
+        "rien peu toujours jamais avait étaient cet ces",
     ),
     "hr": (
         "Croatian",
@@ -67,16 +75,19 @@ FUNCTION_WORDS = {
     "it": (
         "Italian",
         "di il la che in un una è per non del della dei delle con le lo gli al alla si da come più sono ma anche "
-        "nel nella ha questo questa era essere",
+        "nel nella ha questo questa era essere mi ti ci vi loro suo sua mio dopo prima verso tra perché quando "
+        "dove chi tutto tutti erano stato sempre ancora ai agli alle negli sul sulla dal dalla lei lui noi",
     ),
     "nb": (
         "Norwegian",
-        "og er det som en på til av for at med han de ikke den har jeg var et vi men så seg fra kan ble",
+        "og er det som en på til av for at med han de ikke den har jeg var et vi men så seg fra kan ble under over "
+        "etter uten sin sine sitt denne disse eller mye mer alle skulle hadde ved mot opp hun dette bli blitt hva",
     ),
     "nl": (
         "Dutch",
         "de het een en van in is dat op te zijn voor met niet aan er om ook als maar dan bij naar door uit wat ik "
-        "je hij",
+        "je hij haar hun mijn onze dit deze die daar hier wie waar werd worden hebben heeft kan moet zal tot onder "
+        "tegen zonder nog wel veel geen meer over ze we",
     ),
     "pl": (
         "Polish",
@@ -86,7 +97,7 @@ FUNCTION_WORDS = {
     "pt": (
         "Portuguese",
         "de que do da em um uma para com não os as no na por mais dos das ao se como mas foi ele ela seu sua ou "
-        "são está",
+        "são está pela pelo muito quando onde nos nas eu isso este esta até sem já seus suas ser foram tem",
     ),
     "ro": (
         "Romanian",
@@ -95,7 +106,8 @@ FUNCTION_WORDS = {
     "sv": (
         "Swedish",
         "och att det som en på är av för med den till inte om ett han var jag de så men har vi från kan nu hon sig "
-        "där ska",
+        "där ska under över efter utan sina sitt sin detta denna dessa eller mycket mer alla skulle hade vid mot "
+        "upp",
     ),
     "tr": (
         "Turkish",
@@ -110,8 +122,8 @@ for _code, (_, _words) in FUNCTION_WORDS.items():
         LANGUAGES_OF.setdefault(_word, []).append(_code)
 # What is read of a call's sentences, for a bounded cost.
 SENTENCES, CHARACTERS = 100, 500
-# Another language needs so many function words, such a share of all words, and so many times the run's own. Of 40,000
-# English sentences, in capitals too, none alone is taken for another language unless it is in one.
+# Another language needs so many function words, such a share of all words, and so many times the run's own. So, of
+# 45,279 single sentences of English tasks, treebanks and corpora 26 are noticed, 25 of which are in another language.
 LEAST, SHARE, TIMES = 3, 0.1, 2
 WORD = re.compile(r"[^\W\d_]{2,}")
 LATIN = re.compile(r"[A-Za-zªºÀ-ɏḀ-ỿ]")
@@ -123,7 +135,7 @@ def warn_once(line: str | None) -> None:
     """Warn of a line that ``remark`` gave, if it gave one and the process has not yet said the same."""
     if line and line not in _told:
         _told.add(line)
-        warnings.warn(line, stacklevel=7)  # where ``encode`` was called
+        warnings.warn(line, stacklevel=8)  # where ``encode`` was called
 
 
 def remark(sentences: Iterable[str], language: str) -> str | None:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from structviews.corpus.sentence import ParsedSentence
-from structviews.encoding.embedder import Embedder, check_finite
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.representation import check_finite
 from structviews.encoding.word_limit import DEFAULT_LIMIT, WordLimit, one_warning
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool, pool_vectors

@@ -86,7 +86,7 @@ def _make_fixed(
         embedder = WordBaseline.fit(kind, vectors, WordStatistics.of_corpus(corpus), parsed)
     else:
         embedder = TransformerBaseline(model, parsed)
-    settings: dict[str, Any] = {KIND: BASELINE, BASELINE: kind, **embedder.save(run)}
+    settings: dict[str, Any] = {KIND: BASELINE, BASELINE: kind, **embedder.write(run)}
     settings |= {"data": {"corpus": str(corpus.path)}, "views": {"names": embedder.views}}
     sample = reference_sentences(corpus, np.arange(len(corpus)))
     with rate_bar(console, "encoding", "sentences") as progress:

@@ -100,7 +100,7 @@ class WordBaseline(PooledEmbedder):
         tensors = {"weights": recipe.weights(words).astype(np.float32)}
         return cls(kind, vectors, words.vocabulary, tensors | (centre(vectors) if recipe.center_words else {}), parsed)
 
-    def save(self, run: Path) -> dict[str, Any]:
+    def write(self, run: Path) -> dict[str, Any]:
         """Write weights and vocabulary; return the entries for the run's settings."""
         write_arrays(run / WEIGHTS, self.tensors, {"kind": self.views[0], "vectors": self.vectors.fingerprint})
         self.vocabulary.save(run / WORDS)
@@ -108,7 +108,7 @@ class WordBaseline(PooledEmbedder):
 
     @classmethod
     def open(cls, run: Path, kind: str, settings: dict[str, Any], parsed: Parsed) -> Self:
-        """Load a run that ``save`` wrote.
+        """Load a run that ``write`` wrote.
 
         Raises:
             InputError: if a file is missing, damaged, or has changed.

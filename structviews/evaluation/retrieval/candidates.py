@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.encoding.embedder import Embedder, check_finite
+from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Preparer, Sentence, SentenceError
+from structviews.encoding.representation import check_finite
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import Parsed
@@ -190,6 +191,6 @@ def _block(pool: Pool, embedder: Embedder, start: int, stop: int, progress: OnPr
 
     show(0, 1)  # before the first sentences are parsed
     with pool.naming(range(start, stop)):
-        vectors = embedder.encode(pool.sentences(start, stop), progress=show)
+        vectors = embedder.encode(pool.sentences(start, stop), show_progress_bar=show)
         check_finite(vectors)
     return vectors

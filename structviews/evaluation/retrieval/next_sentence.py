@@ -171,7 +171,7 @@ def measure(
     Raises:
         InputError: if vectors are not finite, or there are fewer than two documents.
     """
-    vectors = embedder.encode(passages.sentences, progress=progress)
+    vectors = embedder.encode(passages.sentences, show_progress_bar=progress)
     ranks = ranks_of_first(cosine_scores(vectors, trials))
     scores = ContextScores(
         {k: proportion(ranks.recalled(k), trials.documents, seed=SEED) for k in AMONG},
