@@ -67,7 +67,8 @@ class Parser(Protocol):
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
         """Parse tokenised sentences, which are never re-tokenised, and return the results in order.
 
-        The same list must give the same trees.
+        The same list must give the same trees. A backend that takes many sentences at a time may call
+        ``structviews.runtime.processes.report`` with the number of those that it has parsed since its last report.
         """
         ...
 

@@ -21,6 +21,7 @@ from structviews.parsing.quantised import measured, quantise
 from structviews.runtime.device import multiplies_bytes, multiplies_half
 from structviews.runtime.documents import converted, parse_json
 from structviews.runtime.files import write_bytes
+from structviews.runtime.processes import report
 
 MODEL_FOLDER = Path(__file__).parent.parent / "models" / "builtin"
 # A parser's weights, its settings, and the digest of the two.
@@ -152,6 +153,7 @@ class BuiltinParser:
             batch = [sentences[i] for i in indices]
             for i, sentence in zip(indices, self._parse_batch(batch, words), strict=True):
                 parsed[i] = sentence
+            report(len(indices))
         return parsed
 
     def _batches(self, lengths: np.ndarray) -> Iterator[np.ndarray]:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 
 import pytest
 from shell import shell_command
@@ -154,3 +155,18 @@ def test_data_are_changed_only_on_a_terminal(monkeypatch, capsys, terminal, writ
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
     write("a\u202eb\n")
     assert capsys.readouterr().out == written
+
+
+def test_a_warning_is_given_once(monkeypatch, capsys):
+    def command(standalone_mode):
+        for what in ("another parser", "another parser", "something else"):
+            with warnings.catch_warnings():  # after which Python forgets what it has shown
+                warnings.simplefilter("ignore")
+            warnings.warn(what, stacklevel=1)
+
+    monkeypatch.setattr(cli, "app", command)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        with pytest.raises(SystemExit):
+            cli.main()
+    assert capsys.readouterr().err.splitlines() == ["warning: another parser", "warning: something else"]

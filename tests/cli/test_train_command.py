@@ -58,7 +58,11 @@ def run_folder(tmp_path, trained):
 def test_views_are_trained_and_sentences_encoded(command, corpus, tmp_path):
     ended = command("train", "--views", "dep, const", *FLAGS)
     assert (ended.code, ended.output) == (0, b"runs/dep-const\n")
-    assert ended.errors[0].startswith("step 1: held-out loss ")
+    held_out = ended.errors[-2].removeprefix("step 1: held-out ")
+    assert held_out.startswith("loss ")
+    learnt = ended.errors[-1]
+    assert learnt.startswith("runs/dep-const: 1 step in ")
+    assert learnt.endswith(f" s; held-out {held_out}")
     run = tmp_path / "runs" / "dep-const"
     assert sorted(path.name for path in run.iterdir()) == [
         "components.safetensors", "config.toml", "log.jsonl", "model.safetensors", "state", "vocabulary.trained.txt",
