@@ -13,6 +13,7 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.word_limit import CUT, DEFAULT_LIMIT, WordLimit, tell_cuts
 from structviews.errors import InputError
 from structviews.parsing.parser import Options, Parser, Tokeniser, Unparsed
+from structviews.parsing.repair import repair
 from structviews.parsing.specification import load
 from structviews.parsing.text import tokenise_all
 from structviews.runs.settings_file import Parsed
@@ -67,7 +68,8 @@ class Preparer:
         """
         needs = frozenset(needs)
         shortened = Shortened(limit)
-        given = [shortened.text(i, each) if isinstance(each, str) else each for i, each in enumerate(listed(sentences))]
+        mended = [repair(each, self.language)[0] if isinstance(each, str) else each for each in listed(sentences)]
+        given = [shortened.text(i, each) if isinstance(each, str) else each for i, each in enumerate(mended)]
         found_words = iter(self._tokenise([each for each in given if isinstance(each, str)]))
         ready: list[ParsedSentence] = []
         for i, sentence in enumerate(given):
