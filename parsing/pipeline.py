@@ -8,7 +8,8 @@ others. ``job.json``, written first and removed last, records what the shards ar
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ def parse_corpus(
                 begin(out, job)
                 shards = make_shards(source, out, workforce, job, Progress(bar, source.lines), sentences_per_shard)
                 with disk_errors(out):
-                    write_manifest(out, shards, job)
+                    write_manifest(out, shards, {**job, **source.found()})
             clean(out)
             corpus = ParsedCorpus.open(out)
             if not len(corpus):
@@ -299,11 +300,16 @@ def unreadable(source: Source, out: Path) -> Iterator[None]:
 
 
 def summary(corpus: ParsedCorpus) -> str:
-    """The number of skipped sentences by reason, in one line."""
+    """The number of skipped sentences by reason, and of repaired lines by kind, in one line."""
     counts = reasons(corpus.skipped)
-    if not counts:
-        return "none skipped"
-    return f"{sum(counts.values()):,} skipped: " + ", ".join(f"{n:,} {reason}" for reason, n in counts.items())
+    skipped = f"{sum(counts.values()):,} skipped: {listed(counts)}" if counts else "none skipped"
+    repaired = corpus.manifest.get("repaired")
+    return f"{skipped}, lines repaired: {listed(repaired)}" if repaired else skipped
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """Counts with their names, the largest first, in one line."""
+    return ", ".join(f"{n:,} {name}" for name, n in Counter(counts).most_common())
 
 
 @contextmanager

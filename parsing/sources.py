@@ -15,6 +15,7 @@ from structviews.errors import InputError
 from structviews.parsing import text
 from structviews.parsing.guard import Fault
 from structviews.parsing.parser import DEFAULTS, Options, Parser, Tokeniser, Unparsed
+from structviews.parsing.repair import Repairs, repair
 from structviews.parsing.specification import Specification
 from structviews.parsing.treebank import TreebankSentence, read_treebank
 
@@ -67,6 +68,10 @@ class Source(Protocol):
 
     def sentences(self) -> Iterator[Any]:
         """Yield the sentences from the first, each with ``document``, ``position`` and ``line``."""
+        ...
+
+    def found(self) -> dict[str, Any]:
+        """The manifest's entries that are known once all sentences have been read."""
         ...
 
     def changed(self) -> list[str]:
@@ -228,7 +233,8 @@ def parse_sentence(sentence: str, *, parser: str, options: Options, tokenised: b
     if TREEBANK in parser.split("+"):
         raise InputError(f"--parser {parser}: a treebank is read from files: choose a parser")
     work = ParseText(Specification.of(parser), options, tokenised, MOST_TOKENS, strict=False)
-    (tree,) = work([text.RawSentence(0, 0, 1, sentence)])
+    raw = sentence if tokenised else repair(sentence, options.language)[0]
+    (tree,) = work([text.RawSentence(0, 0, 1, raw)])
     if isinstance(tree, Unparsed):
         raise InputError(f"{sentence[:60]!r}: not parsed: {tree.reason}")
     return tree
@@ -285,6 +291,7 @@ class TextSource:
         self.tokenised = tokenised
         self.max_tokens = max_tokens
         self.options = options
+        self.repairs = Repairs(options.language)
         if self.layout == "prose" and not tokenised:
             text.rules(options.language)
 
@@ -298,7 +305,14 @@ class TextSource:
         }
 
     def sentences(self) -> Iterator[text.RawSentence]:
-        return text.read_sentences(self.path, self.layout, tokenised=self.tokenised, language=self.options.language)
+        language = self.options.language
+        self.repairs = Repairs(language)
+        yield from text.read_sentences(
+            self.path, self.layout, tokenised=self.tokenised, language=language, repairs=self.repairs
+        )
+
+    def found(self) -> dict[str, Any]:
+        return {"repaired": dict(self.repairs.lines)} if self.repairs.lines else {}
 
     def changed(self) -> list[str]:
         return [self.file.name] if self.file.changed() else []
@@ -332,6 +346,9 @@ class TreebankSource:
 
     def sentences(self) -> Iterator[TreebankSentence]:
         return read_treebank(self.paths)
+
+    def found(self) -> dict[str, Any]:
+        return {}
 
     def changed(self) -> list[str]:
         return [file.name for file in self.files if file.changed()]

@@ -22,11 +22,14 @@ import pyarrow as pa
 
 from structviews.errors import InputError
 from structviews.parsing.parser import Unparsed
+from structviews.parsing.repair import Repairs
 
 Layout = Literal["lines", "prose"]
 # The tokens of a sentence, or the reason why it is skipped.
 Words = tuple[str, ...] | Unparsed
 Tokenise = Callable[[Sequence[str]], Sequence[Words]]
+# Gives a line, by its number and its text, as it should be.
+Mend = Callable[[int, str], str]
 
 # Anything longer is not a sentence, but text without line breaks or data.
 MAX_CHARACTERS = 10_000
@@ -193,20 +196,29 @@ def is_abbreviation(word: str) -> bool:
     return word == "Mrs" or (word[:1].isupper() and (len(word) == 1 or (len(word) == 2 and word[1].islower())))
 
 
-def read_sentences(path: Path, layout: Layout, *, tokenised: bool, language: str) -> Iterator[RawSentence]:
-    """Yield the sentences of a text in order, not yet tokenised.
+def read_sentences(
+    path: Path, layout: Layout, *, tokenised: bool, language: str, repairs: Repairs | None = None
+) -> Iterator[RawSentence]:
+    """Yield the sentences of a text in order, not yet tokenised, and repaired unless their words are given.
 
     Args:
         path: the text.
         layout: the layout of its sentences.
         tokenised: whether the input is already tokenised (separated by white space).
-        language: language of the rules that split prose into sentences.
+        language: language of the text, for its repair and for the rules that split prose into sentences.
+        repairs: counts what is repaired.
 
     Raises:
         UnicodeDecodeError: if the text is not UTF-8 (``survey`` checks this first, with a better message).
     """
     with open_text(path) as stream:
-        yield from read_lines(stream) if layout == "lines" else read_prose(stream, tokenised, language)
+        mend = as_it_is if tokenised else repairs or Repairs(language)
+        yield from read_lines(stream, mend) if layout == "lines" else read_prose(stream, tokenised, language, mend)
+
+
+def as_it_is(line: int, text: str) -> str:
+    """A line of words, which are never changed."""
+    return text
 
 
 def numbered_lines(stream: io.TextIOWrapper, limit: int | None = None) -> Iterator[tuple[int, str]]:
@@ -219,22 +231,25 @@ def numbered_lines(stream: io.TextIOWrapper, limit: int | None = None) -> Iterat
             pass
 
 
-def read_lines(stream: io.TextIOWrapper) -> Iterator[RawSentence]:
+def read_lines(stream: io.TextIOWrapper, mend: Mend) -> Iterator[RawSentence]:
     """Yield the sentences of a text with one sentence per line and blank lines between documents."""
     document = position = 0
-    for line, text in numbered_lines(stream):
-        if text.strip():
-            yield RawSentence(document, position, line, text.strip())
+    for line, raw in numbered_lines(stream):
+        # One that was truncated must not become short enough to be a sentence.
+        text = (raw if len(raw) > MAX_CHARACTERS else mend(line, raw)).strip()
+        if text:
+            yield RawSentence(document, position, line, text)
             position += 1
         elif position:
             document, position = document + 1, 0
 
 
-def read_prose(stream: io.TextIOWrapper, tokenised: bool, language: str) -> Iterator[RawSentence]:
+def read_prose(stream: io.TextIOWrapper, tokenised: bool, language: str, mend: Mend) -> Iterator[RawSentence]:
     """Yield the sentences of running text; the module docstring defines paragraphs and documents."""
     document = position = blank_lines = last_line = 0
     paragraph = Paragraph(tokenised, language)
-    for line, text in pieces(stream):
+    for line, raw in pieces(stream):
+        text = mend(line, raw)
         # A piece of white space inside a long line is not a blank line.
         if not text.strip() and line != last_line:
             blank_lines += 1

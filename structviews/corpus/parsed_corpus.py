@@ -60,6 +60,7 @@ class Manifest(TypedDict):
     settings: dict[str, Any]
     sources: list[dict[str, Any]]
     models: NotRequired[str]
+    repaired: NotRequired[dict[str, Count]]
 
 
 class ParsedCorpus:

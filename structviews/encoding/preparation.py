@@ -14,6 +14,7 @@ from structviews.encoding.text_language import remark, warn_once
 from structviews.encoding.word_limit import CUT, DEFAULT_LIMIT, WordLimit, tell_cuts
 from structviews.errors import InputError
 from structviews.parsing.parser import Options, Parser, Tokeniser, Unparsed
+from structviews.parsing.repair import repair
 from structviews.parsing.specification import load
 from structviews.parsing.text import tokenise_all
 from structviews.runs.settings_file import Parsed
@@ -70,7 +71,8 @@ class Preparer:
         """
         needs = frozenset(needs)
         shortened = Shortened(limit)
-        given = [shortened.text(i, each) if isinstance(each, str) else each for i, each in enumerate(listed(sentences))]
+        mended = [repair(each, self.language)[0] if isinstance(each, str) else each for each in listed(sentences)]
+        given = [shortened.text(i, each) if isinstance(each, str) else each for i, each in enumerate(mended)]
         warn_once(self.language_remark(given))
         found_words = iter(self._tokenise([each for each in given if isinstance(each, str)]))
         ready: list[ParsedSentence] = []

@@ -14,6 +14,7 @@ from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from shutil import copyfileobj
+from string import whitespace
 from typing import BinaryIO
 
 import numpy as np
@@ -59,7 +60,9 @@ class Text:
         """
         first = start // AT_ONCE
         self.file.seek(self.starts[first])
-        found = [line.decode("utf-8", "replace").strip() for line in islice(self.file, stop - first * AT_ONCE)]
+        found = [
+            line.decode("utf-8", "replace").strip(whitespace) for line in islice(self.file, stop - first * AT_ONCE)
+        ]
         found = found[start - first * AT_ONCE :]
         if len(found) < stop - start or not all(found):
             raise InputError(f"{self.name}: changed while it was being read: run the same command again")

@@ -155,7 +155,7 @@ def test_a_very_long_line_is_one_sentence_too_long(tmp_path):
 
 def test_a_text_without_line_ends_is_prose():
     stream = io.TextIOWrapper(io.BytesIO(b"One more sentence. " * 20_000), newline="\n")
-    sentences = list(text.read_prose(stream, False, "en"))
+    sentences = list(text.read_prose(stream, False, "en", text.as_it_is))
     assert len(sentences) == 20_000
     assert {s.text for s in sentences} == {"One more sentence."}
 

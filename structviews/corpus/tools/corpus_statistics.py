@@ -130,6 +130,7 @@ def as_json(corpus: ParsedCorpus, statistics: Statistics) -> dict[str, Any]:
         **{name: manifest[name] for name in ("documents", "sentences", "tokens")},
         "shards": corpus.n_shards,
         "skipped": reasons(corpus.skipped),
+        "repaired": manifest.get("repaired", {}),
         "sizes": {name: summary(histogram) for name, histogram in statistics.sizes.items()},
         **{name: dict(counts.most_common()) for name, counts in statistics.names.items()},
         "bytes": statistics.bytes,
@@ -167,6 +168,8 @@ def overview(corpus: ParsedCorpus, with_bytes: bool = False) -> RenderableType:
     parts.append(Columns([table for table in frequencies if table.row_count]))
     if corpus.skipped:
         parts.append(count_table("skipped sentences", reasons(corpus.skipped)))
+    if repaired := corpus.manifest.get("repaired"):
+        parts.append(count_table("repaired lines", dict(Counter(repaired).most_common())))
     return Group(*parts)
 
 
