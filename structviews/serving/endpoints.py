@@ -90,10 +90,16 @@ class Runs(BaseModel):
     sentences: int = Field(description="maximum sentences per request")
 
 
-class EncodedSentences(BaseModel):
-    """One vector per sentence, in the order of the request."""
+class Answer(BaseModel):
+    """Fields common to all answers."""
 
     run: str
+    warning: str | None = Field(description="that the text is not in the run's language, and what to do; else null")
+
+
+class EncodedSentences(Answer):
+    """One vector per sentence, in the order of the request."""
+
     dim: int
     vectors: list[list[float]]
 
@@ -105,10 +111,9 @@ class Similarity(BaseModel):
     joined: float = Field(description="cosine of the vectors that /encode returns")
 
 
-class Similarities(BaseModel):
+class Similarities(Answer):
     """Cosine similarities of each pair, in the order of the request."""
 
-    run: str
     similarities: list[Similarity]
 
 
@@ -121,10 +126,9 @@ class Neighbour(BaseModel):
     cosine: float
 
 
-class Neighbours(BaseModel):
+class Neighbours(Answer):
     """The nearest corpus sentences for each query, nearest first, excluding the query itself."""
 
-    run: str
     neighbours: list[list[Neighbour]]
 
 
@@ -150,10 +154,9 @@ class Tree(BaseModel):
     drawings: list[Drawing]
 
 
-class TreesOfSentences(BaseModel):
+class TreesOfSentences(Answer):
     """The trees of each sentence, in the order of the request."""
 
-    run: str
     trees: list[Tree]
 
 
@@ -243,13 +246,15 @@ def create_app(
     async def encode(asked: Sentences) -> Response:
         run = named(asked.run)
         vectors = [each.joined.tolist() for each in await done(run.encode, asked.sentences)]
-        answer = EncodedSentences.model_construct(run=run.name, dim=run.embedder.dim, vectors=vectors)
+        warning = run.warning(asked.sentences)
+        answer = EncodedSentences.model_construct(run=run.name, warning=warning, dim=run.embedder.dim, vectors=vectors)
         return Response(answer.model_dump_json(), media_type="application/json")  # skips re-validating long vectors
 
     @app.post("/similarity", summary="Cosine similarities of sentence pairs, per view and overall")
     async def similarity(asked: Pairs) -> Similarities:
         run = named(asked.run)
-        found = await done(run.encode, [sentence for pair in asked.pairs for sentence in pair])
+        sentences = [sentence for pair in asked.pairs for sentence in pair]
+        found = await done(run.encode, sentences)
         names = run.embedder.view_names
         similarities = [
             Similarity(
@@ -258,7 +263,7 @@ def create_app(
             )
             for a, b in zip(found[::2], found[1::2], strict=True)
         ]
-        return Similarities(run=run.name, similarities=similarities)
+        return Similarities(run=run.name, warning=run.warning(sentences), similarities=similarities)
 
     @app.post("/neighbours", summary="Nearest neighbours in the corpus")
     async def neighbours(asked: Query) -> Neighbours:
@@ -266,12 +271,14 @@ def create_app(
         if run.pool is None:
             raise HTTPException(404, "no corpus to search: start structviews serve with --corpus")
         found = await done(run.neighbours, [(sentence, asked.k) for sentence in asked.sentences])
-        return Neighbours(run=run.name, neighbours=[[Neighbour(**n._asdict()) for n in each] for each in found])
+        nearest = [[Neighbour(**n._asdict()) for n in each] for each in found]
+        return Neighbours(run=run.name, warning=run.warning(asked.sentences), neighbours=nearest)
 
     @app.post("/trees", summary="Parse trees of sentences, with attention weights where the run has them")
     async def trees(asked: Sentences) -> TreesOfSentences:
         run = named(asked.run)
-        return TreesOfSentences(run=run.name, trees=list(map(tree, await done(run.trees, asked.sentences))))
+        drawn = list(map(tree, await done(run.trees, asked.sentences)))
+        return TreesOfSentences(run=run.name, warning=run.warning(asked.sentences), trees=drawn)
 
     for path, (name, kind) in PAGE.items():
         content = files(__package__).joinpath("page", name).read_bytes()

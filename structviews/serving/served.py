@@ -78,6 +78,10 @@ class ServedRun:
         self.pool = pool
         self._vectors = vectors
 
+    def warning(self, sentences: Sequence[str]) -> str | None:
+        """A line on sentences that are not in the run's language; None if nothing shows that."""
+        return self.embedder.preparer.language_remark(sentences)
+
     def encode(self, sentences: Sequence[str | Sequence[str]]) -> list[Vectors]:
         """The vectors of each sentence.
 

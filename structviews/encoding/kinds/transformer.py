@@ -52,7 +52,7 @@ class TransformerBaseline(PooledEmbedder):
         self.views = (model.resolve().name,)
         self.needs = frozenset({"tokens"})
         self.parsers = []
-        self.preparer = Preparer(parsed)
+        self.preparer = Preparer(parsed, any_language=True)
         self.representation = Representation()
         width = len(self._vectors(["a"])[0])
         self.encoders = [[Encoder("transformer", width, linear=False)]]
