@@ -108,7 +108,7 @@ class ServedRun:
         found = nearest(queries, vectors, max(k for _, k in asked), pool.rows_of(texts))
         return [
             [
-                Neighbour(pool.texts[row], int(pool.places[row]), int(pool.counts[row]), float(score))
+                Neighbour(pool.shown(row), int(pool.places[row]), int(pool.counts[row]), float(score))
                 for score, row in zip(scores[:k], rows[:k], strict=True)
                 if row >= 0
             ]
