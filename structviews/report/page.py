@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -18,19 +18,13 @@ from structviews.evaluation.retrieval.candidates import Pool, open_pool
 from structviews.evaluation.retrieval.neighbours import Found, nearest
 from structviews.evaluation.retrieval.next_sentence import corpus_of
 from structviews.evaluation.retrieval.side_by_side import Neighbours
-from structviews.evaluation.scores import heatmap
-from structviews.evaluation.scores.rendering import (
-    html_table,
-    marked_legend,
-    side_by_side,
-)
 from structviews.evaluation.scores.results import all_results
-from structviews.evaluation.scores.tables import score_table
 from structviews.parsing import svg
 from structviews.report import curves, html
 from structviews.report.project import cloud
 from structviews.report.projection import Classes, Projection, project
 from structviews.report.sample import Sample, prepared, read_labels, sample_vectors
+from structviews.report.score_section import pairs_of_views, published, scores
 from structviews.runs.folder import model_checksum, run_names
 from structviews.runs.log_file import read_log
 from structviews.runs.settings_file import PARSED, Parsed, read_settings, run_kind, run_views
@@ -131,9 +125,11 @@ def write_report(
         "title": f"Report on {names[0]}" if len(runs) == 1 else f"Report on {len(runs)} runs",
         "scores": scores(runs),
         "curves": training(logs, runs),
+        "pairs": pairs_of_views(runs),
         "projection": projections(shown),
         "neighbours": neighbours(shown),
         "trees": trees(shown),
+        "published": published(runs),
         "settings": settings(runs, names),
     }
     html.write_page(out, "report.html", content)
@@ -145,35 +141,6 @@ def has_weights(run: Path) -> bool:
         return bool(model_checksum(run))
     except InputError:
         return False
-
-
-def scores(runs: Sequence[Path]) -> dict[str, Any]:
-    """Score tables, and a heat map for each task."""
-    from markupsafe import Markup  # noqa: PLC0415  comes with jinja2
-
-    table = score_table(runs, intervals=True, published=True)
-    tasks = table.header[table.n_fixed :]
-    if not tasks:
-        return dict.fromkeys(("tables", "published", "matrices", "no_matrices", "notes"), ()) | {"missing": table.notes}
-    drawn = []
-    why_not: dict[str, None] = {}
-    for task in tasks:
-        try:
-            matrix = heatmap.view_matrix(runs, task, intervals=True)
-        except InputError as error:
-            why_not[str(error).removeprefix(f"--matrix {task}: ")] = None
-            continue
-        drawn.append(Markup(pictures.inline_svg(partial(heatmap.picture, matrix), f"{task} by views")))
-    own = replace(table, published=[])
-    papers = replace(table, runs=[], header=["model", "paper, table", *table.header[2:]])
-    return {
-        "tables": [Markup(html_table(own, part)) for part in side_by_side(table)],
-        "published": [Markup(html_table(papers, part)) for part in side_by_side(table) if table.published],
-        "matrices": drawn,
-        "no_matrices": [f"no heat map: {why}" for why in why_not],
-        "notes": [*marked_legend(table), *table.notes],
-        "missing": [],
-    }
 
 
 def training(logs: Mapping[str, list[dict[str, Any]]], runs: Sequence[Path]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Shapes: n sentences, d dimensions of a vector.
 
 from collections.abc import Sequence
 from importlib.util import find_spec
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 NEIGHBOURS = 15
 """UMAP's ``n_neighbors``, at its default."""
+# Characters of a plot's title in a line.
+TITLE = 50
 # Class symbols, in matplotlib and in text.
 MARKERS, SYMBOLS = "o^sDv", "●▲■◆▼"
 
@@ -134,7 +137,7 @@ def scatter(projection: Projection, title: str, classes: Classes | None, *, lege
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set_alpha(0.3)
-    axes.set_title(title, fontsize=11)
+    axes.set_title(fill(title, TITLE), fontsize=11)
     axes.set_xlabel(projection.method, fontsize=9)
     if classes and legend:
         figure.legend(loc="outside right upper", frameon=False, markerscale=1.6)

@@ -101,3 +101,27 @@ def test_a_phone_scrolls_down_but_not_sideways(pages, tmp_path, name):
     assert console == []
     page, window = told(dom)
     assert page <= window
+
+
+SHOWN = """
+const shown = (selector) => [...document.querySelectorAll(selector)].every((each) => each.checkVisibility(
+  {contentVisibilityAuto: true, visibilityProperty: true}) && each.getBoundingClientRect().height > 0);
+document.title = JSON.stringify([shown("#published table"), shown("#scores > .wide table"),
+  [...document.querySelectorAll(".wide")].filter((box) => box.clientWidth)
+    .map((box) => [box.scrollWidth > box.clientWidth, box.tabIndex])]);
+"""
+
+
+def test_on_paper_everything_is_unfolded(pages, tmp_path):
+    """The rules for print, applied to the screen."""
+    paper = tmp_path / "paper.html"
+    paper.write_text((pages / "report.html").read_text("utf-8").replace("@media print", "@media screen"), "utf-8")
+    on_screen, own, _ = told(browse(pages / "report.html", tmp_path, SHOWN)[0])
+    assert (on_screen, own) == (False, True)
+    assert told(browse(paper, tmp_path, SHOWN)[0])[:2] == [True, True]
+
+
+def test_only_what_scrolls_stops_the_tab_key(pages, tmp_path):
+    *_, boxes = told(browse(pages / "report.html", tmp_path, SHOWN, size=(500, 900))[0])
+    assert {scrolls for scrolls, _ in boxes} == {True, False}
+    assert all(tab == (0 if scrolls else -1) for scrolls, tab in boxes)

@@ -18,13 +18,14 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
+from structviews.evaluation.scores.results import save_results
 from structviews.parsing.backends import PARSERS
 from structviews.report import page as report
 from structviews.report.page import write_report
 from structviews.runs.settings_file import read_settings, write_settings
 from structviews.runtime.seals import write_arrays
 
-SECTIONS = ["scores", "curves", "projection", "neighbours", "trees", "settings"]
+SECTIONS = ["scores", "curves", "pairs", "projection", "neighbours", "trees", "published", "settings"]
 
 
 def command(*arguments):
@@ -75,7 +76,7 @@ def test_the_page_needs_nothing_else(page):
 
 
 def test_the_table_has_the_numbers_and_intervals_of_the_results(root, made):
-    table, published = section(root, "scores").all("table")
+    (table,) = section(root, "scores").all("table")
     header, *rows = table.rows()
     assert header == ["run", "views", "dim", "MR", "STS14"]
     for row, run in zip(rows, made[1], strict=True):
@@ -87,16 +88,54 @@ def test_the_table_has_the_numbers_and_intervals_of_the_results(root, made):
         assert row[0] == run.name
         assert row[3] == f"{accuracy:.1f} [{ends[0]:.1f}, {ends[1]:.1f}]"
         assert row[4] == f"{100 * pearson:.1f} [{100 * other[0]:.1f}, {100 * other[1]:.1f}]"
-    assert published.rows()[0] == ["model", "paper, table", "dim", "MR", "STS14"]
-    assert ["DEP, CONST (UMBC 40M)", "S 1", "4800", "80.7", "-"] in published.rows()
-    assert len(published.all("tbody", of="published")) == len(published.all("tbody")) - 1
+
+
+def test_published_rows_and_long_notes_are_folded_away(root):
+    part = section(root, "scores")
+    (how,) = part.all("details")
+    assert "open" not in how.attributes
+    assert how.all("summary")[0].text == "How to read the scores"
+    assert "95 % bootstrap interval" in how.text
+    (folded,) = section(root, "published").all("details")
+    assert "open" not in folded.attributes
+    (table,) = folded.all("table")
+    assert table.rows()[0] == ["model", "paper, table", "dim", "MR", "STS14"]
+    assert ["DEP, CONST (UMBC 40M)", "S 1", "4800", "80.7", "-"] in table.rows()
+    assert len(table.all("tbody", of="published")) == len(table.all("tbody")) - 1
+    assert "Contrasting Distinct" in folded.all("ul", of="notes")[0].text
+    assert "Contrasting Distinct" not in part.text
+
+
+def test_what_scrolls_can_be_reached_and_has_a_name(root):
+    boxes = root.all("div", of="wide")
+    assert len(boxes) > len(root.all("table"))
+    for box in boxes:
+        assert box.attributes["tabindex"] == "0"
+        assert box.attributes["aria-label"]
 
 
 def test_each_task_has_a_heat_map_with_the_same_numbers(root):
-    first, second = section(root, "scores").all("figure", of="matrix")
-    assert first.text.split().count("71.2") == 2
-    assert first.text.count("[70.0, 72.5]") == first.text.count("[67.3, 69.7]") == 2
+    first, second = section(root, "pairs").all("figure", of="matrix")
+    assert first.text.split().count("71.2") == first.text.split().count("68.5") == 2
     assert second.text.split().count("62.6") == 2
+
+
+def test_one_pair_of_views_needs_no_heat_map(made, tmp_path):
+    part = section(told(tmp_path, made[1][:1], made[0]), "pairs")
+    assert missing(part) == ["no heat map: give the runs of several pairs of views, with scores"]
+    assert not part.all("figure")
+
+
+def test_a_task_that_a_run_lacks_is_told_under_the_table(made, tmp_path):
+    corpus, (first, second) = made
+    less = Path(shutil.copytree(second, tmp_path / "less"))
+    results = json.loads((less / "results.json").read_text())
+    (less / "results.json").unlink()
+    del results["tasks"]["STS14"], results["checksum"]
+    save_results(less, results)
+    part = section(told(tmp_path, [first, less], corpus), "scores")
+    (why,) = (each for each in part.all("details") if each.all("summary")[0].text.startswith("Scores that are missing"))
+    assert "less: STS14 not evaluated; run: structviews eval" in why.text
 
 
 def test_curves_are_named_and_drawn(root, made):

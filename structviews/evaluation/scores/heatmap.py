@@ -17,6 +17,13 @@ from structviews.views import VIEWS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
+# The narrowest colour scale, in points.
+SCALE = 10
+SCALE_NOTE = (
+    f"Each colour scale spans at least {SCALE} points and twice the widest 95 % interval of its scores, so that a "
+    "difference within chance looks small."
+)
+
 
 @dataclass(frozen=True)
 class Matrix:
@@ -27,6 +34,7 @@ class Matrix:
         views: (V,) names of the views.
         values: (V, V) scores in the units of the table, NaN where no run has the pair.
         texts: (V, V) scores as printed.
+        interval: width of the widest 95 % interval of the scores, 0 if none is known.
         notes: explanation of the numbers, and what is not in the matrix.
     """
 
@@ -34,7 +42,21 @@ class Matrix:
     views: list[str]
     values: np.ndarray
     texts: list[list[str]]
+    interval: float
     notes: list[str]
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs with a score."""
+        return int(np.isfinite(self.values[np.triu_indices(len(self.views))]).sum())
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """The scores at the ends of the colour scale: see ``SCALE_NOTE``."""
+        low, high = float(np.nanmin(self.values)), float(np.nanmax(self.values))
+        margin = max(0.0, SCALE - (high - low), 2 * self.interval - (high - low)) / 2
+        above = max(0.0, high + margin - 100)
+        return low - margin - above, high + margin - above
 
 
 def view_matrix(runs: Sequence[Path], task: str, *, intervals: bool = False) -> Matrix:
@@ -54,11 +76,14 @@ def view_matrix(runs: Sequence[Path], task: str, *, intervals: bool = False) -> 
         raise InputError(f"--matrix {task}: no run has a score for it; scored tasks: {', '.join(tasks) or 'none'}")
     pairs: dict[frozenset[str], tuple[str, str, float]] = {}
     left_out = []
+    widest = 0.0
     for row in table.runs:
         pair, cell = row.labels[1].split(","), row.cells[tasks.index(task)]
         if len(pair) != 2 or not cell.figures:
             left_out.append(row.labels[0])
             continue
+        low, high = cell.figures[0].interval or (0.0, 0.0)
+        widest = max(widest, high - low)
         name, *_ = pairs.setdefault(frozenset(pair), (row.labels[0], str(cell), cell.figures[0].value))
         if name != row.labels[0]:
             raise InputError(
@@ -79,7 +104,7 @@ def view_matrix(runs: Sequence[Path], task: str, *, intervals: bool = False) -> 
     ]
     if left_out:
         notes.append(f"not in the matrix (not two views, or no score): {', '.join(left_out)}")
-    return Matrix(task, names, values, texts, notes)
+    return Matrix(task, names, values, texts, widest, notes)
 
 
 def as_rich(matrix: Matrix) -> RichTable:
@@ -106,13 +131,15 @@ def picture(matrix: Matrix) -> "Picture":
     """The heat map, in matplotlib's configured colours."""
     from matplotlib import colormaps, rcParams  # noqa: PLC0415  only here
     from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
     n = len(matrix.views)
     width = 1.1 if any(" [" in text for texts in matrix.texts for text in texts) else 0.9
-    figure = Figure(figsize=(1.9 + width * n, 1.1 + 0.72 * n), layout="constrained")
+    figure = Figure(figsize=(1.4 + width * n, 0.9 + 0.55 * n), layout="constrained")
     axes = figure.add_subplot()
     colours = colormaps["viridis"].with_extremes(bad=(0.5, 0.5, 0.5, 0.12))
-    image = axes.imshow(np.ma.masked_invalid(matrix.values), cmap=colours, aspect="auto")
+    low, high = matrix.scale
+    image = axes.imshow(np.ma.masked_invalid(matrix.values), cmap=colours, vmin=low, vmax=high, aspect="auto")
     axes.set_xticks(range(n), matrix.views)
     axes.set_yticks(range(n), matrix.views)
     axes.set_xticks(np.arange(0.5, n - 1), minor=True)
@@ -127,7 +154,8 @@ def picture(matrix: Matrix) -> "Picture":
             colour = "black" if luminance(*colours(image.norm(value))[:3]) > 0.18 else "white"
         axes.text(j, i, text, ha="center", va="center", color=colour)
     axes.set_title(matrix.task)
-    figure.colorbar(image).outline.set_visible(False)
+    bar = figure.colorbar(image, fraction=0.06, pad=0.03, aspect=15, ticks=MaxNLocator(5, integer=True))
+    bar.outline.set_visible(False)
     return figure
 
 

@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from html import escape
 
 from rich.table import Table as RichTable
@@ -150,7 +151,7 @@ def html_table(table: ScoreTable, tasks: Sequence[int]) -> str:
     n = table.n_fixed
     published = [row for row in table.published if any(row.cells[i].figures for i in tasks)]
     header = [*table.header[:n], *(table.header[n + i] for i in tasks)]
-    names = "".join(f"<th{_left(i)}>{escape(name)}</th>" for i, name in enumerate(header))
+    names = "".join(f"<th scope='col'{_left(i)}>{escape(name)}</th>" for i, name in enumerate(header))
     lines = ["<table>", f"<thead><tr>{names}</tr></thead>", "<tbody>"]
     lines += [_html_row(row, tasks) for row in table.runs]
     if published:
@@ -163,20 +164,26 @@ def html_table(table: ScoreTable, tasks: Sequence[int]) -> str:
 
 def marked_legend(table: ScoreTable) -> list[str]:
     """The legend, including that of the marks."""
-    return [*table.legend, *([MARKS] if _has_marks(table) else [])]
+    return [*table.legend, *([MARKS] if has_marks(table) else [])]
 
 
 def _html_row(row: Row, tasks: Sequence[int]) -> str:
-    labels = [f"<td{_left(i)}>{escape(label)}</td>" for i, label in enumerate(row.labels)]
-    marks = {BEST: "<b>{}</b>", TIE: "<u>{}</u>"}
-    some = [row.cells[i] for i in tasks]
-    cells = [f"<td{_title(cell)}>{_written(cell, _html_figure, marks)}</td>" for cell in some]
-    return f"<tr>{''.join([*labels, *cells])}</tr>"
+    name, *others = map(escape, row.labels)
+    labels = [f"<td{_left(i)}>{label}</td>" for i, label in enumerate(others, 1)]
+    cells = [_html_cell(row.cells[i]) for i in tasks]
+    return f"<tr><th scope='row'{_left(0)}><span>{name}</span></th>{''.join([*labels, *cells])}</tr>"
 
 
-def _html_figure(text: str) -> str:
-    """Escape the text, with its interval, if any, in small print."""
-    return re.sub(r"(\[.*\])", r"<small>\1</small>", escape(text))
+def _html_cell(cell: Cell) -> str:
+    """The scores in one line, and below them, in small print, the intervals that are shown."""
+    numbers, intervals = [], []
+    for figure in cell.figures:
+        number, bracket, interval = figure.text.partition(" [")
+        numbers.append(replace(figure, text=number))
+        intervals += [bracket.strip() + interval] if bracket else []
+    text = _written(replace(cell, figures=tuple(numbers)), escape, {BEST: "<b>{}</b>", TIE: "<u>{}</u>"})
+    small = f"<small>{'<br>'.join(map(escape, intervals))}</small>" if intervals else ""
+    return f"<td{_title(cell)}>{text}{small}</td>"
 
 
 def _left(column: int) -> str:
@@ -197,7 +204,8 @@ def _written(cell: Cell, quote: Callable[[str], str], marks: dict[str, str]) -> 
     return "/".join(figures) + quote(cell.suffix)
 
 
-def _has_marks(table: ScoreTable) -> bool:
+def has_marks(table: ScoreTable) -> bool:
+    """Whether a score is marked as the best, or as close to it."""
     return any(figure.mark for row in table.runs for cell in row.cells for figure in cell.figures)
 
 
@@ -219,6 +227,7 @@ h1 {{ font-size: 1.25rem; font-weight: 600; }}
 table {{ border-collapse: collapse; border-top: 2px solid var(--ink); border-bottom: 2px solid var(--ink);
   font-variant-numeric: tabular-nums; }}
 thead th {{ border-bottom: 1px solid var(--ink); font-weight: 600; }}
+tbody th {{ font-weight: 400; }}
 th, td {{ padding: .3rem .7rem; text-align: right; white-space: nowrap; }}
 th.left, td.left, th.section {{ text-align: left; }}
 tbody tr:hover td {{ background: color-mix(in srgb, var(--rule) 30%, transparent); }}
@@ -229,13 +238,15 @@ ul {{ max-width: 75ch; padding-left: 1.1rem; color: var(--faint); font-size: .87
 </style>
 </head>
 <body>
+<main>
 <h1>{title}</h1>
-<div class="wide">
+<div class="wide" role="region" aria-label="Scores" tabindex="0">
 {table}
 </div>
 <ul>
 {notes}
 </ul>
+</main>
 </body>
 </html>
 """

@@ -95,6 +95,11 @@
     });
   });
 
-  // Expand folded sections for printing.
-  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
+  // Only what scrolls is a stop for the Tab key.
+  const stops = () => document.querySelectorAll(".wide").forEach((box) => {
+    box.tabIndex = box.scrollWidth > box.clientWidth ? 0 : -1;
+  });
+  stops();
+  addEventListener("resize", stops);
+  document.addEventListener("toggle", stops, true);
 })();

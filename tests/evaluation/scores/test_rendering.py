@@ -148,7 +148,8 @@ def test_html_is_a_page_of_its_own(runs):
     tags = Tags()
     tags.feed(page)
     assert not tags.open
-    assert len(tags.cells) == 3 * 5
+    assert len(tags.cells) == 3 * 4
+    assert page.count("<th scope='row'") == 3
     assert "<td title='95 % interval [79.0, 81.0]'><b>80.0</b></td>" in page
     assert "<u>79.5</u>" in page
 
@@ -177,6 +178,25 @@ def test_what_has_no_matrix(runs, tmp_path):
         heatmap.view_matrix([*runs, again], "MR")
     with pytest.raises(InputError, match="no run with two views has a score"):
         heatmap.view_matrix([scored(tmp_path, "one", ["seq"], MR=1.5)], "MR")
+
+
+def test_a_colour_scale_spans_ten_points_and_two_intervals_and_ends_at_a_hundred(tmp_path):
+    def scale(width, *scores):
+        runs = [
+            scored(tmp_path / f"{width}-{scores}", "-".join(views), views, MR=score)
+            for score, views in zip(scores, (["dep", "seq"], ["dep", "const"], ["bow", "seq"]), strict=False)
+        ]
+        for run in runs:
+            results = json.loads((run / "results.json").read_text())
+            score = results["tasks"]["MR"]["scores"]["accuracy"]
+            results["tasks"]["MR"]["intervals"] = {"accuracy": [score - width / 2, score + width / 2]}
+            write_json(run / "results.json", results)
+        return heatmap.view_matrix(runs, "MR").scale
+
+    assert scale(2, 70.0, 71.0) == (65.5, 75.5)
+    assert scale(8, 70.0, 71.0) == (62.5, 78.5)
+    assert scale(8, 40.0, 71.0, 50.0) == (40.0, 71.0)
+    assert scale(2, 99.0, 98.0) == (90.0, 100.0)
 
 
 def test_pictures(runs, tmp_path):
