@@ -14,7 +14,7 @@ from structviews.encoding.word_limit import CUT, DEFAULT_LIMIT, WordLimit, tell_
 from structviews.errors import InputError
 from structviews.parsing.parser import Options, Parser, Tokeniser, Unparsed
 from structviews.parsing.specification import load
-from structviews.parsing.text import tokenise_all
+from structviews.parsing.tokenising import tokenise_all
 from structviews.runs.settings_file import Parsed
 
 Sentence = str | Sequence[str] | ParsedSentence
@@ -88,7 +88,7 @@ class Preparer:
         return self.__dict__ | {"_parser": self._parser if self.parser_is_given else None}
 
     def _tokenise(self, texts: Sequence[str]) -> Sequence[tuple[str, ...] | Unparsed]:
-        """Tokenise as the training corpus was; if that came tokenised, by spaCy's rules."""
+        """Tokenise as the training corpus was; if that came tokenised, by its language's rules."""
         if not texts:
             return []
 
