@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from structviews.corpus.format import MODELS
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
-from structviews.parsing import text
+from structviews.parsing import text, tokenising
 from structviews.parsing.guard import Fault
 from structviews.parsing.parser import DEFAULTS, Options, Parser, Tokeniser, Unparsed
 from structviews.parsing.repair import Repairs, repair
@@ -87,7 +87,7 @@ class ParseText:
         parser: specification of the parser.
         options: options to load the parser with.
         tokenised: whether the input is already tokenised (separated by white space); if not, the parser
-            tokenises it if it can, and spaCy's rules otherwise.
+            tokenises it if it can, and the language's rules otherwise.
         max_tokens: longer sentences are skipped.
         strict: whether it is an error if the parser fails on a sentence; otherwise the sentence is skipped.
     """
@@ -116,11 +116,11 @@ class ParseText:
 
     def _tokenise(self, texts: Sequence[str]) -> Sequence[text.Words]:
         if self.tokenised:
-            return text.between_spaces(texts)
+            return tokenising.between_spaces(texts)
         parser = self._loaded()
         if isinstance(parser, Tokeniser):
             return parser.tokenise(texts)
-        return text.tokenise_all(texts, self.options.language)
+        return tokenising.tokenise_all(texts, self.options.language)
 
     def _is_long(self, words: text.Words) -> bool:
         return not isinstance(words, Unparsed) and len(words) > self.max_tokens
@@ -132,7 +132,7 @@ class ParseText:
         elif isinstance(parser, Tokeniser):
             tokeniser = {"name": str(self.parser.parts[0])}
         else:
-            tokeniser = text.describe_rules(self.options.language)
+            tokeniser = tokenising.describe_rules(self.options.language)
         return {"parser": parser.describe(), "tokeniser": tokeniser}
 
 
@@ -264,7 +264,7 @@ class TextSource:
 
     Raises:
         InputError: if the text cannot be used (see ``text.survey``), the parser does not exist, or the
-            language needs rules that spaCy does not have.
+            language needs rules that are not here.
     """
 
     def __init__(
@@ -293,7 +293,7 @@ class TextSource:
         self.options = options
         self.repairs = Repairs(options.language)
         if self.layout == "prose" and not tokenised:
-            text.rules(options.language)
+            tokenising.rules(options.language)
 
     def describe(self) -> dict[str, Any]:
         models = self.options.models

@@ -69,7 +69,7 @@ class Registry(Generic[T]):
         """
         if name not in self._known:
             self._import(name)
-        if name not in self:
+        if name not in self._known and name not in self:
             raise InputError(f"unknown {self.kind} {name!r}: choose one of {', '.join(self)}")
         return self._known[name]
 

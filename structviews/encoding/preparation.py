@@ -16,7 +16,7 @@ from structviews.errors import InputError
 from structviews.parsing.parser import Options, Parser, Tokeniser, Unparsed
 from structviews.parsing.repair import repair
 from structviews.parsing.specification import load
-from structviews.parsing.text import tokenise_all
+from structviews.parsing.tokenising import tokenise_all
 from structviews.runs.settings_file import Parsed
 
 Sentence = str | Sequence[str] | ParsedSentence
@@ -94,7 +94,7 @@ class Preparer:
         return self.__dict__ | {"_parser": self._parser if self.parser_is_given else None}
 
     def _tokenise(self, texts: Sequence[str]) -> Sequence[tuple[str, ...] | Unparsed]:
-        """Tokenise as the training corpus was; if that came tokenised, by spaCy's rules."""
+        """Tokenise as the training corpus was; if that came tokenised, by its language's rules."""
         if not texts:
             return []
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -132,7 +131,7 @@ class WordBaseline(PooledEmbedder):
 
     def _encode(self, sentences: Sequence[ParsedSentence]) -> Encoded:
         """Weighted vectors of the known words; a sentence without known words gets one zero vector."""
-        words = pa.array(list(chain.from_iterable(s.tokens for s in sentences)), pa.string())
+        words = list(chain.from_iterable(s.tokens for s in sentences))
         places = self.vectors.find(words)
         known = places >= 0
         sentence = np.repeat(np.arange(len(sentences)), [len(s.tokens) for s in sentences])[known]
