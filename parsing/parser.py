@@ -90,19 +90,6 @@ class Tokeniser(Protocol):
         ...
 
 
-def check_device(device: str) -> None:
-    """Raise InputError if PyTorch cannot use a device; an empty one leaves the choice to the backend."""
-    if not device:
-        return
-    import torch  # noqa: PLC0415 - slow to import
-
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(f"--device {device}: {reason[:120]}: give cpu, or a device that is available") from None
-
-
 def refuse_argument(name: str, argument: str) -> None:
     """Raise InputError if an argument is given to a backend that takes none."""
     if argument:

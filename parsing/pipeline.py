@@ -46,7 +46,7 @@ from structviews.parsing.sources import Source, Work
 from structviews.runtime.documents import read_sealed, write_json
 from structviews.runtime.locks import creating
 from structviews.runtime.processes import Engine
-from structviews.runtime.progress import Bar, rate_bar
+from structviews.runtime.progress import Bar, rate_bar, say
 from structviews.runtime.terminal import Terminal
 
 # Small enough that a few workers finish a corpus of 10,000 sentences at about the same time and lose
@@ -72,7 +72,7 @@ def parse_corpus(
         out: the corpus folder; created if necessary.
         workers, engine, address: see ``engines.open_engine``; each worker has one thread, and the result
             does not depend on these.
-        console: where to draw the progress bar; no bar if None.
+        console: where to draw the progress bar, after the source's note; neither if None.
         sentences_per_shard: number of source sentences per shard.
         compression: compression of the shards; see ``structviews.corpus.format.Form``.
 
@@ -97,6 +97,8 @@ def parse_corpus(
                 check_same(out, ParsedCorpus.open(out).manifest, job)
             else:
                 begin(out, job)
+                if console and source.note:
+                    say(console, source.note)
                 shards = make_shards(source, out, workforce, job, Progress(bar, source.lines), sentences_per_shard)
                 with disk_errors(out):
                     write_manifest(out, shards, {**job, **source.found()})

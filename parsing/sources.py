@@ -13,6 +13,7 @@ from structviews.corpus.format import MODELS
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing import text, tokenising
+from structviews.parsing.backends import TREEBANK
 from structviews.parsing.guard import Fault
 from structviews.parsing.parser import DEFAULTS, Options, Parser, Tokeniser, Unparsed
 from structviews.parsing.repair import Repairs, repair
@@ -20,7 +21,6 @@ from structviews.parsing.specification import Specification
 from structviews.parsing.treebank import TreebankSentence, read_treebank
 
 STDIN = "-"
-TREEBANK = "treebank"
 TREEBANK_SUFFIXES = (".conllu", ".ptb", ".mrg")
 LAYOUT_NOTES: dict[text.Layout, str] = {
     "lines": "this looks like one sentence per line; if it is running text, add --format prose",

@@ -13,8 +13,8 @@ from structviews.cli.options import (
     Tasks,
     Transductive,
     check_writable,
+    readable_tasks,
     sentences_of_tasks,
-    task_names,
     word_limit,
 )
 from structviews.cli.score_tables import print_scores
@@ -86,7 +86,6 @@ def evaluate_runs(
     from structviews.encoding.kinds.external import given_run
     from structviews.evaluation.senteval.protocols import PROTOCOLS
     from structviews.evaluation.senteval.scoring import Scored
-    from structviews.evaluation.senteval.suite import read_tasks
     from structviews.evaluation.senteval.task_trees import TaskTrees
     from structviews.runs.settings_file import run_views
 
@@ -94,15 +93,14 @@ def evaluate_runs(
     followed = PROTOCOLS[protocol]
     for run in runs:
         run_views(run)
-    names = task_names(tasks, senteval, probing)
     if vectors:
         runs.append(given_run(vectors, out or RUNS / vectors.stem))
     elif out:
         raise InputError("--out: only goes with --vectors, as a run's scores go to its own folder: leave it out")
     if not runs:
         raise InputError("nothing to score: name runs, or give --vectors")
-    found, unavailable = read_tasks(names, senteval, probing, allow_partial=partial)
     trees = TaskTrees(parsed) if parsed else None
+    found, unavailable = readable_tasks(tasks, senteval, probing, partial)
     if not tasks:
         found = [task for task in found if followed.covers(task)]
     limit, changes = word_limit(given)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from structviews.cli.console import errors, inform, say, stages
-from structviews.cli.options import ForSimilarity, Tokenised, lines_of
+from structviews.cli.options import ForSimilarity, Sentences, Tokenised, lines_of
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
 from structviews.cli.which_runs import Run, Runs
 from structviews.encoding.word_limit import WordLimit
@@ -20,7 +20,7 @@ app = typer.Typer()
 @app.command("project")
 def project_sentences(
     run: Run,
-    corpus: Annotated[Path, typer.Option(help="Sentences: one per line, or a parsed corpus.")],
+    corpus: Sentences,
     out: Annotated[
         Path, typer.Option("-o", "--out", help="Picture to write: .png, .svg, or .html with the sentences.")
     ],

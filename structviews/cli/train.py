@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from structviews.cli.console import GO_ON, console, errors, inform, say, write
+from structviews.cli.options import Device, own_device
 from structviews.cli.setting_flags import HELP_ALL, NONE_GIVEN, TrainCommand, train_flags, with_flags
 from structviews.cli.which_runs import named_run, own_run
 from structviews.errors import InputError
@@ -42,6 +43,7 @@ def train_views(
             callback=own_run,
         ),
     ] = None,
+    device: Device = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate steps, memory and hours; do not train.")] = False,
     help_all: Annotated[
         bool, typer.Option(HELP_ALL, help="Show all flags, with rare ones and those of each objective and view.")
@@ -54,6 +56,7 @@ def train_views(
 
     Example: structviews train --views dep,const --corpus corpus.parsed
     """
+    from structviews.runtime.device import using
     from structviews.runtime.signals import Interrupted
     from structviews.training.loop import train
     from structviews.training.ranks import joined_ranks
@@ -61,7 +64,7 @@ def train_views(
     from structviews.training.resuming import extend
 
     try:
-        with joined_ranks() as ranks:
+        with joined_ranks() as ranks, using(own_device(device, ranks.count)):
             jobs = [resumed(resume, config, recipe, given)] if resume else training_jobs(config, recipe, given)
             if dry_run:
                 for settings in jobs if ranks.leads else []:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from structviews.corpus.plain_text import plain_text
-from structviews.parsing.text import tokenise
+from structviews.parsing.tokenising import tokenise
 
 TEXTS = [
     "The five-lobed leaves (of the maple), and its seeds, don't fall.",
