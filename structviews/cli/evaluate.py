@@ -26,9 +26,8 @@ from structviews.runs import RUNS
 from structviews.runs.which_vectors import Representation
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-
     from structviews.evaluation.senteval.tasks.reading import Task
+    from structviews.runtime.progress import Bar
 
 
 PANEL = "Evaluation"
@@ -123,25 +122,24 @@ def score_all(runs: list[Path], tasks: "list[Task]", unavailable: dict[str, str]
         unavailable: the others, with the reason.
         how: further arguments of ``score_run``.
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from structviews.encoding.word_limit import one_warning
     from structviews.evaluation.senteval.scoring import score_run
+    from structviews.runtime.progress import rate_bar
 
     n_scored = 0
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=errors) as progress:
-        for run in runs:
-            bar = progress.add_task(f"{run.name}: loading", total=len(tasks))
+    for run in runs:
+        with rate_bar(errors, run.name, "tasks", percent=False, steady=False) as bar, one_warning():
+            done = 0
 
-            def show(stage: str, bar: "TaskID" = bar, run: Path = run) -> None:
-                progress.update(bar, description=f"{run.name}: {stage}")
+            def show(stage: str, bar: "Bar" = bar) -> None:
+                bar(done, len(tasks))  # noqa: B023 - called before the next run
+                bar.stage(stage)
 
-            with one_warning():
-                for has_score in score_run(run, tasks, unavailable, progress=show, **how):
-                    n_scored += has_score
-                    progress.advance(bar)
-            show("done")
+            bar.stage("loading")
+            for has_score in score_run(run, tasks, unavailable, progress=show, **how):
+                n_scored += has_score
+                done += 1
+                bar(done, len(tasks), note="")
     return n_scored
 
 

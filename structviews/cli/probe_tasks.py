@@ -33,10 +33,11 @@ def make_probing_tasks(
 
     Example: structviews probe make corpus.parsed -o probing
     """
-    from rich.table import Column, Table
+    from rich.table import Column
 
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.evaluation.probing.making import make_tasks
+    from structviews.runtime.terminal_tables import Table
 
     with stages() as tell:
         made = make_tasks(ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)

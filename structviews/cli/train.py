@@ -155,8 +155,7 @@ def list_recipes(
 
     Example: structviews recipes mc-qt
     """
-    from rich.table import Table
-
+    from structviews.runtime.terminal_tables import Table
     from structviews.training.recipes import Recipe, names, text
 
     if name:

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.columns import Columns
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from structviews.corpus.flat import Flat, end_of_chains
 from structviews.corpus.format import COLUMNS, Form, reasons
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.runtime.arrays import Array
+from structviews.runtime.terminal_tables import Table
 
 MOST_FREQUENT = 20
 QUANTILES = {"min": 0.0, "median": 0.5, "95 %": 0.95, "max": 1.0}

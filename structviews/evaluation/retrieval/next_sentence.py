@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from structviews.batches.order import held_out
 from structviews.corpus.parsed_corpus import ParsedCorpus
@@ -25,6 +24,7 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.folder import MEMBERS
 from structviews.runs.settings_file import Parsed, load_run, read_settings, run_corpus, run_kind
 from structviews.runtime.progress import OnProgress
+from structviews.runtime.terminal_tables import Table
 
 AMONG = (1, 5, 10)
 SEED = 0

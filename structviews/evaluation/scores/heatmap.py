@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.table import Table as RichTable
 
 from structviews.errors import InputError
 from structviews.evaluation.scores.figures import MISSING
 from structviews.evaluation.scores.tables import score_table
 from structviews.runtime.pictures import write_picture
+from structviews.runtime.terminal_tables import Table as RichTable
 from structviews.views import VIEWS
 
 if TYPE_CHECKING:
