@@ -19,6 +19,7 @@ from structviews.parsing.binarise import binary_tree, unbinarise
 from structviews.parsing.drawing import reads_right_to_left
 from structviews.runs.folder import run_names
 from structviews.runtime.progress import OnProgress
+from structviews.serving.random_pairs import RandomPairs
 
 FIRST_SENTENCE = "Yes"  # of one word, which every limit allows
 KINDS = ("dependency", "constituency")
@@ -71,12 +72,21 @@ class ServedRun:
         embedder: the run, with the representation to serve.
         pool: sentences to search, if any.
         vectors: ``(n, d)`` vectors of the pool.
+        random_pairs: what cosines of the pool's sentences are like, if known.
     """
 
-    def __init__(self, name: str, embedder: Embedder, pool: Pool | None = None, vectors: np.ndarray | None = None):
+    def __init__(
+        self,
+        name: str,
+        embedder: Embedder,
+        pool: Pool | None = None,
+        vectors: np.ndarray | None = None,
+        random_pairs: RandomPairs | None = None,
+    ):
         self.name = name
         self.embedder = embedder
         self.pool = pool
+        self.random_pairs = random_pairs
         self._vectors = vectors
 
     def warning(self, sentences: Sequence[str]) -> str | None:
@@ -175,9 +185,10 @@ def open_runs(
             ServedRun(name, embedder).encode([FIRST_SENTENCE])  # loads the parser too
         except InputError as error:
             raise InputError(f"{run}: cannot encode: {error}") from None
-        vectors = None
+        vectors = pairs = None
         if pool:
             with progress(f"encoding {pool.path} with {name}") as show, one_warning():
                 vectors = pool_vectors(pool, run, embedder, show)
-        served.append(ServedRun(name, embedder, pool, vectors))
+                pairs = RandomPairs.of(pool, embedder)
+        served.append(ServedRun(name, embedder, pool, vectors, pairs))
     return served
