@@ -55,6 +55,11 @@ def on_post_page(output: str, **_: Any) -> str:
     return output.replace('class="md-search" data-md', 'class="md-search" aria-label="Search" data-md')
 
 
+def on_post_template(output_content: str, **_: Any) -> str:
+    """The same for pages that are not among ours, such as 404.html."""
+    return on_post_page(output_content)
+
+
 def mathml(formula: str, display: str) -> str:
     """Convert a page's formula to MathML.
 
