@@ -1,7 +1,7 @@
 """MkDocs hooks for the documentation's site (mkdocs.yml).
 
 Formulas are converted to MathML at build time, which browsers render natively: no script, font or network.
-The project's README is the home page.
+The project's README is the home page. What axe-core finds in the theme's own pages is mended.
 """
 
 import re
@@ -16,7 +16,8 @@ from mkdocs.structure.files import File
 # How arithmatex marks $...$ and $$...$$.
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
 DISPLAYED = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTALL)
-
+# The heading of a column of labels.
+CORNER = re.compile(r"<th([^>]*)></th>")
 
 # Files at the project's root that pages link to, and their names in the site.
 ROOT_PAGES = {
@@ -42,10 +43,21 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Replace a page's formulas by MathML."""
+    """Replace a page's formulas by MathML, and the empty corners of its tables by cells that head nothing."""
+    html = CORNER.sub(r"<td\1></td>", html)
     html = INLINE.sub(lambda found: mathml(found[1], "inline"), html)
     # A wide formula scrolls by itself on a narrow screen.
     return DISPLAYED.sub(lambda found: f'<div class="formula">{mathml(found[1], "block")}</div>', html)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Name the theme's search dialog for screen readers."""
+    return output.replace('class="md-search" data-md', 'class="md-search" aria-label="Search" data-md')
+
+
+def on_post_template(output_content: str, **_: Any) -> str:
+    """The same for pages that are not among ours, such as 404.html."""
+    return on_post_page(output_content)
 
 
 def mathml(formula: str, display: str) -> str:

@@ -1,9 +1,9 @@
-"""Every page says at its top what it is for."""
+"""Every page says at its top what it is for, the front page begins with code that is true, and pictures are small."""
 
 import re
 
 import pytest
-from code_blocks import ROOT, pages
+from code_blocks import ROOT, blocks_of, pages
 
 PAGES = [*pages(), "CONTRIBUTING.md", "CHANGELOG.md", "data/README.md"]
 # A page says what it does; those of views and objectives, what these are.
@@ -16,3 +16,23 @@ def test_a_page_begins_with_a_heading_and_what_it_is_for(page):
     assert re.fullmatch(r"# \S.*", heading)
     assert PURPOSE.match(first), first
     assert first.rstrip().endswith((".", ":")), first
+
+
+def test_the_front_page_begins_with_four_lines_and_what_they_print(capsys):
+    code = blocks_of("README.md")[0]
+    assert code.python
+    assert len([line for line in code.text.splitlines() if line]) == 4
+    before, after = (ROOT / "README.md").read_text("utf-8").split(f"```python\n{code.text}```\n\n")
+    assert len(before.splitlines()) < 6
+    exec(compile(code.text, "README.md", "exec"), {})
+    shown = [line.removeprefix("    ") for line in after.split("\n\n")[0].splitlines()]
+    assert capsys.readouterr().out.splitlines() == shown
+
+
+def test_pictures_are_small_ask_for_nothing_and_are_shown():
+    texts = [(ROOT / page).read_text("utf-8") for page in pages()]
+    for picture in sorted((ROOT / "docs/images").iterdir()):
+        assert picture.stat().st_size < 150_000, picture
+        assert any(f"images/{picture.name})" in text for text in texts), picture
+        if picture.suffix == ".svg":
+            assert not re.search(r"@import|(?:url\(|href=)[\"']?(?!#)", picture.read_text("utf-8")), picture

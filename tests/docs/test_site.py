@@ -66,3 +66,16 @@ def test_a_formula_that_is_not_understood_ends_the_build():
     for formula in (r"\nosuch{x}", r"\begin{aligned} a &amp;= b \end{aligned}"):
         with pytest.raises(hooks.PluginError, match="not all of this formula"):
             hooks.on_page_content(f'<span class="arithmatex">\\({formula}\\)</span>')
+
+
+def test_a_screen_reader_finds_names_where_the_theme_has_none(site):
+    """As axe-core asks; no table has an empty heading, and the search has a name."""
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r"<th[^>]*></th>", text), page
+        assert re.search(r'<div[^>]*\baria-label="Search"[^>]*\brole="dialog"', text), page
+
+
+def test_each_section_is_a_tab(site):
+    tabs = re.findall(r'class="md-tabs__link">\s*(\w+)', (site / "index.html").read_text(encoding="utf-8"))
+    assert tabs == ["Start", "Use", "Parse", "Train", "Evaluate", "Extend", "Results"]

@@ -209,7 +209,7 @@ def test_settings_that_differ_stand_before_those_in_common(root, made):
 def test_the_same_runs_give_the_same_bytes_and_queries_are_taken(made, tmp_path, monkeypatch):
     monkeypatch.setitem(PARSERS._known, "random", load_random)
     queries = tmp_path / "queries.txt"
-    queries.write_text("the topic0-1 of it\nand <it> .\n")
+    queries.write_text('the topic0-1 of it\n"><i> it </i> .\n')
     out = tmp_path / "report.html"
     flags = ["--query", queries, "--query", "of the", "--tokenised", "--corpus", made[0], "-o", out]
     ended = command(*made[1], *flags)
@@ -217,7 +217,9 @@ def test_the_same_runs_give_the_same_bytes_and_queries_are_taken(made, tmp_path,
     assert ended.stdout.strip() == str(out)
     first = out.read_bytes()
     headings = [each.text for each in section(read_page(out), "neighbours").all("h3")]
-    assert headings == ["the topic0-1 of it", "and <it> .", "of the"]
+    assert headings == ["the topic0-1 of it", '"><i> it </i> .', "of the"]
+    assert not read_page(out).all("i")
+    assert '"><i>' not in first.decode()
     command(*made[1], *flags)
     assert out.read_bytes() == first
 
