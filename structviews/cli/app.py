@@ -25,8 +25,13 @@ UsageError: Any = typer.BadParameter.__base__
 PANELS = ("Corpora", "Training", "Vectors", "Evaluation", "Pages", "Sharing")
 # The environment variable that asks for tracebacks; worker processes inherit it.
 TRACEBACK = "STRUCTVIEWS_TRACEBACK"
-# How what every installation has is installed again.
-REMEDIES = {"torch": "pip install torch, without a GPU with --index-url https://download.pytorch.org/whl/cpu"}
+# How a missing package is installed, where its name does not say so.
+EVAL = "pip install 'structviews[eval]'"
+REMEDIES = {
+    "torch": "pip install torch, without a GPU with --index-url https://download.pytorch.org/whl/cpu",
+    "sklearn": EVAL,
+    "scipy": EVAL,
+}
 # Characters of an unforeseen error's message.
 LONGEST = 300
 

@@ -138,6 +138,12 @@ def test_a_missing_package_is_one_line_with_the_command_that_installs_it(tmp_pat
     assert line.endswith(remedy)
 
 
+@pytest.mark.parametrize("module", ["sklearn", "scipy.stats"])
+def test_what_scores_need_is_an_extra(module):
+    said = cli.what_failed(ModuleNotFoundError(name=module))
+    assert said.endswith(" is not installed: pip install 'structviews[eval]'")
+
+
 def test_file_names_are_shown(command):
     ended = command("inspect", "a\x1b]52;c;eA==\x07\u202eb.parsed")
     assert ended.code == 2
