@@ -21,8 +21,9 @@ def cosines(first: Vectors, second: Vectors) -> Tensor:
     Raises:
         InputError: if they are not vectors, or their dimensions differ.
     """
-    a, b = (torch.atleast_2d(each) for each in of_length_one(first, second))
-    return a @ b.T
+    a, b = of_length_one(first, second)
+    found: Tensor = torch.atleast_2d(a) @ torch.atleast_2d(b).T
+    return found
 
 
 def cosines_of_pairs(first: Vectors, second: Vectors) -> Tensor:
