@@ -158,6 +158,7 @@ def benepar_offer(model: str, options: Options) -> Offer:
 
 def spacy_offer(name: str, options: Options) -> Offer:
     """A spaCy pipeline, installed by pip, in the user's folder if one is given."""
+    library("spacy")
     import requests  # noqa: PLC0415
     from spacy import about  # noqa: PLC0415
     from spacy.cli.download import download, get_latest_version, get_model_filename  # noqa: PLC0415
