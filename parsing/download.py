@@ -12,6 +12,7 @@ from structviews.parsing.backends.benepar import model_name
 from structviews.parsing.backends.stanza import DEFAULT_PACKAGE, Catalogue
 from structviews.parsing.libraries import library, one_line
 from structviews.parsing.parser import Options
+from structviews.runtime.network import network_reason
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,8 @@ def fetch(chosen: Offer) -> None:
 def unreachable(source: str, error: BaseException) -> InputError:
     """The error for a failed download."""
     return InputError(
-        f"{source}: download failed ({one_line(error)}): run the command on a machine with a network connection, "
-        "and give the folder with the models with --models"
+        f"{source}: download failed ({network_reason(error) or one_line(error)}): run the command on a machine with a "
+        "network connection, and give the folder with the models with --models"
     )
 
 

@@ -16,6 +16,7 @@ from structviews.corpus.format import COLUMNS, Form, reasons
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.runtime.arrays import Array
 from structviews.runtime.terminal_tables import Table
+from structviews.runtime.wording import counted
 
 MOST_FREQUENT = 20
 QUANTILES = {"min": 0.0, "median": 0.5, "95 %": 0.95, "max": 1.0}
@@ -181,8 +182,8 @@ def heading(corpus: ParsedCorpus) -> str:
         for kind in ("parser", "tokeniser")
     ]
     return (
-        f"{corpus.path}: {len(corpus):,} sentences, {manifest['tokens']:,} tokens, "
-        f"{manifest['documents']:,} documents, {len(corpus.skipped):,} skipped\n{', '.join(tools)}\n"
+        f"{corpus.path}: {counted(len(corpus), 'sentence')}, {counted(manifest['tokens'], 'token')}, "
+        f"{counted(manifest['documents'], 'document')}, {len(corpus.skipped):,} skipped\n{', '.join(tools)}\n"
     )
 
 
