@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from structviews.corpus.flat import Flat, end_of_chains
-from structviews.corpus.format import COLUMNS, Form, reasons
+from structviews.corpus.format import Form, reasons
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.runtime.arrays import Array
 
@@ -73,7 +73,7 @@ class Statistics:
             for name, counts in statistics.names.items():
                 counts.update(count_strings(table, name))
             codec = Form.of(corpus.manifest).compression
-            statistics.column_bytes.update({name: bytes_of(table[name].chunk(0), codec) for name in COLUMNS})
+            statistics.column_bytes.update({name: bytes_of(table[name].chunk(0), codec) for name in table.column_names})
         return statistics
 
 
