@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from structviews.corpus.flat import Flat, end_of_chains
-from structviews.corpus.format import COLUMNS, Form, reasons
+from structviews.corpus.format import Form, reasons
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.runtime.arrays import Array
 from structviews.runtime.terminal_tables import Table
@@ -74,7 +74,7 @@ class Statistics:
             for name, counts in statistics.names.items():
                 counts.update(count_strings(table, name))
             codec = Form.of(corpus.manifest).compression
-            statistics.column_bytes.update({name: bytes_of(table[name].chunk(0), codec) for name in COLUMNS})
+            statistics.column_bytes.update({name: bytes_of(table[name].chunk(0), codec) for name in table.column_names})
         return statistics
 
 
