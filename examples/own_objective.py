@@ -68,7 +68,7 @@ def main() -> None:
     for spread in (1.0, 0.0):
         own = {"objective": "align", "spread": spread, "out": str(out / f"spread-{spread}")}
         config = TrainConfig.of(corpus=str(corpus.path), views=("seq", "avg"), **own, **small)
-        vectors = Embedder.load(train(config)).encode(sentences, normalise=True)
+        vectors = Embedder.load(train(config)).encode(sentences, normalize_embeddings=True)
         print(f"spread {spread}: mean cosine of {len(vectors):,} sentences {(vectors @ vectors.T).mean():.3f}")
 
 

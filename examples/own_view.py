@@ -65,7 +65,7 @@ def main() -> None:
 
     embedder = Embedder.load(run)
     for view in embedder.view_names:
-        first, second = embedder.with_view(view).encode(SAME_WORDS, normalise=True)
+        first, second = embedder.with_view(view).encode(SAME_WORDS, normalize_embeddings=True)
         print(f"{view:5} cosine {first @ second:.3f} of: {' '.join(SAME_WORDS)}")
 
 

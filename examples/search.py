@@ -46,11 +46,11 @@ def main() -> None:
     sentences = [line for document in text for line in document.splitlines()]
     embedder = Embedder.load("default")
     if not (out / "vectors.npy").exists():
-        np.save(out / "vectors.npy", embedder.encode(sentences, normalise=True))
+        np.save(out / "vectors.npy", embedder.encode(sentences, normalize_embeddings=True))
     vectors = np.load(out / "vectors.npy")
 
     print(f"{len(vectors)} sentences, {vectors.shape[1]} dimensions, searched by {'FAISS' if faiss else 'numpy'}")
-    found = search(vectors, embedder.encode(given.queries, normalise=True), k=3)
+    found = search(vectors, embedder.encode(given.queries, normalize_embeddings=True), k=3)
     for query, cosines, rows in zip(given.queries, *found, strict=True):
         print(f"\n{query}")
         for cosine, row in zip(cosines, rows, strict=True):

@@ -9,12 +9,11 @@ so that ``n`` words give ``2n - 1`` nodes (structured views 3.2; the drawing is 
 """
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
-
-if TYPE_CHECKING:
-    from nltk.tree import Tree
+from structviews.parsing.bracket_tree import AnyTree, Tree
 
 ROOT_LABELS = frozenset({"ROOT", "TOP", "VROOT", ""})
 TRACE = "-NONE-"
@@ -33,7 +32,7 @@ class BinaryTree(NamedTuple):
     labels: tuple[str, ...]
 
 
-def strip(tree: "Tree") -> "Tree":
+def strip(tree: AnyTree) -> Tree:
     """The tree without function labels, traces, emptied nodes and its ``ROOT`` wrapper.
 
     Raises:
@@ -42,50 +41,51 @@ def strip(tree: "Tree") -> "Tree":
     stripped = _strip(tree)
     if stripped is None:
         raise InvalidSentence("the bracket tree has no words")
-    while stripped.label() in ROOT_LABELS and len(stripped) == 1 and not isinstance(stripped[0], str):
+    while stripped.label() in ROOT_LABELS and len(stripped) == 1 and isinstance(stripped[0], Tree):
         stripped = stripped[0]
-    if stripped.label() in ROOT_LABELS:
-        stripped.set_label("")
-    return stripped
+    return Tree("", stripped) if stripped.label() in ROOT_LABELS else stripped
 
 
-def _strip(node: "Tree") -> "Tree | None":
+def _strip(node: AnyTree) -> Tree | None:
     if node.label() == TRACE:
         return None
     if len(node) == 1 and isinstance(node[0], str):
-        return type(node)(node.label(), [node[0]])
+        return Tree(node.label(), [node[0]])
     if any(isinstance(child, str) for child in node):
         raise InvalidSentence(f"a word has siblings under {node.label()!r}")
     children = [child for child in map(_strip, node) if child is not None]
-    return type(node)(FUNCTION.sub(r"\1", node.label()), children) if children else None
+    return Tree(FUNCTION.sub(r"\1", node.label()), children) if children else None
 
 
-def binarise(tree: "Tree") -> BinaryTree:
+def binarise(tree: AnyTree) -> BinaryTree:
     """Collapse unary chains and left-factor; the module docstring has an example.
 
     Args:
         tree: an n-ary tree whose preterminals are part-of-speech tags, as ``strip`` leaves it.
     """
-    tree = tree.copy(deep=True)
-    n = len(tree.leaves())
-    tree.collapse_unary(collapsePOS=True, collapseRoot=True, joinChar=CHAIN)
+    n = _count_words(tree)
     tokens: list[str] = []
     tags: list[str] = []
     chains: list[str] = []
     internal: list[tuple[int, int, str]] = []
 
-    # Like nltk's chomsky_normal_form(factor="left", horzMarkov=0), which nests a flat sentence as deep
-    # as it is long.
-    def number(node: "Tree") -> int:
+    # Like nltk's collapse_unary and chomsky_normal_form(factor="left", horzMarkov=0), which nests a flat sentence as
+    # deep as it is long.
+    def number(node: AnyTree) -> int:
+        names = [node.label()]
+        while len(node) == 1 and not isinstance(node[0], str):
+            node = node[0]
+            names.append(node.label())
+        label = CHAIN.join(names)
         if isinstance(node[0], str):
-            chain, _, tag = node.label().rpartition(CHAIN)
+            chain, _, tag = label.rpartition(CHAIN)
             tokens.append(node[0])
             tags.append(tag)
             chains.append(chain)
             return len(tokens) - 1
         here = number(node[0])
         for i, child in enumerate(node[1:], 2):
-            internal.append((here, number(child), node.label() if i == len(node) else ""))
+            internal.append((here, number(child), label if i == len(node) else ""))
             here = n + len(internal) - 1
         return here
 
@@ -94,7 +94,11 @@ def binarise(tree: "Tree") -> BinaryTree:
     return BinaryTree(tuple(tokens), tuple(tags), left, right, (*chains, *labels))
 
 
-def unbinarise(sentence: ParsedSentence) -> "Tree":
+def _count_words(node: AnyTree) -> int:
+    return sum(1 if isinstance(child, str) else _count_words(child) for child in node)
+
+
+def unbinarise(sentence: ParsedSentence) -> Tree:
     """The n-ary tree behind a binary one: nodes without a label, except the root, are removed.
 
     A sentence without tags gets the preterminal ``X`` over each word.
@@ -113,13 +117,11 @@ def unbinarise(sentence: ParsedSentence) -> "Tree":
     return forests[-1][0]
 
 
-def binary_tree(sentence: ParsedSentence) -> "Tree":
+def binary_tree(sentence: ParsedSentence) -> Tree:
     """The binarised tree itself: a unary chain is one label, and nodes added by binarisation have none.
 
     A preterminal's label is its chain and its tag (``NP+NNP``); a sentence without tags gets the tag ``X``.
     """
-    from nltk.tree import Tree  # noqa: PLC0415 - slow to import, and not needed where trees are only read
-
     n = len(sentence.tokens)
     tags = sentence.tags or ("X",) * n
     words = zip(sentence.tokens, tags, sentence.labels, strict=False)
@@ -129,10 +131,8 @@ def binary_tree(sentence: ParsedSentence) -> "Tree":
     return nodes[-1]
 
 
-def _chain(label: str, children: "list[Tree] | list[str]") -> "Tree":
+def _chain(label: str, children: Sequence[Tree | str]) -> Tree:
     """``S+VP`` over children: ``(S (VP ...))``."""
-    from nltk.tree import Tree  # noqa: PLC0415 - slow to import, and not needed where trees are only read
-
     *above, lowest = label.split(CHAIN)
     tree = Tree(lowest, children)
     for name in reversed(above):

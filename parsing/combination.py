@@ -8,6 +8,7 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.guard import Guarded
 from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, KINDS, Unparsed
+from structviews.runtime.processes import reporting
 
 
 class Combination:
@@ -49,8 +50,10 @@ class Combination:
 
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
         """Parse sentences in order; if a backend fails on one, the result is the reason of the first that does."""
-        first = self.dependency.parse(sentences)
-        second = iter(self.constituency.parse([each.tokens for each in first if isinstance(each, ParsedSentence)]))
+        with reporting(len(sentences), share=0.5):
+            first = self.dependency.parse(sentences)
+        with reporting(len(sentences), share=0.5):
+            second = iter(self.constituency.parse([each.tokens for each in first if isinstance(each, ParsedSentence)]))
         return [joined(each, next(second)) if isinstance(each, ParsedSentence) else each for each in first]
 
 

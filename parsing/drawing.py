@@ -4,14 +4,14 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from itertools import zip_longest
+from typing import Any
 
-from nltk.tree import Tree
-from nltk.tree.prettyprinter import TreePrettyPrinter
 from rich.cells import cell_len
 
 from structviews.corpus.selection import Chosen
 from structviews.corpus.sentence import ParsedSentence, dependency_heights
 from structviews.parsing.binarise import binary_tree, unbinarise
+from structviews.parsing.bracket_tree import Tree
 
 # Box-drawing characters by the directions of their lines: up, down, left, right.
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
@@ -87,18 +87,22 @@ def upright(tree: Tree, mirrored: bool = False) -> list[str]:
         tree: a tree of at most ``MOST_UPRIGHT`` words.
         mirrored: whether the first word is on the right.
     """
+    import nltk.tree  # noqa: PLC0415 - takes a second, and a tree may be drawn without it
+
     labels: list[str] = []
 
     def stand_in(label: str) -> str:
         labels.append(printable(label))
         return chr(PRIVATE + len(labels) - 1) * cell_len(labels[-1])
 
-    def copied(node: Tree | str) -> Tree | str:
+    def copied(node: Tree | str) -> Any:
         if isinstance(node, str):
             return stand_in(node)
-        return Tree(stand_in(node.label()), [copied(child) for child in (reversed(node) if mirrored else node)])
+        return nltk.tree.Tree(
+            stand_in(node.label()), [copied(child) for child in (reversed(node) if mirrored else node)]
+        )
 
-    text = TreePrettyPrinter(copied(tree)).text(unicodelines=True, maxwidth=None)
+    text = nltk.tree.TreePrettyPrinter(copied(tree)).text(unicodelines=True, maxwidth=None)
     text = STAND_INS.sub(lambda found: guarded(labels[ord(found[1]) - PRIVATE]), text)
     return [line.rstrip() for line in text.splitlines() if line.strip()]
 

@@ -2,6 +2,7 @@
 
 An engine only calls functions and returns their results to this process, which alone reads the source
 and writes the corpus. So workers need no shared file system, and the result does not depend on the engine.
+What a function reports on the way is not passed on by Ray.
 """
 
 import logging
@@ -14,7 +15,7 @@ from typing import Any, Literal
 
 from structviews.errors import InputError
 from structviews.parsing.sources import TakeTrees, Work
-from structviews.runtime.processes import Engine, here, in_processes, interrupts_held
+from structviews.runtime.processes import Engine, Heard, here, in_processes, interrupts_held, unheard
 
 EngineName = Literal["local", "ray"]
 
@@ -69,7 +70,7 @@ def on_ray(work: Work, workers: int | None, address: str | None) -> Iterator[Eng
             # One extra task waits for a worker, so that an autoscaling cluster grows.
             return slots() + 1 if address is None or workers is None else workers
 
-        def submit(function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        def submit(function: Callable[..., Any], /, *arguments: Any, heard: Heard = unheard) -> Future[Any]:
             future: Future[Any] = remote.remote(work.gpus, function, *arguments).future()
             return future
 

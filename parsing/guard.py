@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence, check_tokens
 from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Parser, Tokeniser, Unparsed
+from structviews.runtime.processes import reporting
 
 Tokens = Sequence[str]
 Call = Callable[[Sequence[Any]], Sequence[Any]]
@@ -57,14 +58,17 @@ class Guarded:
 
     def _tokenise(self, texts: Sequence[str]) -> list[tuple[str, ...] | Unparsed]:
         parser = cast(Tokeniser, self.parser)
-        words = self._in_batches(parser.tokenise, texts, CHARACTERS * self.batch_tokens)
+        with reporting(0):  # only parsing counts
+            words = self._in_batches(parser.tokenise, texts, CHARACTERS * self.batch_tokens)
         return [each if isinstance(each, Unparsed) else unfit(each) or tuple(each) for each in words]
 
     def _in_batches(self, call: Call, items: Sequence[Sized], most: int) -> list[Any]:
         """The result of ``call`` for each item; ``most`` as in :func:`batches`."""
         answers: list[Any] = [None] * len(items)
         for batch in batches([len(item) for item in items], most):
-            for i, answer in zip(batch, self._halving(call, [items[i] for i in batch]), strict=True):
+            with reporting(len(batch)):
+                found = self._halving(call, [items[i] for i in batch])
+            for i, answer in zip(batch, found, strict=True):
                 answers[i] = answer
         return answers
 

@@ -7,17 +7,15 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.binarise import binarise, strip
+from structviews.parsing.bracket_tree import AnyTree
 from structviews.parsing.guard import Fault, is_out_of_memory
 from structviews.parsing.parser import Options, Unparsed
 from structviews.parsing.treebank import ESCAPE, ESCAPES
-
-if TYPE_CHECKING:
-    from nltk.tree import Tree
 
 # Replaces a space inside a library's token (the number 1 000), since our tokens have no spaces.
 SPACE = "\u2423"
@@ -66,7 +64,7 @@ def errors_of(library: str) -> Iterator[None]:
         raise InvalidSentence(f"{library} failed ({one_line(error)})") from error
 
 
-def sentence(tokens: Sequence[str], tree: "Tree | None" = None, **fields: Any) -> ParsedSentence | Unparsed:
+def sentence(tokens: Sequence[str], tree: AnyTree | None = None, **fields: Any) -> ParsedSentence | Unparsed:
     """The sentence with a library's results, or a Fault if they are not a valid analysis of its tokens."""
     try:
         return ParsedSentence(**{"tokens": tuple(tokens)} | (constituents(tree, tokens) if tree else {}) | fields)
@@ -76,7 +74,7 @@ def sentence(tokens: Sequence[str], tree: "Tree | None" = None, **fields: Any) -
         return Fault("the constituency tree is too deep")
 
 
-def constituents(tree: "Tree", tokens: Sequence[str]) -> dict[str, Any]:
+def constituents(tree: AnyTree, tokens: Sequence[str]) -> dict[str, Any]:
     """The constituency fields and tags of a sentence.
 
     Args:

@@ -69,7 +69,8 @@ class WordEmbedding(nn.Module):
         self.hashed = nn.Embedding(Featuriser.n_hashed * config.buckets, config.affix_dim)
         self.project = nn.Linear(config.word_dim + Featuriser.n_hashed * config.affix_dim, config.dim)
         self.norm = nn.LayerNorm(config.dim)
-        self.register_buffer("offsets", torch.arange(Featuriser.n_hashed) * config.buckets, persistent=False)
+        starts = [i * config.buckets for i in range(Featuriser.n_hashed)]
+        self.register_buffer("offsets", torch.tensor(starts), persistent=False)
         nn.init.normal_(self.form.weight, std=0.1)
         nn.init.normal_(self.hashed.weight, std=0.1)
 

@@ -67,7 +67,8 @@ class Parser(Protocol):
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
         """Parse tokenised sentences, which are never re-tokenised, and return the results in order.
 
-        The same list must give the same trees.
+        The same list must give the same trees. A backend that takes many sentences at a time may call
+        ``structviews.runtime.processes.report`` with the number of those that it has parsed since its last report.
         """
         ...
 
@@ -87,19 +88,6 @@ class Tokeniser(Protocol):
     def tokenise(self, texts: Sequence[str]) -> Sequence[tuple[str, ...] | Unparsed]:
         """Tokenise texts of one sentence each; no token may be empty or contain white space."""
         ...
-
-
-def check_device(device: str) -> None:
-    """Raise InputError if PyTorch cannot use a device; an empty one leaves the choice to the backend."""
-    if not device:
-        return
-    import torch  # noqa: PLC0415 - slow to import
-
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(f"--device {device}: {reason[:120]}: give cpu, or a device that is available") from None
 
 
 def refuse_argument(name: str, argument: str) -> None:

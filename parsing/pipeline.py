@@ -8,18 +8,19 @@ others. ``job.json``, written first and removed last, records what the shards ar
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypedDict
 
 import pyarrow as pa
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from structviews.corpus.format import (
     FINISHED,
@@ -45,6 +46,8 @@ from structviews.parsing.sources import Source, Work
 from structviews.runtime.documents import read_sealed, write_json
 from structviews.runtime.locks import creating
 from structviews.runtime.processes import Engine
+from structviews.runtime.progress import Bar, rate_bar, say
+from structviews.runtime.terminal import Terminal
 
 # Small enough that a few workers finish a corpus of 10,000 sentences at about the same time and lose
 # little when killed; large enough to form batches of sentences of similar length.
@@ -69,7 +72,7 @@ def parse_corpus(
         out: the corpus folder; created if necessary.
         workers, engine, address: see ``engines.open_engine``; each worker has one thread, and the result
             does not depend on these.
-        console: where to draw the progress bar; no bar if None.
+        console: where to draw the progress bar, after the source's note; neither if None.
         sentences_per_shard: number of source sentences per shard.
         compression: compression of the shards; see ``structviews.corpus.format.Form``.
 
@@ -80,7 +83,11 @@ def parse_corpus(
         InputError: if ``out`` holds something else, the disk is full, the source changes during the run,
             or no sentence could be parsed.
     """
-    with open_engine(engine, source.work, workers=workers, address=address) as workforce:
+    with (
+        rate_bar(console or Terminal(quiet=True), "parsing", "lines") as bar,
+        open_engine(engine, source.work, workers=workers, address=address) as workforce,
+    ):
+        bar.stage("loading the parser")
         job = describe_job(source, workforce, sentences_per_shard, compression)
         with creating(out):
             with disk_errors(out):
@@ -90,11 +97,11 @@ def parse_corpus(
                 check_same(out, ParsedCorpus.open(out).manifest, job)
             else:
                 begin(out, job)
-                shards = make_shards(
-                    source, out, workforce, job, sentences_per_shard=sentences_per_shard, console=console
-                )
+                if console and source.note:
+                    say(console, source.note)
+                shards = make_shards(source, out, workforce, job, Progress(bar, source.lines), sentences_per_shard)
                 with disk_errors(out):
-                    write_manifest(out, shards, job)
+                    write_manifest(out, shards, {**job, **source.found()})
             clean(out)
             corpus = ParsedCorpus.open(out)
             if not len(corpus):
@@ -153,39 +160,85 @@ class Part:
     lines: int
 
 
+class Progress:
+    """Shows how much of the source is parsed, by its lines, and the rate of the sentences that are parsed here.
+
+    Args:
+        bar: where to show it.
+        lines: number of lines in the source.
+    """
+
+    def __init__(self, bar: Bar, lines: int) -> None:
+        self._bar = bar
+        self._lines = lines
+        self._lines_done = self._sentences = 0.0
+        self._told: dict[int, float] = {}  # sentences of the shards under way, by number
+        self._first: tuple[float, float] | None = None  # how many when: the parser is loaded before
+        self._lock = Lock()
+
+    def skip(self, part: Part) -> None:
+        """Exclude a part that already exists."""
+        self._lines -= part.lines
+
+    def advance(self, part: Part, sentences: float) -> None:
+        """Count further sentences of a part."""
+        with self._lock:
+            self._told[part.number] = self._told.get(part.number, 0) + sentences
+            self._sentences += sentences
+            self._lines_done += sentences * part.lines / part.sentences
+            self._show()
+
+    def finish(self, part: Part) -> None:
+        """Count what is left of a part."""
+        self.advance(part, part.sentences - self._told.pop(part.number, 0))
+
+    def end(self) -> None:
+        """Count the lines after the last sentence."""
+        if self._first:
+            self._lines_done = self._lines
+            self._show()
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        before, began = self._first = self._first or (self._sentences, now)
+        rate = f"{(self._sentences - before) / (now - began):,.0f} sentences/s" if now > began else ""
+        self._bar(round(self._lines_done), self._lines, rate=rate)
+
+
 def make_shards(
     source: Source,
     out: Path,
     engine: Engine,
     job: dict[str, Any],
-    *,
+    progress: Progress,
     sentences_per_shard: int,
-    console: Console | None,
 ) -> list[ShardEntry]:
     """Make the missing shards; return the entries of all."""
     pending: dict[Future[pa.Buffer], Part] = {}
     with disk_errors(out):
         shards = finished_shards(out)
-    with ProgressBar(console, source.lines) as bar, unreadable(source, out):
+    with unreadable(source, out):
 
         def finish_some() -> None:
             for future in wait(pending, return_when=FIRST_COMPLETED).done:
                 entry = keep_shard(source, out, pending[future], future.result())
                 shards[entry["name"]] = entry
-                bar.advance(pending.pop(future))
+                progress.finish(pending.pop(future))
 
         number = last_line = 0
         for number, sentences in enumerate(cut(source.sentences(), sentences_per_shard), 1):
             part = Part(number - 1, len(sentences), sentences[-1].line - last_line)
             last_line = sentences[-1].line
             if shard_name(part.number) in shards:
-                bar.skip(part)
+                progress.skip(part)
                 continue
             while len(pending) >= engine.room():
                 finish_some()
-            pending[engine.submit(parse_shard, source.work, job, sentences)] = part
+            heard = partial(progress.advance, part)
+            pending[engine.submit(parse_shard, source.work, job, sentences, heard=heard)] = part
         while pending:
             finish_some()
+        progress.end()
     check_unchanged(source, out)
     return [shards[shard_name(each)] for each in range(number)]
 
@@ -249,11 +302,16 @@ def unreadable(source: Source, out: Path) -> Iterator[None]:
 
 
 def summary(corpus: ParsedCorpus) -> str:
-    """The number of skipped sentences by reason, in one line."""
+    """The number of skipped sentences by reason, and of repaired lines by kind, in one line."""
     counts = reasons(corpus.skipped)
-    if not counts:
-        return "none skipped"
-    return f"{sum(counts.values()):,} skipped: " + ", ".join(f"{n:,} {reason}" for reason, n in counts.items())
+    skipped = f"{sum(counts.values()):,} skipped: {listed(counts)}" if counts else "none skipped"
+    repaired = corpus.manifest.get("repaired")
+    return f"{skipped}, lines repaired: {listed(repaired)}" if repaired else skipped
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """Counts with their names, the largest first, in one line."""
+    return ", ".join(f"{n:,} {name}" for name, n in Counter(counts).most_common())
 
 
 @contextmanager
@@ -278,44 +336,3 @@ def remove(corpus: ParsedCorpus) -> None:
     for name in (MANIFEST, *(shard["name"] for shard in corpus.manifest["shards"])):
         (corpus.path / name).unlink()
     corpus.path.rmdir()
-
-
-class ProgressBar:
-    """A progress bar over the remaining lines of the source, with rate and time left."""
-
-    def __init__(self, console: Console | None, lines: int) -> None:
-        self.progress = Progress(
-            TextColumn("parsing"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[rate]:,.0f} sentences/s"),
-            TimeRemainingColumn(),
-            console=console,
-            disable=console is None,
-            # Shards finish rarely, so the time left is estimated from all of them.
-            speed_estimate_period=3600,
-        )
-        self.task = self.progress.add_task("", total=lines, rate=0.0)
-        self.lines = lines
-        self.sentences = 0
-        self.started = time.monotonic()
-
-    def __enter__(self) -> "ProgressBar":
-        self.progress.start()
-        return self
-
-    def __exit__(self, exception: type[BaseException] | None, *_: object) -> None:
-        if exception is None:
-            self.progress.update(self.task, completed=self.lines)
-        self.progress.stop()
-
-    def skip(self, part: Part) -> None:
-        """Exclude a part that already exists."""
-        self.lines -= part.lines
-        self.progress.update(self.task, total=self.lines)
-
-    def advance(self, part: Part) -> None:
-        """Count a finished part."""
-        self.sentences += part.sentences
-        rate = self.sentences / (time.monotonic() - self.started)
-        self.progress.update(self.task, advance=part.lines, rate=rate)

@@ -12,14 +12,15 @@ from typing import Any, Protocol
 from structviews.corpus.format import MODELS
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
-from structviews.parsing import text
+from structviews.parsing import text, tokenising
+from structviews.parsing.backends import TREEBANK
 from structviews.parsing.guard import Fault
 from structviews.parsing.parser import DEFAULTS, Options, Parser, Tokeniser, Unparsed
+from structviews.parsing.repair import Repairs, repair
 from structviews.parsing.specification import Specification
 from structviews.parsing.treebank import TreebankSentence, read_treebank
 
 STDIN = "-"
-TREEBANK = "treebank"
 TREEBANK_SUFFIXES = (".conllu", ".ptb", ".mrg")
 LAYOUT_NOTES: dict[text.Layout, str] = {
     "lines": "this looks like one sentence per line; if it is running text, add --format prose",
@@ -69,6 +70,10 @@ class Source(Protocol):
         """Yield the sentences from the first, each with ``document``, ``position`` and ``line``."""
         ...
 
+    def found(self) -> dict[str, Any]:
+        """The manifest's entries that are known once all sentences have been read."""
+        ...
+
     def changed(self) -> list[str]:
         """Names of files whose content no longer matches ``describe``."""
         ...
@@ -82,7 +87,7 @@ class ParseText:
         parser: specification of the parser.
         options: options to load the parser with.
         tokenised: whether the input is already tokenised (separated by white space); if not, the parser
-            tokenises it if it can, and spaCy's rules otherwise.
+            tokenises it if it can, and the language's rules otherwise.
         max_tokens: longer sentences are skipped.
         strict: whether it is an error if the parser fails on a sentence; otherwise the sentence is skipped.
     """
@@ -111,11 +116,11 @@ class ParseText:
 
     def _tokenise(self, texts: Sequence[str]) -> Sequence[text.Words]:
         if self.tokenised:
-            return text.between_spaces(texts)
+            return tokenising.between_spaces(texts)
         parser = self._loaded()
         if isinstance(parser, Tokeniser):
             return parser.tokenise(texts)
-        return text.tokenise_all(texts, self.options.language)
+        return tokenising.tokenise_all(texts, self.options.language)
 
     def _is_long(self, words: text.Words) -> bool:
         return not isinstance(words, Unparsed) and len(words) > self.max_tokens
@@ -127,7 +132,7 @@ class ParseText:
         elif isinstance(parser, Tokeniser):
             tokeniser = {"name": str(self.parser.parts[0])}
         else:
-            tokeniser = text.describe_rules(self.options.language)
+            tokeniser = tokenising.describe_rules(self.options.language)
         return {"parser": parser.describe(), "tokeniser": tokeniser}
 
 
@@ -228,7 +233,8 @@ def parse_sentence(sentence: str, *, parser: str, options: Options, tokenised: b
     if TREEBANK in parser.split("+"):
         raise InputError(f"--parser {parser}: a treebank is read from files: choose a parser")
     work = ParseText(Specification.of(parser), options, tokenised, MOST_TOKENS, strict=False)
-    (tree,) = work([text.RawSentence(0, 0, 1, sentence)])
+    raw = sentence if tokenised else repair(sentence, options.language)[0]
+    (tree,) = work([text.RawSentence(0, 0, 1, raw)])
     if isinstance(tree, Unparsed):
         raise InputError(f"{sentence[:60]!r}: not parsed: {tree.reason}")
     return tree
@@ -258,7 +264,7 @@ class TextSource:
 
     Raises:
         InputError: if the text cannot be used (see ``text.survey``), the parser does not exist, or the
-            language needs rules that spaCy does not have.
+            language needs rules that are not here.
     """
 
     def __init__(
@@ -285,8 +291,9 @@ class TextSource:
         self.tokenised = tokenised
         self.max_tokens = max_tokens
         self.options = options
+        self.repairs = Repairs(options.language)
         if self.layout == "prose" and not tokenised:
-            text.rules(options.language)
+            tokenising.rules(options.language)
 
     def describe(self) -> dict[str, Any]:
         models = self.options.models
@@ -298,7 +305,14 @@ class TextSource:
         }
 
     def sentences(self) -> Iterator[text.RawSentence]:
-        return text.read_sentences(self.path, self.layout, tokenised=self.tokenised, language=self.options.language)
+        language = self.options.language
+        self.repairs = Repairs(language)
+        yield from text.read_sentences(
+            self.path, self.layout, tokenised=self.tokenised, language=language, repairs=self.repairs
+        )
+
+    def found(self) -> dict[str, Any]:
+        return {"repaired": dict(self.repairs.lines)} if self.repairs.lines else {}
 
     def changed(self) -> list[str]:
         return [self.file.name] if self.file.changed() else []
@@ -332,6 +346,9 @@ class TreebankSource:
 
     def sentences(self) -> Iterator[TreebankSentence]:
         return read_treebank(self.paths)
+
+    def found(self) -> dict[str, Any]:
+        return {}
 
     def changed(self) -> list[str]:
         return [file.name for file in self.files if file.changed()]

@@ -10,13 +10,13 @@ from html import escape
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from nltk.tree import Tree
 from rich.cells import cell_len
 
 from structviews.corpus.selection import Chosen
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.binarise import binary_tree, unbinarise
+from structviews.parsing.bracket_tree import Tree
 from structviews.parsing.drawing import UNLABELLED, printable, reads_right_to_left
 from structviews.runtime.files import write_output
 

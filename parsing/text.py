@@ -9,32 +9,31 @@ import hashlib
 import io
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.metadata import version
-from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 
 from structviews.errors import InputError
 from structviews.parsing.parser import Unparsed
+from structviews.parsing.repair import Repairs
+from structviews.parsing.sentence_splitting import CLOSING, OPENING, split_sentences
 
 Layout = Literal["lines", "prose"]
 # The tokens of a sentence, or the reason why it is skipped.
 Words = tuple[str, ...] | Unparsed
 Tokenise = Callable[[Sequence[str]], Sequence[Words]]
+# Gives a line, by its number and its text, as it should be.
+Mend = Callable[[int, str], str]
 
 # Anything longer is not a sentence, but text without line breaks or data.
 MAX_CHARACTERS = 10_000
 # Part of a paragraph that is split into sentences at a time.
 PIECE_CHARACTERS = 50_000
 CHUNK_BYTES = 1 << 20
-# Cache size, in whitespace-separated strings: tens of megabytes.
-REMEMBERED_PIECES = 1 << 17
 # The layout is guessed from this many lines. It is prose if more than this share of them have a sentence end inside;
 # the share is below 0.03 in automatically split text and above 0.5 in text wrapped at 72 columns.
 HEAD_LINES = 1000
@@ -43,20 +42,12 @@ COMPRESSED = (".zst", ".gz")
 
 # Tabs and form feeds are white space in old texts; any other control character means that the text is damaged.
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
-# The mark that closes a quotation in one language may open it in another: „so“, “so”, »so«, «so».
-CLOSING = "'\")]’”“»«›‹"
-OPENING = "'\"([‘“„‚«»‹›¿¡"
 # A sentence end and, as group 1, the word before it. The end is followed by white space and a letter, or directly by
 # the next word in scripts without spaces.
 SENTENCE_END = re.compile(
     rf"(\w*)(?:[。！？][{re.escape(CLOSING)}]*(?=\w)"
     rf"|[.!?…։؟۔।][{re.escape(CLOSING)}]*\s+[{re.escape(OPENING)}]*(?=[^\W\d_]))"
 )
-# The time of spaCy's rules grows with the square of a row of marks and of a string without white space. A drawn line of
-# so many marks is a word, and so is such a string, if most of it is ASCII: some scripts have no white space.
-MARKS, STRINGS = re.compile(r"[^\w\s]{200,}"), re.compile(r"\S{2000,}")
-# spaCy's code for language-independent rules.
-ANY_LANGUAGE = "xx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,20 +184,29 @@ def is_abbreviation(word: str) -> bool:
     return word == "Mrs" or (word[:1].isupper() and (len(word) == 1 or (len(word) == 2 and word[1].islower())))
 
 
-def read_sentences(path: Path, layout: Layout, *, tokenised: bool, language: str) -> Iterator[RawSentence]:
-    """Yield the sentences of a text in order, not yet tokenised.
+def read_sentences(
+    path: Path, layout: Layout, *, tokenised: bool, language: str, repairs: Repairs | None = None
+) -> Iterator[RawSentence]:
+    """Yield the sentences of a text in order, not yet tokenised, and repaired unless their words are given.
 
     Args:
         path: the text.
         layout: the layout of its sentences.
         tokenised: whether the input is already tokenised (separated by white space).
-        language: language of the rules that split prose into sentences.
+        language: language of the text, for its repair and for the rules that split prose into sentences.
+        repairs: counts what is repaired.
 
     Raises:
         UnicodeDecodeError: if the text is not UTF-8 (``survey`` checks this first, with a better message).
     """
     with open_text(path) as stream:
-        yield from read_lines(stream) if layout == "lines" else read_prose(stream, tokenised, language)
+        mend = as_it_is if tokenised else repairs or Repairs(language)
+        yield from read_lines(stream, mend) if layout == "lines" else read_prose(stream, tokenised, language, mend)
+
+
+def as_it_is(line: int, text: str) -> str:
+    """A line of words, which are never changed."""
+    return text
 
 
 def numbered_lines(stream: io.TextIOWrapper, limit: int | None = None) -> Iterator[tuple[int, str]]:
@@ -219,22 +219,25 @@ def numbered_lines(stream: io.TextIOWrapper, limit: int | None = None) -> Iterat
             pass
 
 
-def read_lines(stream: io.TextIOWrapper) -> Iterator[RawSentence]:
+def read_lines(stream: io.TextIOWrapper, mend: Mend) -> Iterator[RawSentence]:
     """Yield the sentences of a text with one sentence per line and blank lines between documents."""
     document = position = 0
-    for line, text in numbered_lines(stream):
-        if text.strip():
-            yield RawSentence(document, position, line, text.strip())
+    for line, raw in numbered_lines(stream):
+        # One that was truncated must not become short enough to be a sentence.
+        text = (raw if len(raw) > MAX_CHARACTERS else mend(line, raw)).strip()
+        if text:
+            yield RawSentence(document, position, line, text)
             position += 1
         elif position:
             document, position = document + 1, 0
 
 
-def read_prose(stream: io.TextIOWrapper, tokenised: bool, language: str) -> Iterator[RawSentence]:
+def read_prose(stream: io.TextIOWrapper, tokenised: bool, language: str, mend: Mend) -> Iterator[RawSentence]:
     """Yield the sentences of running text; the module docstring defines paragraphs and documents."""
     document = position = blank_lines = last_line = 0
     paragraph = Paragraph(tokenised, language)
-    for line, text in pieces(stream):
+    for line, raw in pieces(stream):
+        text = mend(line, raw)
         # A piece of white space inside a long line is not a blank line.
         if not text.strip() and line != last_line:
             blank_lines += 1
@@ -293,158 +296,6 @@ class Paragraph:
         return self.starts[bisect_right(self.starts, offset, key=itemgetter(0)) - 1][1]
 
 
-def split_sentences(text: str, tokenised: bool, language: str) -> list[tuple[int, int]]:
-    """Sentences of a text as (start, end) offsets, without surrounding white space.
-
-    Applies spaCy's sentence rules and two of our own for dialogue: an opening quotation mark or bracket
-    belongs to the sentence that follows it, and a lower-case word after a closing one continues the
-    sentence (``"Why?" she said.``).
-    """
-    words = words_with_places(text, tokenised, language)
-    marked = [i for i, word in enumerate(words) if i == 0 or (word.starts_sentence and not goes_on(words, i))]
-    begins = [before_opening(words, i) for i in marked]
-    ends = [*begins[1:], len(words)][: len(begins)]
-    return [(words[begin].start, words[end - 1].end) for begin, end in zip(begins, ends, strict=True) if begin < end]
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A token of a text with its offsets; ``starts_sentence`` if spaCy's rules start a sentence there."""
-
-    text: str
-    start: int
-    end: int
-    starts_sentence: bool
-
-
-def words_with_places(text: str, tokenised: bool, language: str) -> list[Word]:
-    """Tokenise a text and keep the tokens' offsets; text that is already tokenised is split at white space."""
-    from spacy.tokens import Doc  # noqa: PLC0415
-
-    nlp = rules(ANY_LANGUAGE if tokenised else language)
-    with nlp.memory_zone():
-        if tokenised:
-            places = [match.span() for match in re.finditer(r"\S+", text)]
-            doc = Doc(nlp.vocab, words=[text[start:end] for start, end in places])
-        else:
-            doc = nlp.make_doc(as_words(text))
-            places = [(token.idx, token.idx + len(token)) for token in doc]
-        nlp.get_pipe("sentencizer")(doc)
-        words = []
-        begins = False
-        for token, (start, end) in zip(doc, places, strict=True):
-            begins |= bool(token.is_sent_start)
-            # spaCy may start a sentence with white space.
-            if not token.is_space:
-                words.append(Word(text[start:end], start, end, begins))
-                begins = False
-    return words
-
-
-def before_opening(words: Sequence[Word], i: int) -> int:
-    """Index of the first token of the sentence that starts at word ``i``, opening marks included.
-
-    An opening mark is attached to the next word and not to the previous one.
-    """
-    while i > 1 and words[i - 1].text in OPENING and touches(words, i) and not touches(words, i - 1):
-        i -= 1
-    return i
-
-
-def goes_on(words: Sequence[Word], i: int) -> bool:
-    """Whether word ``i`` continues a sentence after a closing quotation mark or bracket."""
-    return words[i].text[0].islower() and words[i - 1].text in CLOSING
-
-
-def touches(words: Sequence[Word], i: int) -> bool:
-    """Whether word ``i`` follows the previous one without white space."""
-    return words[i - 1].end == words[i].start
-
-
-@cache
-def rules(language: str) -> Any:
-    """spaCy's rules for a language: a tokeniser and a sentence splitter, without a model.
-
-    Raises:
-        InputError: if spaCy has no rules for it, or they need a package that is not installed.
-    """
-    import spacy  # noqa: PLC0415 - slow to import, and not needed to read tokenised lines
-
-    try:
-        # stanza distinguishes scripts (zh-hans), spaCy does not.
-        nlp = spacy.blank(language.partition("-")[0])
-    except ImportError as error:
-        reason = " ".join(str(error).split())
-        raise InputError(
-            f"--lang {language}: spaCy has no tokeniser for this language ({reason[:200]}): give tokenised text with "
-            "--tokenised, or choose a --parser that has a tokeniser"
-        ) from None
-    nlp.add_pipe("sentencizer")
-    return nlp
-
-
-def tokenise(text: str, language: str = "en") -> tuple[str, ...]:
-    """Tokenise one sentence with spaCy's rules for its language."""
-    return tokenise_all([text], language)[0]
-
-
-def tokenise_all(texts: Iterable[str], language: str) -> list[tuple[str, ...]]:
-    """Tokenise many sentences; see :func:`tokenise`.
-
-    Rule-based tokenisers treat each whitespace-separated string independently; other tokenisers need whole sentences.
-    """
-    from spacy.tokenizer import Tokenizer  # noqa: PLC0415
-
-    if not isinstance(rules(language).tokenizer, Tokenizer):
-        return words_of(texts, language)
-    pieces = [text.split() for text in texts]
-    words = words_of_pieces(set(chain.from_iterable(pieces)), language)
-    return [tuple(chain.from_iterable(map(words.__getitem__, each))) for each in pieces]
-
-
-def words_of(texts: Iterable[str], language: str) -> list[tuple[str, ...]]:
-    """Tokenise texts with the language's tokeniser."""
-    nlp = rules(language)
-    # Outside a memory zone spaCy keeps every word that it has seen; inside one it does not cache tokenised strings.
-    with nlp.memory_zone():
-        return [_words(text, nlp.make_doc(as_words(text))) for text in texts]
-
-
-def as_words(text: str) -> str:
-    """The text with a word of the same length in place of what is only a word; see ``MARKS``."""
-    text = MARKS.sub(lambda found: "x" * len(found[0]), text)
-    return STRINGS.sub(lambda found: "x" * len(found[0]) if _is_ascii(found[0]) else found[0], text)
-
-
-def _is_ascii(text: str) -> bool:
-    return 2 * len(text.encode("ascii", "ignore")) > len(text)
-
-
-def _words(text: str, doc: Any) -> tuple[str, ...]:
-    return tuple(text[token.idx : token.idx + len(token)] for token in doc if not token.is_space)
-
-
-def words_of_pieces(pieces: Set[str], language: str) -> Mapping[str, tuple[str, ...]]:
-    """The tokens of strings without white space; the mapping also holds strings seen earlier."""
-    known = remembered_pieces(language)
-    if len(known) > REMEMBERED_PIECES:
-        known.clear()
-    new = list(pieces - known.keys())
-    known.update(zip(new, words_of(new, language), strict=True))
-    return known
-
-
-@cache
-def remembered_pieces(language: str) -> dict[str, tuple[str, ...]]:
-    """The cache of tokenised strings, one per language."""
-    return {}
-
-
-def between_spaces(texts: Iterable[str]) -> list[tuple[str, ...]]:
-    """Split tokenised sentences at white space."""
-    return [tuple(text.split()) for text in texts]
-
-
 def tokens_or_reason(texts: Sequence[str], tokenise: Tokenise) -> list[Words]:
     """Tokenise each sentence, or return the reason why it is skipped."""
     found = [unfit(text) for text in texts]
@@ -459,8 +310,3 @@ def unfit(text: str) -> Unparsed | None:
     if control := CONTROL.search(text):
         return Unparsed(f"control character U+{ord(control.group()):04X}")
     return None
-
-
-def describe_rules(language: str) -> dict[str, str]:
-    """Name and version of spaCy's tokeniser, for the manifest."""
-    return {"name": f"spacy.blank({rules(language).lang!r})", "version": version("spacy")}

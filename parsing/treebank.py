@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.binarise import BinaryTree, binarise, strip
+from structviews.parsing.bracket_tree import read_tree
 from structviews.parsing.parser import Unparsed
 
 # Penn Treebank escapes; they also occur inside a token (friend-LRB-s-RRB-).
@@ -235,13 +236,11 @@ def _conllu_row(
 
 
 def _read_brackets(path: Path) -> Iterator[_Constituents]:
-    from nltk.tree import Tree  # noqa: PLC0415 - only where trees are read
-
     for number, line in _lines(path):
         if not line.strip():
             continue
         try:
-            tree = binarise(strip(Tree.fromstring(line)))
+            tree = binarise(strip(read_tree(line)))
         except (ValueError, RecursionError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"{path}:{number}: not one bracketed tree: {reason}") from None

@@ -26,7 +26,7 @@ from benchmarks import parser_models
 from benchmarks.measure import machine, median_ratio
 
 from structviews.corpus.sentence import ParsedSentence
-from structviews.parsing import text
+from structviews.parsing import text, tokenising
 from structviews.parsing.parser import DEPENDENCY, Options, Parser, Unparsed
 from structviews.parsing.specification import load
 
@@ -109,7 +109,7 @@ def turns(runs: dict[str, Callable[[], Any]], rounds: int, device: torch.device)
 def sample(path: Path, count: int) -> list[ParsedSentence]:
     """The first sentences of a text that are not too long, with the built-in parser's trees."""
     raw = (sentence.text for sentence in text.read_sentences(path, "lines", tokenised=False, language="en"))
-    tokens = (text.tokenise(each) for each in raw)
+    tokens = (tokenising.tokenise(each) for each in raw)
     chosen = list(islice((each for each in tokens if len(each) <= LONGEST), count))
     return [each for each in load("builtin").parse(chosen) if isinstance(each, ParsedSentence)]
 

@@ -15,7 +15,8 @@ from typing import TextIO
 
 from structviews.parsing.features import normalise
 from structviews.parsing.pipeline import cut
-from structviews.parsing.text import read_sentences, tokenise_all
+from structviews.parsing.text import read_sentences
+from structviews.parsing.tokenising import tokenise_all
 
 SENTENCES_AT_ONCE = 1000
 

@@ -5,7 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh" dev
 empty=$(mktemp -d)
 trap 'rm -rf "$empty"' EXIT
 .venv/bin/python -m build --wheel --outdir "$empty" . > "$empty/build.log" || { cat "$empty/build.log"; exit 1; }
-cp constraints.txt tests/data/story.txt "$empty"
+cp -r constraints.txt tests/data/story.txt data/senteval "$empty"
 cd "$empty"
 "$python" -m venv venv
 install venv/bin/pip structviews-*.whl
@@ -16,4 +16,11 @@ run structviews parse story.txt
 run structviews train --views dep,const --hidden 16 --word-dim 16 --epochs 2 --held-out 0.3
 head -n 3 story.txt | run structviews encode runs/dep-const -o vectors.npy
 run python -c 'import numpy; assert [len(numpy.load(f"{name}.npy")[0]) for name in ("default", "vectors")] == [1200, 32]'
+
+tables() { run structviews eval runs/dep-const --senteval senteval --tasks SICK-R > scores.txt 2>&1; }
+if tables; then echo "eval did not ask for its extra"; exit 1; fi
+grep --quiet --fixed-strings "pip install 'structviews[eval]'" scores.txt
+install venv/bin/pip "$(echo structviews-*.whl)[eval]"
+tables
+grep --quiet SICK-R scores.txt
 echo "the wheel works: $(ls structviews-*.whl), $(du -h structviews-*.whl | cut -f1)"

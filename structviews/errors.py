@@ -1,5 +1,8 @@
 """Errors that the user can fix."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class InputError(ValueError):
     """Invalid input from the user.
@@ -11,6 +14,19 @@ class InputError(ValueError):
     def __str__(self) -> str:
         """The message; line feeds, which only names and values can bring, are shown as such."""
         return super().__str__().replace("\n", "\\n")
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
+    """The error for a name that there is none of, with the nearest known name, if any is near, and all of them."""
+    known = list(known)
+    asked = f" (did you mean {near}?)" if (near := nearest(name, known)) else ""
+    return InputError(f"unknown {kind} {name!r}{asked}: choose one of {', '.join(known)}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that a misspelt one is nearest to, in any case; empty if none is near."""
+    spelt = {each.lower(): each for each in known}
+    return next((spelt[each] for each in get_close_matches(name.lower(), spelt, 1)), "")
 
 
 def interrupted(error: BaseException | None) -> bool:

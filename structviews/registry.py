@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import Any, Generic, TypeVar
 
-from structviews.errors import InputError
+from structviews.errors import unknown
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Callable[..., Any])
@@ -29,12 +29,14 @@ class Registry(Generic[T]):
         kind: what is registered, for messages, such as ``view``.
         package: the package whose modules register the built-in entries.
         group: the group of entry points that name plug-in modules.
+        others: names that stand beside these for users, and that something else handles.
     """
 
-    def __init__(self, kind: str, package: str, group: str) -> None:
+    def __init__(self, kind: str, package: str, group: str, others: tuple[str, ...] = ()) -> None:
         self.kind = kind
         self.package = package
         self.group = group
+        self.others = others
         self._known: dict[str, T] = {}
         self._loaded = False
 
@@ -69,8 +71,8 @@ class Registry(Generic[T]):
         """
         if name not in self._known:
             self._import(name)
-        if name not in self:
-            raise InputError(f"unknown {self.kind} {name!r}: choose one of {', '.join(self)}")
+        if name not in self._known and name not in self:
+            raise unknown(self.kind, name, (*self, *self.others))
         return self._known[name]
 
     def if_loaded(self, name: str) -> T | None:

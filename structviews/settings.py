@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Self, get_type_hints
 
-from structviews.errors import InputError
+from structviews.errors import InputError, unknown
 
 ABOUT = "structviews.setting"
 # Largest seed of all the generators that are used, and bounds beyond which a number is a slip, not a setting.
@@ -56,8 +56,7 @@ class About:
         """Raise InputError if the setting does not allow the value."""
         for each in value if isinstance(value, tuple) else (value,):
             if self.choices and each not in self.choices:
-                known = ", ".join(choice for choice in self.choices if choice)
-                raise InputError(f"unknown {name} {each!r}: choose one of {known}")
+                raise unknown(name, each, filter(None, self.choices))
         if isinstance(value, int | float) and not isinstance(value, bool) and not self._holds(value):
             raise InputError(f"{name} = {value}: give {self._range()}")
 

@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import sys
 
 import pytest
@@ -11,6 +12,9 @@ from hypothesis import settings
 # Triton reads this when it is imported: where there is no GPU, its interpreter runs the kernels.
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
+
+# A shell starts background jobs with interrupts ignored, which the commands that the tests interrupt would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.load_profile("same")

@@ -10,4 +10,6 @@ from typing import Any
 
 from structviews.registry import Registry
 
-PARSERS: Registry[Callable[..., Any]] = Registry("parser", __name__, "structviews.parsers")
+# Named like a parser, but its files have their trees: see sources.py.
+TREEBANK = "treebank"
+PARSERS: Registry[Callable[..., Any]] = Registry("parser", __name__, "structviews.parsers", (TREEBANK,))

@@ -21,6 +21,8 @@ from structviews.parsing.quantised import measured, quantise
 from structviews.runtime.device import multiplies_bytes, multiplies_half
 from structviews.runtime.documents import converted, parse_json
 from structviews.runtime.files import write_bytes
+from structviews.runtime.processes import report
+from structviews.runtime.unfilled import Unfilled
 
 MODEL_FOLDER = Path(__file__).parent.parent / "models" / "builtin"
 # A parser's weights, its settings, and the digest of the two.
@@ -152,6 +154,7 @@ class BuiltinParser:
             batch = [sentences[i] for i in indices]
             for i, sentence in zip(indices, self._parse_batch(batch, words), strict=True):
                 parsed[i] = sentence
+            report(len(indices))
         return parsed
 
     def _batches(self, lengths: np.ndarray) -> Iterator[np.ndarray]:
@@ -242,7 +245,7 @@ def network_of(settings: ParserSettings, weights: dict[str, torch.Tensor]) -> Pa
         ValueError: if these do not fit one another, or a weight is not finite.
     """
     config = converted(settings["config"], ParserConfig, FILES[1], "copy the parser again")
-    with torch.device("meta"):  # before the settings ask for more memory than the weights have
+    with torch.device("meta"), Unfilled():  # before the settings ask for more memory than the weights have
         wanted = ParserNetwork(config).state_dict()
     if {name: each.shape for name, each in wanted.items()} != {name: each.shape for name, each in weights.items()}:
         raise ValueError(f"{FILES[0]} has weights of other shapes than {FILES[1]} says")
@@ -254,7 +257,8 @@ def network_of(settings: ParserSettings, weights: dict[str, torch.Tensor]) -> Pa
         raise ValueError(f"{FILES[1]} has no relation 'root'")
     if not all(each.isfinite().all() for each in weights.values()):
         raise ValueError(f"{FILES[0]} has weights that are not finite")
-    network = ParserNetwork(config)
+    with Unfilled():
+        network = ParserNetwork(config)
     network.load_state_dict(weights)
     return network
 

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nltk.tree import Tree
-
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.backends import PARSERS
+from structviews.parsing.bracket_tree import Tree
 from structviews.parsing.guard import Fault
 from structviews.parsing.libraries import (
     as_token,
@@ -243,7 +242,7 @@ class StanzaParser(Parser):
 
 
 def _bracket_tree(tree: Any) -> Tree:
-    """Convert stanza's tree to nltk's."""
+    """Convert stanza's tree to ours."""
     if tree.is_preterminal():
         return Tree(tree.label, [tree.children[0].label])
     return Tree(tree.label, [_bracket_tree(child) for child in tree.children])

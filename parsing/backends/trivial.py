@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any
 
 from structviews.corpus.sentence import ParsedSentence
-from structviews.errors import InputError
+from structviews.errors import unknown
 from structviews.parsing.backends import PARSERS
 from structviews.parsing.parser import BATCH_TOKENS, CONSTITUENCY, DEPENDENCY, Options, Unparsed
 
@@ -61,7 +61,7 @@ class TrivialParser:
 def load(argument: str, options: Options) -> TrivialParser:
     """Load the control parser of a shape; see the registry for the arguments."""
     if argument not in SHAPES:
-        raise InputError(f"unknown tree shape {argument!r}: choose one of {', '.join(f'trivial:{s}' for s in SHAPES)}")
+        raise unknown("parser", f"trivial:{argument}", [f"trivial:{shape}" for shape in SHAPES])
     return TrivialParser(argument)
 
 

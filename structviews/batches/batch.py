@@ -10,7 +10,6 @@ from itertools import chain
 from typing import NamedTuple, Self
 
 import numpy as np
-import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -146,7 +145,7 @@ def collate(sentences: Sequence[ParsedSentence], vocabularies: dict[str, Vocabul
         needs: structures to build: ``tokens``, ``dependency``, ``constituency``.
     """
     lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
-    words = pa.array(list(chain.from_iterable(s.tokens for s in sentences)), pa.string())
+    words = list(chain.from_iterable(s.tokens for s in sentences))
     ids = {name: WordIds.of(vocabulary.ids(words), len(vocabulary)) for name, vocabulary in vocabularies.items()}
     make: dict[str, Callable[[ParsedSentence], Sequence[int]]] = {
         "heads": lambda s: s.heads,

@@ -149,7 +149,8 @@ class CorpusReader:
             lists = table[name].chunk(0)  # the only one; combining chunks would copy
             values = lists.values
             if name == "tokens":
-                ids = {channel: v.ids(values.dictionary) for channel, v in self.vocabularies.items()}
+                words = values.dictionary.to_pylist()
+                ids = {channel: v.ids(words) for channel, v in self.vocabularies.items()}
                 if self.duplicates:
                     hashes = word_hashes(values.dictionary)
                 values = values.indices

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from structviews.cli.console import console, errors, say
-from structviews.cli.options import ForSimilarity, OwnRun, Tokenised, check_writable
+from structviews.cli.options import Corpus, ForSimilarity, Tokenised, check_writable
+from structviews.cli.which_runs import OwnRun
 
 PANEL = "Evaluation"
 GROUP = "analogy"
@@ -20,7 +21,7 @@ def group() -> None:
 
 @app.command("make")
 def make_analogies(
-    corpus: Annotated[Path, typer.Argument(help="A parsed corpus.", show_default=False)],
+    corpus: Corpus,
     words: Annotated[Path, typer.Option(help="Word analogies, in the format of Google's questions-words.txt.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="File to write.", show_default=False)],
 ) -> None:

@@ -25,6 +25,13 @@ UsageError: Any = typer.BadParameter.__base__
 PANELS = ("Corpora", "Training", "Vectors", "Evaluation", "Pages", "Sharing")
 # The environment variable that asks for tracebacks; worker processes inherit it.
 TRACEBACK = "STRUCTVIEWS_TRACEBACK"
+# How a missing package is installed, where its name does not say so.
+EVAL = "pip install 'structviews[eval]'"
+REMEDIES = {
+    "torch": "pip install torch, without a GPU with --index-url https://download.pytorch.org/whl/cpu",
+    "sklearn": EVAL,
+    "scipy": EVAL,
+}
 # Characters of an unforeseen error's message.
 LONGEST = 300
 
@@ -160,6 +167,9 @@ def what_failed(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         # A full disk or a read-only folder. No partial file has its final name.
         return f"{error.filename or 'disk'}: {error.strerror}: fix this and run the command again"
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0]
+        return f"{package} is not installed: {REMEDIES.get(package, f'pip install {package}')}"
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     what = " ".join(str(error).split())
     if isinstance(error, MemoryError):

@@ -7,14 +7,12 @@ from typing import Annotated
 import typer
 
 from structviews.cli.console import console, errors, say, write
-from structviews.cli.options import NewFolder, Seed
+from structviews.cli.options import Corpus, NewFolder, Seed
 from structviews.errors import InputError
 
 PANEL = "Corpora"
 GROUP = "cache"
 app = typer.Typer(help="Merge, split, describe and export parsed corpora.", no_args_is_help=True)
-
-Corpus = Annotated[Path, typer.Argument(help="A parsed corpus.", show_default=False)]
 
 
 @app.command("merge")

@@ -19,6 +19,11 @@ def say(line: str) -> None:
     console.print(line, highlight=False, soft_wrap=True)
 
 
+def explain(text: str) -> None:
+    """Print an explanation on stdout; a terminal's lines are broken between words."""
+    console.print(text, highlight=False, soft_wrap=not console.is_terminal)
+
+
 def write(content: str) -> None:
     """Write JSON, CSV or a page to stdout: to a file or a pipe as it is, to a terminal with its controls shown."""
     sys.stdout.write(visible(content) if sys.stdout.isatty() else content)

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from structviews.cli.console import GO_ON, errors, inform, say
-from structviews.cli.options import Run, Tokenised, Transductive, check_writable, word_limit
+from structviews.cli.options import Tokenised, Transductive, check_writable, word_limit
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
+from structviews.cli.which_runs import Run
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.runs.which_vectors import Representation

@@ -13,22 +13,21 @@ from structviews.cli.options import (
     Tasks,
     Transductive,
     check_writable,
-    own_runs,
+    readable_tasks,
     sentences_of_tasks,
-    task_names,
     word_limit,
 )
 from structviews.cli.score_tables import print_scores
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
+from structviews.cli.which_runs import named_run, own_runs
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
-from structviews.runs.bundled import run_folder
+from structviews.runs import RUNS
 from structviews.runs.which_vectors import Representation
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-
     from structviews.evaluation.senteval.tasks.reading import Task
+    from structviews.runtime.progress import Bar
 
 
 PANEL = "Evaluation"
@@ -40,7 +39,7 @@ app = typer.Typer()
 def evaluate_runs(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(help="Run folders.", show_default=False, parser=run_folder, callback=own_runs),
+        typer.Argument(help="Runs, or folders of runs.", show_default=False, parser=named_run, callback=own_runs),
     ] = None,
     senteval: Senteval = None,
     probing: Probing = None,
@@ -86,7 +85,6 @@ def evaluate_runs(
     from structviews.encoding.kinds.external import given_run
     from structviews.evaluation.senteval.protocols import PROTOCOLS
     from structviews.evaluation.senteval.scoring import Scored
-    from structviews.evaluation.senteval.suite import read_tasks
     from structviews.evaluation.senteval.task_trees import TaskTrees
     from structviews.runs.settings_file import run_views
 
@@ -94,15 +92,14 @@ def evaluate_runs(
     followed = PROTOCOLS[protocol]
     for run in runs:
         run_views(run)
-    names = task_names(tasks, senteval, probing)
     if vectors:
-        runs.append(given_run(vectors, out or Path("runs") / vectors.stem))
+        runs.append(given_run(vectors, out or RUNS / vectors.stem))
     elif out:
         raise InputError("--out: only goes with --vectors, as a run's scores go to its own folder: leave it out")
     if not runs:
         raise InputError("nothing to score: name runs, or give --vectors")
-    found, unavailable = read_tasks(names, senteval, probing, allow_partial=partial)
     trees = TaskTrees(parsed) if parsed else None
+    found, unavailable = readable_tasks(tasks, senteval, probing, partial)
     if not tasks:
         found = [task for task in found if followed.covers(task)]
     limit, changes = word_limit(given)
@@ -125,25 +122,24 @@ def score_all(runs: list[Path], tasks: "list[Task]", unavailable: dict[str, str]
         unavailable: the others, with the reason.
         how: further arguments of ``score_run``.
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from structviews.encoding.word_limit import one_warning
     from structviews.evaluation.senteval.scoring import score_run
+    from structviews.runtime.progress import rate_bar
 
     n_scored = 0
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=errors) as progress:
-        for run in runs:
-            bar = progress.add_task(f"{run.name}: loading", total=len(tasks))
+    for run in runs:
+        with rate_bar(errors, run.name, "tasks", percent=False, steady=False) as bar, one_warning():
+            done = 0
 
-            def show(stage: str, bar: "TaskID" = bar, run: Path = run) -> None:
-                progress.update(bar, description=f"{run.name}: {stage}")
+            def show(stage: str, bar: "Bar" = bar) -> None:
+                bar(done, len(tasks))  # noqa: B023 - called before the next run
+                bar.stage(stage)
 
-            with one_warning():
-                for has_score in score_run(run, tasks, unavailable, progress=show, **how):
-                    n_scored += has_score
-                    progress.advance(bar)
-            show("done")
+            bar.stage("loading")
+            for has_score in score_run(run, tasks, unavailable, progress=show, **how):
+                n_scored += has_score
+                done += 1
+                bar(done, len(tasks), note="")
     return n_scored
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from structviews.cli.console import console, inform, say
-from structviews.cli.options import Language, Models, Seed
+from structviews.cli.options import Language, Models, Seed, only_corpus
 from structviews.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ class TreeKind(StrEnum):
 
 @app.command("inspect")
 def inspect_corpus(
-    corpus: Annotated[Path | None, typer.Argument(help="A parsed corpus.", show_default=False)] = None,
+    corpus: Annotated[
+        Path | None, typer.Argument(help="A parsed corpus.", show_default="the only *.parsed here")
+    ] = None,
     sentence: Annotated[
         int | None, typer.Option(help="Draw the trees of this sentence (counted from 0).", show_default=False)
     ] = None,
@@ -80,9 +82,7 @@ def inspect_corpus(
         parsed = parse_sentence(text, parser=parser, options=Options(lang, models), tokenised=tokenised)
         draw_trees([sentence_to_draw(text, parsed, tree)], svg)
         return
-    if corpus is None:
-        raise InputError("nothing to inspect: name a parsed corpus, or give a sentence with --text")
-    opened = ParsedCorpus.open(corpus)
+    opened = ParsedCorpus.open(corpus or only_corpus())
     if drawing:
         found, note = choose(opened, *choosing, seed=seed, tree=tree)
         draw_trees(found, svg)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,38 +11,32 @@ from structviews.cli.console import inform
 from structviews.cli.setting_flags import names_in
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
-from structviews.runs.bundled import check_own, run_folder
 from structviews.settings import LARGEST_SEED, settings_of
 
-
-def own_runs(given: Any) -> Any:
-    """Check that the run or runs a command writes to do not include the bundled model; None passes."""
-    check_own(given if isinstance(given, list) else [given])
-    return given
+if TYPE_CHECKING:
+    from structviews.evaluation.senteval.tasks.reading import Task
 
 
-# Runs that a command only reads may be the bundled model; those that it writes to (Own...) may not.
-Run = Annotated[
+def only_corpus(remedy: str = "name one of them") -> Path:
+    """The only parsed corpus here; where there are several, the error has the remedy."""
+    from structviews.corpus.parsed_corpus import find_corpus
+
+    return find_corpus(remedy=remedy)
+
+
+Corpus = Annotated[
+    Path, typer.Argument(default_factory=only_corpus, help="A parsed corpus.", show_default="the only *.parsed here")
+]
+
+
+Sentences = Annotated[
     Path,
-    typer.Argument(help="A run's folder, or default for the bundled model.", show_default=False, parser=run_folder),
-]
-
-
-Runs = Annotated[
-    list[Path],
-    typer.Argument(help="Run folders, or default for the bundled model.", show_default=False, parser=run_folder),
-]
-
-
-OwnRun = Annotated[
-    Path,
-    typer.Argument(help="A run's folder.", show_default=False, parser=run_folder, callback=own_runs),
-]
-
-
-OwnRuns = Annotated[
-    list[Path],
-    typer.Argument(help="Run folders.", show_default=False, parser=run_folder, callback=own_runs),
+    typer.Option(
+        "--corpus",
+        default_factory=lambda: only_corpus("choose one with --corpus"),
+        help="Sentences: one per line, or a parsed corpus.",
+        show_default="the only *.parsed here",
+    ),
 ]
 
 
@@ -71,7 +65,7 @@ Probing = Annotated[
 
 Tasks = Annotated[
     str,
-    typer.Option(help="Comma-separated tasks, such as MR,SUBJ.", show_default="all in the folders"),
+    typer.Option(help="Comma-separated tasks, such as MR,SUBJ, in any case.", show_default="all in the folders"),
 ]
 
 
@@ -82,33 +76,60 @@ Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Random seed.")
 Language = Annotated[str, typer.Option(help="Language of the text, such as de or zh-hans.")]
 
 
+Device = Annotated[str, typer.Option(help="Device: cpu, cuda, cuda:1.", show_default="a GPU if available")]
+
+
 Models = Annotated[
     Path | None,
     typer.Option(help="Folder with the parsers' models.", show_default="the libraries' own folders"),
 ]
 
 
+def own_device(name: str, ranks: int) -> str:
+    """The named device, which several processes must not share if it is a GPU."""
+    if name.startswith("cuda") and ranks > 1:
+        raise InputError(f"--device {name}: torchrun gives each process a GPU of its own: leave it out")
+    return name
+
+
+def readable_tasks(
+    tasks: str, senteval: Path | None, probing: Path | None, partial: bool
+) -> "tuple[list[Task], dict[str, str]]":
+    """The named tasks, or all in the folders, that can be read; and for each other task the reason why not.
+
+    Raises:
+        InputError: if a folder has none of those that are wanted from it.
+    """
+    from structviews.evaluation.senteval.suite import read_tasks
+    from structviews.evaluation.senteval.tasks import TASKS
+    from structviews.evaluation.senteval.tasks.finding import none_read
+
+    found, unavailable = read_tasks(task_names(tasks, senteval, probing), senteval, probing, allow_partial=partial)
+    for folder, senteval_s in ((senteval, True), (probing, False)):
+        reasons = {name: why for name, why in unavailable.items() if (name in TASKS) == senteval_s}
+        if folder and reasons and not any((task.name in TASKS) == senteval_s for task in found):
+            raise none_read(folder, reasons)
+    return found, unavailable
+
+
 def sentences_of_tasks(senteval: Path | None, probing: Path | None, tasks: str) -> list[tuple[str, ...]]:
     """The distinct sentences of tasks, including incomplete ones; reports tasks that cannot be read."""
-    from structviews.evaluation.senteval.suite import read_tasks
-
-    found, unavailable = read_tasks(task_names(tasks, senteval, probing), senteval, probing, allow_partial=True)
+    found, unavailable = readable_tasks(tasks, senteval, probing, partial=True)
     for name, reason in unavailable.items():
         inform(f"skipping {name}: {reason}")
-    if not found:
-        raise InputError("no task could be read: give the folder with the tasks' files")
     return list(dict.fromkeys(sentence for task in found for sentence in task.sentences()))
 
 
 def task_names(tasks: str, senteval: Path | None, probing: Path | None) -> list[str]:
     """The named tasks; if none is named, all that the folders may contain."""
+    from structviews.evaluation.senteval.tasks.finding import known_tasks
     from structviews.evaluation.senteval.tasks.finding import task_names as all_tasks
     from structviews.evaluation.senteval.tasks.probing import probing_files
 
     if not senteval and not probing:
         raise InputError("no tasks: give --senteval with the folder of SentEval's tasks, --probing, or both")
     every = [*(all_tasks() if senteval else ()), *(probing_files(probing) if probing else ())]
-    return list(dict.fromkeys(names_in(tasks))) or every
+    return list(dict.fromkeys(known_tasks(names_in(tasks), senteval, probing))) or every
 
 
 def lines_of(query: str) -> list[str]:

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from structviews.cli.console import errors, say
-from structviews.cli.options import NewFolder, Runs
+from structviews.cli.options import NewFolder
 from structviews.cli.setting_flags import NONE_GIVEN, some_train_flags, with_flags
+from structviews.cli.which_runs import Runs
 
 PANEL = "Vectors"
 app = typer.Typer()
@@ -41,7 +42,7 @@ def make_a_baseline(
             help="average, tfidf, sif, up, all-but-the-top, random, or sentence-transformers:PATH.", show_default=False
         ),
     ],
-    out: NewFolder,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to create.", show_default="runs/NAME")] = None,
     corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the only *.parsed here")] = None,
     vectors: Annotated[
         Path | None, typer.Option(help="Word vectors: GloVe, word2vec or fastText .vec.", show_default=False)
@@ -50,10 +51,11 @@ def make_a_baseline(
 ) -> None:
     """Make a baseline: an untrained run that encode, eval and table accept like any other.
 
-    Example: structviews baseline sif --corpus corpus.parsed --vectors glove.840B.300d.txt -o runs/sif
+    NAME is the baseline's, for random with its views, and for a sentence-transformers model that of its folder.
+
+    Example: structviews baseline sif --corpus corpus.parsed --vectors glove.840B.300d.txt
     """
-    from structviews.corpus.parsed_corpus import find_corpus
     from structviews.training.baselines import make_baseline
 
-    run = make_baseline(kind, corpus or find_corpus(), out, vectors, dict(given), errors)
+    run = make_baseline(kind, corpus, out, vectors, dict(given), errors)
     say(str(run))

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from structviews.cli.console import errors, inform, say, stages
-from structviews.cli.options import ForSimilarity, Run, Runs, Tokenised, lines_of
+from structviews.cli.options import ForSimilarity, Sentences, Tokenised, lines_of
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
+from structviews.cli.which_runs import Run, Runs
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 
@@ -19,7 +20,7 @@ app = typer.Typer()
 @app.command("project")
 def project_sentences(
     run: Run,
-    corpus: Annotated[Path, typer.Option(help="Sentences: one per line, or a parsed corpus.")],
+    corpus: Sentences,
     out: Annotated[
         Path, typer.Option("-o", "--out", help="Picture to write: .png, .svg, or .html with the sentences.")
     ],
@@ -74,7 +75,7 @@ def report_on_runs(
 
     The page is a single self-contained file. For each missing part it names the command that makes it.
 
-    Example: structviews report runs/* --corpus corpus.parsed -o report.html
+    Example: structviews report runs --corpus corpus.parsed -o report.html
     """
     from structviews.report.page import write_report
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from structviews.cli.console import errors, inform, say
-from structviews.cli.options import Language, Models, Probing, Senteval, Tasks, Tokenised, sentences_of_tasks
+from structviews.cli.options import Device, Language, Models, Probing, Senteval, Tasks, Tokenised, sentences_of_tasks
 from structviews.errors import InputError
 
 PANEL = "Corpora"
@@ -64,9 +64,7 @@ def parse_text(
     ] = None,
     lang: Language = "en",
     models: Models = None,
-    device: Annotated[
-        str, typer.Option(help="Device for parsers that use one: cpu, cuda, cuda:1.", show_default="a GPU if available")
-    ] = "",
+    device: Device = "",
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at a sentence that cannot be parsed, instead of skipping it.")
     ] = False,
@@ -173,8 +171,6 @@ def parse_into(
 
     try:
         job = open_source(source, **settings)
-        if job.note:
-            inform(job.note)
         corpus, already = parse_corpus(
             job,
             out,

@@ -1,12 +1,11 @@
 """``structviews probe``."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from structviews.cli.console import console, stages
-from structviews.cli.options import NewFolder, Seed
+from structviews.cli.options import Corpus, NewFolder, Seed
 
 PANEL = "Evaluation"
 GROUP = "probe"
@@ -20,7 +19,7 @@ def group() -> None:
 
 @app.command("make")
 def make_probing_tasks(
-    corpus: Annotated[Path, typer.Argument(help="A parsed corpus.", show_default=False)],
+    corpus: Corpus,
     out: NewFolder,
     size: Annotated[
         int, typer.Option(help="Most training examples per task; dev and test get a tenth each.")
@@ -34,10 +33,11 @@ def make_probing_tasks(
 
     Example: structviews probe make corpus.parsed -o probing
     """
-    from rich.table import Column, Table
+    from rich.table import Column
 
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.evaluation.probing.making import make_tasks
+    from structviews.runtime.terminal_tables import Table
 
     with stages() as tell:
         made = make_tasks(ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)

@@ -7,7 +7,8 @@ import typer
 from rich.markup import escape
 
 from structviews.cli.console import console, errors, say
-from structviews.cli.options import ForSimilarity, OwnRuns, Runs, Tokenised, lines_of
+from structviews.cli.options import ForSimilarity, Sentences, Tokenised, lines_of
+from structviews.cli.which_runs import OwnRuns, Runs
 from structviews.errors import InputError
 from structviews.runs.bundled import typed
 
@@ -58,7 +59,7 @@ def retrieve_neighbours(
 @app.command("nearest")
 def nearest_sentences(
     runs: Runs,
-    corpus: Annotated[Path, typer.Option(help="Sentences to search: one per line, or a parsed corpus.")],
+    corpus: Sentences,
     query: Annotated[str, typer.Option(help="A sentence, or a file with one per line.")],
     k: Annotated[int, typer.Option("-k", help="Number of neighbours to show.")] = 10,
     tokenised: Tokenised = False,

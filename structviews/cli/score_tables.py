@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from structviews.cli.console import console, inform, say, write
-from structviews.cli.options import Run, Runs
+from structviews.cli.console import console, explain, inform, say, write
+from structviews.cli.which_runs import Run, Runs
 from structviews.errors import InputError
 
 PANEL = "Evaluation"
@@ -41,9 +41,9 @@ def table_of_runs(
 ) -> None:
     """Print the scores of runs, one row per run, or of one task as a matrix of views.
 
-    Example: structviews table runs/* --format latex --published > table.tex
+    Example: structviews table runs --format latex --published > table.tex
 
-    Example: structviews table runs/* --matrix SICK-R --picture sick-r.svg
+    Example: structviews table runs --matrix SICK-R --picture sick-r.svg
     """
     if matrix:
         if intervals or published or format != "rich":
@@ -71,9 +71,14 @@ def print_scores(runs: list[Path], format: str, intervals: bool = False, publish
         write(written[format](table))
     else:
         console.print(*rendering.as_rich(table, console.width), sep="\n")
-    if format in ("rich", "csv"):
+    if format == "csv":
         for remark in (*table.legend, *table.notes):
-            (inform if format == "csv" else say)(remark)
+            inform(remark)
+    if format == "rich":
+        for remark in table.legend:
+            explain(remark)
+        for note in table.notes:  # unbroken, for the commands in them
+            say(note)
 
 
 def print_matrix(runs: list[Path], task: str, picture: Path | None) -> None:
@@ -85,7 +90,7 @@ def print_matrix(runs: list[Path], task: str, picture: Path | None) -> None:
         heatmap.draw(matrix, picture)
     console.print(heatmap.as_rich(matrix))
     for remark in matrix.notes:
-        say(remark)
+        explain(remark)
 
 
 @app.command("compare")
@@ -102,4 +107,4 @@ def compare_two(
     comparison = compare.compare_runs(first, second)
     console.print(compare.as_rich(comparison))
     for remark in comparison.notes:
-        say(remark)
+        explain(remark)

@@ -10,9 +10,9 @@ import typer
 from rich.markup import escape
 from typer.core import TyperCommand
 
+from structviews.cli.which_runs import named_run
 from structviews.objectives import OBJECTIVES
 from structviews.registry import Registry
-from structviews.runs.bundled import run_folder
 from structviews.runs.config import TrainConfig
 from structviews.settings import Setting, settings_of
 from structviews.views import VIEWS
@@ -45,7 +45,7 @@ def flag(setting: Setting, panel: str | None = None, default: str | None = None)
         help=escape(about.help) + (rf" [dim]\[default: {escape(shown)}][/dim]" if shown else ""),
         show_default=False,
         metavar=about.metavar,
-        parser=run_folder if about.run else None,
+        parser=named_run if about.run else None,
         rich_help_panel=panel,
         hidden=about.rare,
     )

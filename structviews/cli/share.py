@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from structviews.cli.console import inform, say, write
-from structviews.cli.options import Run
+from structviews.cli.which_runs import Run
 
 PANEL = "Sharing"
 app = typer.Typer()

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from structviews.cli.console import GO_ON, errors, inform, say
+from structviews.cli.options import Device, own_device
 from structviews.cli.setting_flags import HELP_ALL, NONE_GIVEN, TrainCommand, names_in, train_flags, with_flags
+from structviews.runs import RUNS
 
 PANEL = "Training"
 app = typer.Typer()
@@ -18,7 +20,8 @@ app = typer.Typer()
 def sweep_views(
     views: Annotated[list[str], typer.Option(help="Comma-separated views; give once per set.", show_default=False)],
     seeds: Annotated[int, typer.Option(help="Number of seeds: train each set with seeds 1, 2, ...")] = 3,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the runs.")] = Path("runs/sweep"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the runs.")] = RUNS / "sweep",
+    device: Device = "",
     config: Annotated[
         Path | None, typer.Option(help="Settings from a config.toml; flags override them.", show_default=False)
     ] = None,
@@ -36,6 +39,7 @@ def sweep_views(
     """
     from structviews.corpus.parsed_corpus import find_corpus
     from structviews.runs.settings_file import load_config
+    from structviews.runtime.device import using
     from structviews.runtime.signals import Interrupted
     from structviews.training.ranks import joined_ranks
     from structviews.training.sweep import sweep_jobs, train_jobs
@@ -43,7 +47,7 @@ def sweep_views(
     settings = (load_config(config)[0].flat() if config else {}) | dict(given)
     settings["corpus"] = settings.get("corpus") or str(find_corpus())
     try:
-        with joined_ranks() as ranks:
+        with joined_ranks() as ranks, using(own_device(device, ranks.count)):
             jobs = sweep_jobs([names_in(names) for names in views], seeds, out, settings)
             runs = train_jobs(jobs, errors, ranks)
     except Interrupted as stop:

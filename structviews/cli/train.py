@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from structviews.cli.console import GO_ON, console, errors, inform, say, write
-from structviews.cli.options import own_runs
+from structviews.cli.options import Device, own_device
 from structviews.cli.setting_flags import HELP_ALL, NONE_GIVEN, TrainCommand, train_flags, with_flags
+from structviews.cli.which_runs import named_run, own_run
 from structviews.errors import InputError
-from structviews.runs.bundled import run_folder
+from structviews.runs import RUNS
 
 if TYPE_CHECKING:
     from structviews.runs.config import TrainConfig
@@ -38,10 +39,11 @@ def train_views(
             help="Resume this run; the only other flags allowed are --epochs and --steps.",
             show_default=False,
             metavar="PATH",
-            parser=run_folder,
-            callback=own_runs,
+            parser=named_run,
+            callback=own_run,
         ),
     ] = None,
+    device: Device = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate steps, memory and hours; do not train.")] = False,
     help_all: Annotated[
         bool, typer.Option(HELP_ALL, help="Show all flags, with rare ones and those of each objective and view.")
@@ -54,6 +56,7 @@ def train_views(
 
     Example: structviews train --views dep,const --corpus corpus.parsed
     """
+    from structviews.runtime.device import using
     from structviews.runtime.signals import Interrupted
     from structviews.training.loop import train
     from structviews.training.ranks import joined_ranks
@@ -61,7 +64,7 @@ def train_views(
     from structviews.training.resuming import extend
 
     try:
-        with joined_ranks() as ranks:
+        with joined_ranks() as ranks, using(own_device(device, ranks.count)):
             jobs = [resumed(resume, config, recipe, given)] if resume else training_jobs(config, recipe, given)
             if dry_run:
                 for settings in jobs if ranks.leads else []:
@@ -111,7 +114,7 @@ def join_members(recipe: "Recipe", runs: list[Path], out: Path | None) -> Path:
     """The joined run of a recipe; created unless it exists."""
     from structviews.encoding.kinds.joined import holds_joined, join_runs
 
-    folder = out or Path("runs") / recipe.name
+    folder = out or RUNS / recipe.name
     return folder if holds_joined(folder, runs) else join_runs(runs, folder, similarity_join=recipe.similarity_join)
 
 
@@ -137,7 +140,7 @@ def training_jobs(config: Path | None, recipe: str | None, given: Mapping[str, A
     place, jobs = "command line", [{"corpus": "", **given}]
     if recipe:
         place, wanted = f"recipe {recipe}", Recipe.load(recipe)
-        folder = Path(given.get("out", f"runs/{recipe}"))
+        folder = Path(given.get("out", RUNS / str(recipe)))
         members = {folder.parent / name: Recipe.load(name) for name in wanted.members} or {folder: wanted}
         jobs = [{"corpus": "", **member.settings, **given, "out": str(out)} for out, member in members.items()]
     checked = [TrainConfig.from_flat(job, place) for job in jobs]
@@ -152,8 +155,7 @@ def list_recipes(
 
     Example: structviews recipes mc-qt
     """
-    from rich.table import Table
-
+    from structviews.runtime.terminal_tables import Table
     from structviews.training.recipes import Recipe, names, text
 
     if name:

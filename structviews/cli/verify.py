@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from structviews.cli.console import errors, say
-from structviews.runs.bundled import run_folder
+from structviews.cli.which_runs import named_run
 
 PANEL = "Corpora"
 app = typer.Typer()
@@ -19,7 +19,7 @@ def verify_files(
         typer.Argument(
             help="A corpus, a run, CORPUS.vectors, or a vector file that was read before.",
             show_default=False,
-            parser=run_folder,
+            parser=named_run,
         ),
     ],
 ) -> None:

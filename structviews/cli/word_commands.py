@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from structviews.cli.console import GO_ON, errors, inform, say
-from structviews.cli.options import OwnRun, check_writable
+from structviews.cli.options import Corpus, check_writable
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
+from structviews.cli.which_runs import OwnRun
 from structviews.words.learning_settings import Word2VecConfig
 
 PANEL = "Training"
@@ -18,7 +19,7 @@ app = typer.Typer()
 @app.command("vectors")
 @with_flags(chosen_flags(Word2VecConfig))
 def learn_word_vectors(
-    corpus: Annotated[Path, typer.Argument(help="A parsed corpus.", show_default=False)],
+    corpus: Corpus,
     out: Annotated[
         Path,
         typer.Option("-o", "--out", help="File to write, in word2vec's format: binary if it ends in .bin, else text."),

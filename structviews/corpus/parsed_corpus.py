@@ -60,6 +60,7 @@ class Manifest(TypedDict):
     settings: dict[str, Any]
     sources: list[dict[str, Any]]
     models: NotRequired[str]
+    repaired: NotRequired[dict[str, Count]]
 
 
 class ParsedCorpus:
@@ -222,15 +223,15 @@ def _cause(error: InputError) -> str:
     return str(error).removeprefix("it: ").removesuffix(": damaged")
 
 
-def find_corpus(folder: str | Path = ".") -> Path:
+def find_corpus(folder: str | Path = ".", remedy: str = "choose one with --corpus") -> Path:
     """The ``*.parsed`` folder in ``folder``.
 
     Raises:
-        InputError: unless there is exactly one.
+        InputError: unless there is exactly one; for several, with the remedy.
     """
     found = sorted(path for path in Path(folder).glob("*.parsed") if path.is_dir())
     if not found:
         raise InputError(f"no *.parsed folder in {Path(folder).resolve()}: make one with `structviews parse`")
     if len(found) > 1:
-        raise InputError(f"several parsed corpora ({', '.join(map(str, found))}): choose one with --corpus")
+        raise InputError(f"several parsed corpora ({', '.join(map(str, found))}): {remedy}")
     return found[0]

@@ -33,8 +33,9 @@ from structviews.corpus.shard_checks import ShardEntry, whole_shard
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import write_bytes
 
-# Manifest keys that describe the shards; all others describe how they were made.
-COUNTED = {"documents", "sentences", "tokens", "has_dependencies", "has_constituents", "shards", "skipped", "checksum"}
+# Manifest keys that count what is there; all others describe how it was made.
+COUNTED = {"documents", "sentences", "tokens", "has_dependencies", "has_constituents", "shards", "skipped", "repaired"}
+COUNTED |= {"checksum"}
 # Maximum rows per shard, so that reading one takes little memory and time.
 SHARD_ROWS = 1000
 

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 from rich.text import Text
 
 from structviews.batches.order import held_out
@@ -17,6 +15,8 @@ from structviews.errors import InputError
 from structviews.parsing.pipeline import parse_corpus
 from structviews.parsing.sources import open_source
 from structviews.runs.config import TrainConfig
+from structviews.runtime.progress import rate_bar
+from structviews.runtime.terminal_tables import Table
 from structviews.training.loop import train
 
 PAIRS = (("bow", "seq"), ("seq", "seq"), ("dep", "seq"), ("dep", "const"))
@@ -62,8 +62,9 @@ def run_demo(folder: Path, console: Console) -> Table:
     say(console, 4, "evaluating the pairs on held-out documents")
     yardstick = held_out_yardstick(corpus)
     rows = [yardstick.measure_untrained(2 * HIDDEN)]
-    for name, run in track(runs.items(), "measuring", console=console):
-        rows.append(yardstick.measure(name, Embedder.load(run).encode(yardstick.sentences)))
+    for name, run in runs.items():
+        with rate_bar(console, f"measuring {name}", "sentences") as bar:
+            rows.append(yardstick.measure(name, Embedder.load(run).encode(yardstick.sentences, progress=bar)))
     table = result_table(rows)
     console.print(table)
     console.print(next_steps(runs["dep,const"]), highlight=False, soft_wrap=True)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.table import Table
 
 from structviews.corpus.sentence import ParsedSentence
 from structviews.evaluation.probing.probe import (
@@ -21,6 +20,7 @@ from structviews.evaluation.retrieval.ranking import (
     recall,
 )
 from structviews.evaluation.scores.intervals import Proportion
+from structviews.runtime.terminal_tables import Table
 
 UNTRAINED = "untrained bag of words"
 

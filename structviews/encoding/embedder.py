@@ -4,9 +4,10 @@ Shapes: n sentences, d dimensions of a vector.
 """
 
 import copy
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, overload
@@ -16,17 +17,20 @@ import torch
 from torch import Tensor
 
 from structviews.corpus.sentence import ParsedSentence
+from structviews.encoding.cosines import Vectors, cosines, cosines_of_pairs
 from structviews.encoding.kinds import KINDS
-from structviews.encoding.preparation import Preparer, Sentence, SentenceError
+from structviews.encoding.preparation import Preparer, Sentence
 from structviews.encoding.representation import join_views, joined_width
 from structviews.encoding.representation import normalised as normalised_rows
 from structviews.encoding.word_limit import DEFAULT_LIMIT, WordLimit
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
-from structviews.runs.bundled import run_folder
+from structviews.runs.bundled import run_folder, typed
+from structviews.runs.copying import copy_run
 from structviews.runs.folder import CONFIG
-from structviews.runs.settings_file import run_kind
+from structviews.runs.settings_file import run_corpus, run_kind
 from structviews.runs.which_vectors import Representation
+from structviews.runtime.keywords import check_names, names_checked
 from structviews.runtime.progress import OnProgress, shown
 
 Choice = tuple[Representation, int | None]
@@ -50,22 +54,27 @@ class Embedder(ABC):
         needs: structures that the views read.
         preparer: tokenises and parses sentences to provide these structures.
         parsers: descriptions of the parsers that produced the training trees; empty if the run reads no trees.
+        corpora: paths of the training corpora, as they were named; empty if there are none.
         representation: how sentence vectors are computed.
         limit: the longest sentence that is encoded; see ``with_limit``.
         only: index of the single view that ``encode`` returns, see ``with_view``; None for all views.
         run: folder that the run was loaded from; None if it was created in memory.
+        stored: the ``choices`` that the folder has, so that others are not saved as if they were.
     """
 
     views: tuple[str, ...]
     needs: frozenset[str]
     preparer: Preparer
     parsers: list[dict[str, Any]]
+    corpora: Sequence[str] = ()
     representation: Representation
     limit: WordLimit = DEFAULT_LIMIT
     only: int | None = None
     run: Path | None = None
+    stored: list[Choice] | None = None
 
     @staticmethod
+    @names_checked
     def load(
         run: str | Path,
         parser: Parser | None = None,
@@ -113,14 +122,25 @@ class Embedder(ABC):
             return self.widths[self.only]
         return joined_width(self.widths, self.views, self.representation.join)
 
+    def __repr__(self) -> str:
+        about = {
+            "run": typed(self.run) if self.run else None,
+            "views": self.view_names if self.only is None else [self.view_names[self.only]],
+            "dim": self.dim,
+            "vectors": self.description,
+            "parser": " and ".join(str(parser.get("name")) for parser in self.parsers) or None,
+            "corpus": " and ".join(self.corpora) or None,
+        }
+        return f"Embedder({', '.join(f'{name}={value!r}' for name, value in about.items())})"
+
     @overload
     def encode(
         self,
-        sentences: Iterable[Sentence],
+        sentences: Sentence | Iterable[Sentence],
         batch_size: int = ...,
-        progress: OnProgress | bool | None = ...,
+        show_progress_bar: OnProgress | bool | None = ...,
         *,
-        normalise: bool = ...,
+        normalize_embeddings: bool = ...,
         convert_to_tensor: Literal[False] = ...,
         device: str | torch.device | None = ...,
         pool: Pool | None = ...,
@@ -129,39 +149,41 @@ class Embedder(ABC):
     @overload
     def encode(
         self,
-        sentences: Iterable[Sentence],
+        sentences: Sentence | Iterable[Sentence],
         batch_size: int = ...,
-        progress: OnProgress | bool | None = ...,
+        show_progress_bar: OnProgress | bool | None = ...,
         *,
-        normalise: bool = ...,
+        normalize_embeddings: bool = ...,
         convert_to_tensor: Literal[True],
         device: str | torch.device | None = ...,
         pool: Pool | None = ...,
     ) -> Tensor: ...
 
+    @names_checked
     def encode(
         self,
-        sentences: Iterable[Sentence],
+        sentences: Sentence | Iterable[Sentence],
         batch_size: int = 256,
-        progress: OnProgress | bool | None = None,
+        show_progress_bar: OnProgress | bool | None = None,
         *,
-        normalise: bool = False,
+        normalize_embeddings: bool = False,
         convert_to_tensor: bool = False,
         device: str | torch.device | None = None,
         pool: Pool | None = None,
     ) -> np.ndarray | Tensor:
-        """Vectors ``(n, d)``, float32, in the order of the sentences.
+        """Vectors ``(n, d)``, float32, in the order of the sentences; of one string or parsed sentence, ``(d,)``.
 
         A sentence's vector does not depend on its batch, up to rounding, unless the representation is transductive.
 
         Args:
             sentences: raw strings (tokenised and parsed), lists of tokens (parsed), or parsed sentences; may be mixed.
                 Any iterable will do: a list, a generator, a column of a table, an open file. A sentence without words
-                is encoded as a full stop.
+                is encoded as a full stop. A list is always one of sentences, never one sentence of tokens.
             batch_size: sentences per batch.
-            progress: called with the number of sentences done and the total; True shows a progress bar on stderr.
-            normalise: scale each joined vector to unit length. The representation's own ``normalise`` scales the
-                vectors of each view before joining.
+            show_progress_bar: True for a bar on stderr; or a function, called with the number of sentences done and
+                the total.
+            normalize_embeddings: scale each sentence's vector to length 1. The representation's ``normalise`` scales
+                the vectors of each view before they are joined.
             convert_to_tensor: return a tensor on the run's device instead of a numpy array.
             device: move the run to this device first, such as ``cuda:1``.
             pool: worker processes to encode with, see ``structviews.encoding.encoding_pool``.
@@ -170,14 +192,39 @@ class Embedder(ABC):
             InputError: if something is not a sentence, is longer than the limit or cannot be parsed (``SentenceError``,
                 with its ``index``); if the run does not have this representation, or the device does not exist.
         """
+        is_one = isinstance(sentences, str | ParsedSentence)
+        given: Iterable[Sentence] = [sentences] if is_one else sentences  # type: ignore[assignment, list-item]
         if device is not None:
             self.to(device)
-        with shown(progress) as told:
+        with shown(show_progress_bar) as told:
             encode = partial(pool.encode, self) if pool else self._encode_here
-            vectors = encode(sentences, batch_size, told)
-        if normalise:
+            vectors = encode(given, batch_size, told)
+        if normalize_embeddings:
             vectors = normalised_rows(vectors)
-        return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
+        found = vectors[0] if is_one else vectors
+        return torch.from_numpy(found).to(self.device) if convert_to_tensor else found
+
+    # sentence-transformers' names for models with a prompt for each, which runs do not have.
+    encode_query = encode
+    encode_document = encode
+
+    @staticmethod
+    def similarity(embeddings1: Vectors, embeddings2: Vectors) -> Tensor:
+        """Cosines ``(m, n)`` of all vectors ``(m, d)`` with all vectors ``(n, d)``, or of single ones ``(d,)``.
+
+        Raises:
+            InputError: if they are not vectors, or their dimensions differ.
+        """
+        return cosines(embeddings1, embeddings2)
+
+    @staticmethod
+    def similarity_pairwise(embeddings1: Vectors, embeddings2: Vectors) -> Tensor:
+        """Cosines ``(n,)`` of vectors ``(n, d)`` with those in the same place of ``(n, d)``.
+
+        Raises:
+            InputError: if they are not vectors, or their shapes differ.
+        """
+        return cosines_of_pairs(embeddings1, embeddings2)
 
     def _encode_here(self, sentences: Iterable[Sentence], batch_size: int, progress: OnProgress | None) -> np.ndarray:
         if self.only is None:  # fail before encoding if the views cannot be joined
@@ -223,6 +270,7 @@ class Embedder(ABC):
         Args:
             **changes: fields of ``Representation`` to change.
         """
+        check_names("with_representation", changes, [field.name for field in fields(Representation)])
         changed = copy.copy(self)
         changed.representation = replace(self.representation, **changes)
         return changed
@@ -233,6 +281,7 @@ class Embedder(ABC):
         Args:
             **changes: ``max_tokens``, ``overlong`` or both; see ``load``.
         """
+        check_names("with_limit", changes, [field.name for field in fields(WordLimit)])
         changed = copy.copy(self)
         changed.limit = replace(self.limit, **changes)
         return changed
@@ -262,6 +311,47 @@ class Embedder(ABC):
         if self.run is None:
             raise InputError("a run created in memory has no folder: load a run from its folder")
         return self.run
+
+    def save(self, folder: str | Path) -> None:
+        """Copy the whole run, but for the state of its training, to a folder, which appears complete or not at all.
+
+        Raises:
+            InputError: if the run was created in memory, or another representation or view was chosen than its own; if
+                the folder is inside the run, or exists and is not empty.
+        """
+        copy_run(self._as_stored(), Path(folder))
+
+    def push_to_hub(
+        self, repo_id: str, *, private: bool = False, licence: str = "", card: str | Path | None = None
+    ) -> str:
+        """Upload the run to the Hugging Face Hub, as ``structviews push`` does; what it leaves out is warned of.
+
+        Args:
+            repo_id: OWNER/NAME; the repository is created if necessary.
+            private: whether a new repository is private.
+            licence: licence identifier of the Hub, for the model card.
+            card: file with a custom model card.
+
+        Returns:
+            The URL of the commit.
+
+        Raises:
+            InputError: as ``save``; if the run cannot be shared, or the Hub cannot be reached or refuses the upload.
+        """
+        from structviews.hub.transfer import push  # noqa: PLC0415 - on a floor above
+
+        pushed = push(self._as_stored(), repo_id, private=private, licence=licence, card=Path(card) if card else None)
+        for note in pushed.notes:
+            warnings.warn(note, stacklevel=2)
+        return pushed.url
+
+    def _as_stored(self) -> Path:
+        """The run's folder, if it has what was chosen on this embedder."""
+        folder = self.folder
+        if self.choices != self.stored:
+            what = "the run's own representation and views are saved, but others were chosen"
+            raise InputError(f"{folder}: {what}: save the run as it was loaded, and choose again where it is loaded")
+        return folder
 
     @property
     def view_names(self) -> list[str]:
@@ -297,13 +387,6 @@ class Embedder(ABC):
         return self.with_representation(**vars(self.representation.for_similarity()))
 
 
-def check_finite(vectors: np.ndarray) -> None:
-    """Raise SentenceError for the first non-finite vector of ``(n, d)``."""
-    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(bad):
-        raise SentenceError(int(bad[0]), "its vector is not finite: train the run with a lower --lr")
-
-
 def open_run(run: Path, parser: Parser | None = None) -> Embedder:
     """Load a run of any kind from its folder; see ``Embedder.load``."""
     kind = run_kind(run)
@@ -311,4 +394,6 @@ def open_run(run: Path, parser: Parser | None = None) -> Embedder:
         raise InputError(f"{run / CONFIG}: unknown kind of run {kind!r}: update structviews or recreate the run")
     embedder: Embedder = KINDS[kind].open(run, parser)
     embedder.run = run
+    embedder.stored = embedder.choices
+    embedder.corpora = [corpus] if (corpus := run_corpus(run)) else embedder.corpora
     return embedder

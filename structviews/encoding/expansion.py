@@ -9,13 +9,12 @@ Shapes: U word types in a batch, n shared words, d dimensions of the file's vect
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypedDict, cast
 
 import numpy as np
-import pyarrow as pa
 import torch
 from torch import Tensor, nn
 
@@ -265,12 +264,11 @@ class ExpandedVocabulary(Vocabulary):
     def __len__(self) -> int:
         return len(self.words) + len(self._vectors)
 
-    def ids(self, words: pa.Array | Sequence[str]) -> np.ndarray:
-        if not isinstance(words, pa.Array):
-            words = pa.array(words, pa.string())
+    def ids(self, words: Iterable[str]) -> np.ndarray:
+        words = list(words)
         ids = super().ids(words)
         unknown = np.flatnonzero(ids == 0)
-        places = self._vectors.find(words.take(pa.array(unknown)))
+        places = self._vectors.find(words[i] for i in unknown)
         ids[unknown] = np.where(places < 0, 0, len(self.words) + places)
         return ids
 

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from structviews.corpus.sentence import ParsedSentence
+from structviews.encoding.text_language import remark, warn_once
 from structviews.encoding.word_limit import CUT, DEFAULT_LIMIT, WordLimit, tell_cuts
 from structviews.errors import InputError
 from structviews.parsing.parser import Options, Parser, Tokeniser, Unparsed
+from structviews.parsing.repair import repair
 from structviews.parsing.specification import load
-from structviews.parsing.text import tokenise_all
+from structviews.parsing.tokenising import tokenise_all
 from structviews.runs.settings_file import Parsed
 
 Sentence = str | Sequence[str] | ParsedSentence
@@ -46,13 +48,15 @@ class Preparer:
     Args:
         parsed: description of the training corpus.
         parser: parses sentences that have no trees; by default the parser of the training corpus, loaded on first use.
+        any_language: whether the run may be of other languages than its corpus, so that none is remarked on.
 
     Attributes:
         parser_is_given: whether ``parser`` was given.
     """
 
-    def __init__(self, parsed: Parsed, parser: Parser | None = None):
+    def __init__(self, parsed: Parsed, parser: Parser | None = None, any_language: bool = False):
         self.parsed = parsed
+        self.any_language = any_language
         self.parser_is_given = parser is not None
         self._parser = parser
 
@@ -67,7 +71,9 @@ class Preparer:
         """
         needs = frozenset(needs)
         shortened = Shortened(limit)
-        given = [shortened.text(i, each) if isinstance(each, str) else each for i, each in enumerate(listed(sentences))]
+        mended = [repair(each, self.language)[0] if isinstance(each, str) else each for each in listed(sentences)]
+        given = [shortened.text(i, each) if isinstance(each, str) else each for i, each in enumerate(mended)]
+        warn_once(self.language_remark(given))
         found_words = iter(self._tokenise([each for each in given if isinstance(each, str)]))
         ready: list[ParsedSentence] = []
         for i, sentence in enumerate(given):
@@ -88,7 +94,7 @@ class Preparer:
         return self.__dict__ | {"_parser": self._parser if self.parser_is_given else None}
 
     def _tokenise(self, texts: Sequence[str]) -> Sequence[tuple[str, ...] | Unparsed]:
-        """Tokenise as the training corpus was; if that came tokenised, by spaCy's rules."""
+        """Tokenise as the training corpus was; if that came tokenised, by its language's rules."""
         if not texts:
             return []
 
@@ -98,6 +104,17 @@ class Preparer:
             if isinstance(parser, Tokeniser):
                 return parser.tokenise(texts)
         return tokenise_all(texts, self.language)
+
+    def language_remark(self, sentences: Iterable[Sentence]) -> str | None:
+        """A line on text that is not in the run's language, and what to do; None if nothing shows that.
+
+        Parsed sentences are passed over: whoever parsed them knew their language.
+        """
+        language = self.parsed.parser.get("language")
+        if self.any_language or language is None:
+            return None
+        texts = (each for each in sentences if not isinstance(each, ParsedSentence))
+        return remark((each if isinstance(each, str) else " ".join(each) for each in texts), language)
 
     @property
     def language(self) -> str:

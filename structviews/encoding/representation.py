@@ -17,6 +17,7 @@ from torch import Tensor
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
+from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
 from structviews.runs.folder import COMPONENTS
 from structviews.runtime.seals import damaged, read_arrays, write_arrays
@@ -159,6 +160,13 @@ def normalised(vectors: np.ndarray) -> np.ndarray:
     """Scale vectors ``(n, w)`` to unit length; zero vectors stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1)
+
+
+def check_finite(vectors: np.ndarray) -> None:
+    """Raise SentenceError for the first non-finite vector of ``(n, d)``."""
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        raise SentenceError(int(bad[0]), "its vector is not finite: train the run with a lower --lr")
 
 
 def join_views(views: Sequence[np.ndarray], names: Sequence[str], join: str) -> np.ndarray:

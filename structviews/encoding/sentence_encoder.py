@@ -24,6 +24,7 @@ from structviews.encoding.preparation import Sentence
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
+from structviews.runs.copying import check_outside
 from structviews.runs.weights import write_weights
 from structviews.runs.which_vectors import Representation
 from structviews.views.word_tables import WordTable
@@ -134,8 +135,7 @@ class SentenceEncoder(nn.Module):
             InputError: if the run was created in memory, or ``folder`` is inside it.
         """
         run, folder = self.embedder.folder, Path(folder).resolve()
-        if run.resolve() in folder.parents:
-            raise InputError(f"{folder}: inside the run itself: save to another folder")
+        check_outside(run, folder)
         if folder != run.resolve():
             shutil.copytree(run, folder, ignore=shutil.ignore_patterns(*LEFT_BEHIND), dirs_exist_ok=True)
         for part in self._trained():

@@ -14,13 +14,15 @@ from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from shutil import copyfileobj
+from string import whitespace
 from typing import BinaryIO
 
 import numpy as np
 
-from structviews.encoding.embedder import Embedder, check_finite
+from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import EncodingPool, in_pieces
 from structviews.encoding.preparation import Sentence, SentenceError, too_long
+from structviews.encoding.representation import check_finite
 from structviews.encoding.word_limit import RAISE, one_warning
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
@@ -58,7 +60,9 @@ class Text:
         """
         first = start // AT_ONCE
         self.file.seek(self.starts[first])
-        found = [line.decode("utf-8", "replace").strip() for line in islice(self.file, stop - first * AT_ONCE)]
+        found = [
+            line.decode("utf-8", "replace").strip(whitespace) for line in islice(self.file, stop - first * AT_ONCE)
+        ]
         found = found[start - first * AT_ONCE :]
         if len(found) < stop - start or not all(found):
             raise InputError(f"{self.name}: changed while it was being read: run the same command again")

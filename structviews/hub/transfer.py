@@ -12,7 +12,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.hub.card import model_card, model_name
 from structviews.hub.portable import CARD, PATTERNS, check_arrived, stage
-from structviews.runs import bundled
+from structviews.runs import RUNS, bundled
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import new_folder
 
@@ -100,7 +100,7 @@ def pull(repo: str, out: Path | None = None, *, revision: str | None = None) -> 
         InputError: if ``out`` exists, the Hub cannot be reached, or the repository has no such revision or no valid
             run.
     """
-    out = out or Path("runs") / model_name(repo)
+    out = out or RUNS / model_name(repo)
     if repo == bundled.NAME:
         if revision is not None:
             raise InputError(f"--revision {revision}: the bundled model has no revisions: leave it out")

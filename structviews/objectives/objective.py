@@ -130,7 +130,7 @@ class Objective(nn.Module, ABC):
     Config: ClassVar[type[Settings]] = NoSettings
     extra_names: ClassVar[tuple[str, ...]] = ()
     report: ClassVar[str] = (
-        "loss {loss:.3f} (chance {chance_loss:.3f}), context accuracy {accuracy:.3f} (chance {chance_accuracy:.4f})"
+        "loss {loss:.3f} (chance {chance_loss:.3f}), accuracy {accuracy:.4f} (chance {chance_accuracy:.4f})"
     )
     needs: frozenset[str] = frozenset()
     __call__: Callable[..., tuple[Tensor, dict[str, Tensor]]]

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structviews.encoding.embedder import Embedder, check_finite
+from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Sentence
+from structviews.encoding.representation import check_finite
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool
 from structviews.runtime.files import text_lines
@@ -75,6 +76,6 @@ def sample_vectors(embedder: Embedder, pool: Pool, sample: Sample, progress: OnP
         InputError: if a sentence cannot be encoded or its vector is not finite; names the sentence's place.
     """
     with pool.naming(sample.rows):
-        vectors = embedder.encode(sample.sentences, progress=progress)
+        vectors = embedder.encode(sample.sentences, show_progress_bar=progress)
         check_finite(vectors)
     return vectors

@@ -14,6 +14,7 @@ from structviews.errors import InputError
 from structviews.kernels import BACKENDS
 from structviews.objectives import OBJECTIVES
 from structviews.registry import Registry
+from structviews.runs import RUNS
 from structviews.runs.which_vectors import Representation
 from structviews.settings import (
     LARGEST_SEED,
@@ -192,7 +193,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         if not self.data.out:
-            object.__setattr__(self, "data", replace(self.data, out=f"runs/{'-'.join(self.views.names)}"))
+            object.__setattr__(self, "data", replace(self.data, out=str(RUNS / "-".join(self.views.names))))
         self._check_channels()
         if self.monitoring.eval_every and not self.monitoring.eval_data:
             raise InputError(

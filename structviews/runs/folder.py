@@ -1,10 +1,12 @@
 """A run's folder and the files in it."""
 
 import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from structviews.errors import InputError
+from structviews.errors import InputError, nearest
+from structviews.runs import RUNS, bundled
 from structviews.runtime.seals import read_head
 
 # What to do about a missing or damaged file of a run.
@@ -25,6 +27,31 @@ MEMBERS = "members"
 def vocabulary_file(channel: str) -> str:
     """The file with a channel's vocabulary."""
     return f"vocabulary.{channel}.txt"
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """The runs in a folder at any depth, sorted: the folder itself if it is one, else those below it.
+
+    Hidden folders, links to folders and what is within a run are not searched.
+    """
+    found = []
+    for place, inner, files in os.walk(folder):
+        if CONFIG in files:
+            found.append(Path(place))
+            inner.clear()
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+    return found
+
+
+def no_run(path: Path) -> InputError:
+    """The error for a path that is no run."""
+    if path == bundled.FOLDER:
+        return InputError(bundled.MISSING)
+    why = f"it has no {CONFIG}"
+    if not os.path.exists(path):  # unlike Path.exists, no error for a name that is too long
+        near = nearest(str(path), [str(run.relative_to(RUNS)) for run in find_runs(RUNS)])
+        why = "no such folder" + (f" (did you mean {near}?)" if near else "")
+    return InputError(f"{path}: not a run: {why}; give a folder that structviews train made")
 
 
 def run_names(runs: Sequence[Path]) -> list[str]:

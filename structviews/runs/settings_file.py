@@ -1,6 +1,7 @@
 """``config.toml``, the settings file in a run's folder."""
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -13,9 +14,8 @@ from structviews.corpus.format import MODELS
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
-from structviews.runs import bundled
 from structviews.runs.config import TrainConfig
-from structviews.runs.folder import CONFIG
+from structviews.runs.folder import CONFIG, no_run
 from structviews.runtime.documents import checked, read_toml
 from structviews.runtime.files import write_bytes
 from structviews.words.vector_files import WordVectors
@@ -145,14 +145,8 @@ def read_settings(run: Path) -> dict[str, Any]:
     Raises:
         InputError: if it is not a run's folder.
     """
-    try:
-        there = (run / CONFIG).is_file()
-    except OSError as error:  # such as a name that is too long
-        raise InputError(f"{run}: {error.strerror}: give a folder that structviews train made") from None
-    if not there:
-        if run == bundled.FOLDER:
-            raise InputError(bundled.MISSING)
-        raise InputError(f"{run}: not a run: it has no {CONFIG}; give a folder that structviews train made")
+    if not os.path.isfile(run / CONFIG):  # unlike Path.is_file, no error for a name that is too long
+        raise no_run(run)
     return read_toml(run / CONFIG, REMEDY)
 
 

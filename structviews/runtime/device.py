@@ -1,5 +1,7 @@
 """Devices and their numeric precision."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -7,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from structviews.errors import InputError
+from structviews.runtime.device_names import check_device
 from structviews.runtime.memory import available_bytes
 
 if TYPE_CHECKING:
@@ -16,9 +19,34 @@ T = TypeVar("T", bound="DataclassInstance")
 PRECISIONS = ("auto", "fp32", "bf16")
 
 
+_chosen: list[torch.device] = []
+
+
 def best_device() -> torch.device:
-    """The GPU if there is one (this process's current one of several), else the CPU."""
+    """The device of ``using``; else the GPU if there is one (this process's current one of several), else the CPU."""
+    if _chosen:
+        return _chosen[-1]
     return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+
+
+@contextmanager
+def using(name: str) -> Iterator[None]:
+    """Within the block, the named device is the best one; an empty name changes nothing.
+
+    Raises:
+        InputError: if PyTorch cannot use it.
+    """
+    if not name:
+        yield
+        return
+    check_device(name)
+    device = torch.device(name)
+    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        _chosen.append(torch.device("cuda", torch.cuda.current_device()) if device.type == "cuda" else device)
+        try:
+            yield
+        finally:
+            _chosen.pop()
 
 
 def free_bytes(device: torch.device) -> int | None:

@@ -91,11 +91,12 @@ def new_folder(out: Path) -> Iterator[Path]:
     """A temporary folder that is renamed to ``out`` when the block ends without an error; see ``writing``.
 
     Raises:
-        InputError: if ``out`` already exists, cannot be created, or is being made by another process.
+        InputError: if ``out`` already exists and is not an empty folder, cannot be created, or is being made by another
+            process.
     """
     named, out = out, out.resolve()
     with creating(out):
-        if out.exists():
+        if holds_something(out):
             raise InputError(f"{named}: already exists: give another folder with --out")
         temporary = temporary_name(out)
         try:
@@ -103,7 +104,14 @@ def new_folder(out: Path) -> Iterator[Path]:
             unfinished = temporary / out.name
             unfinished.mkdir()
             yield unfinished
+            if out.is_dir():  # empty; not every system replaces one
+                out.rmdir()
             unfinished.replace(out)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         sync_folder(out.parent)
+
+
+def holds_something(path: Path) -> bool:
+    """Whether a path exists and is not an empty folder."""
+    return any(path.iterdir()) if path.is_dir() else path.exists()

@@ -12,7 +12,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from enum import Enum
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from threading import Condition, Thread
@@ -24,12 +26,51 @@ SECONDS_TO_EXIT = 5.0
 """Time for a worker that closed its pipe to end by itself and tell how."""
 
 
+Heard = Callable[[float], None]
+
+
+def unheard(done: float) -> None:
+    """Take a report that nobody waits for."""
+
+
+_heard: ContextVar[Heard] = ContextVar("_heard", default=unheard)
+
+
+def report(done: float) -> None:
+    """Within a call, say that so much more of it is done, to the ``heard`` that it was submitted with, if any."""
+    _heard.get()(done)
+
+
+@contextmanager
+def reporting(total: float, share: float = 1) -> Iterator[None]:
+    """Pass on what is reported in the block, in all ``total`` times ``share``.
+
+    What is more than ``total``, as of work that is done again, is dropped; what is missing at the end is added.
+    """
+    outer, told = _heard.get(), 0.0
+
+    def tell(done: float) -> None:
+        nonlocal told
+        new = min(done, total - told)
+        told += new
+        if new:
+            outer(share * new)
+
+    token = _heard.set(tell)
+    try:
+        yield
+    finally:
+        _heard.reset(token)
+    tell(total - told)
+
+
 @dataclass(frozen=True)
 class Engine:
     """Runs function calls, possibly in other processes.
 
     Attributes:
-        submit: takes a module-level function and its arguments and returns the future of its result.
+        submit: takes a module-level function and its arguments and returns the future of its result. With ``heard``,
+            which may be called from another thread, it passes on what the function reports, if the engine can.
         room: returns how many calls to keep pending, so that all workers are busy and memory is bounded.
     """
 
@@ -41,9 +82,13 @@ class Engine:
 def here() -> Iterator[Engine]:
     """Call functions immediately, in this process."""
 
-    def submit(function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+    def submit(function: Callable[..., Any], /, *arguments: Any, heard: Heard = unheard) -> Future[Any]:
         future: Future[Any] = Future()
-        future.set_result(function(*arguments))
+        token = _heard.set(heard)
+        try:
+            future.set_result(function(*arguments))
+        finally:
+            _heard.reset(token)
         return future
 
     yield Engine(submit, lambda: 1)
@@ -78,6 +123,7 @@ class Call:
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
+    heard: Heard = unheard
     future: Future[Any] = field(default_factory=Future)
 
     def fail(self, error: Exception) -> None:
@@ -106,9 +152,9 @@ class Crew:
                 thread.start()
                 self._threads.append(thread)
 
-    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, heard: Heard = unheard) -> Future[Any]:
         """Queue a call; see ``Engine``."""
-        call = Call(function, arguments)
+        call = Call(function, arguments, heard)
         with self._changed:
             if self._failure:
                 raise self._failure
@@ -144,7 +190,7 @@ class Crew:
         if not call.future.set_running_or_notify_cancel():
             return True
         try:
-            call.future.set_result(worker.call(call.function, call.arguments))
+            call.future.set_result(worker.call(call))
         except WorkerDied:
             call.future.set_exception(self._fail(worker.death()))
             return False
@@ -161,6 +207,12 @@ class Crew:
         for call in waiting:
             call.fail(failure)
         return failure
+
+
+class Message(Enum):
+    """What a worker sends: how far a call is, its result, or what it raised."""
+
+    REPORT, RESULT, ERROR = range(3)
 
 
 class WorkerDied(Exception):  # noqa: N818 - not an error of the caller
@@ -186,14 +238,14 @@ class Worker:
         finally:
             theirs.close()
 
-    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """The result of a function in the process.
+    def call(self, call: Call) -> Any:
+        """The result of a call in the process; passes on what it reports.
 
         Raises:
             WorkerDied: if the process died.
             BaseException: what the function raised.
         """
-        message = pickle.dumps((function, arguments))
+        message = pickle.dumps((call.function, call.arguments))
         if not self._began:
             self._receive()
             self._began = True
@@ -201,8 +253,11 @@ class Worker:
             self._pipe.send_bytes(message)
         except OSError:
             raise WorkerDied from None
-        succeeded, value = pickle.loads(self._receive())
-        if succeeded:
+        kind, value = pickle.loads(self._receive())
+        while kind is Message.REPORT:
+            call.heard(value)
+            kind, value = pickle.loads(self._receive())
+        if kind is Message.RESULT:
             return value
         raise value
 
@@ -243,6 +298,7 @@ def work(pipe: Connection) -> None:
     """Run in a worker: make the calls that come through the pipe until it ends, and send their outcomes back."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which kills the workers
     Thread(target=end_with_parent, daemon=True).start()
+    _heard.set(lambda done: pipe.send_bytes(pickle.dumps((Message.REPORT, done))))
     try:
         pipe.send_bytes(b"began")
         while True:
@@ -259,14 +315,14 @@ def end_with_parent() -> None:
 
 
 def outcome(message: bytes) -> bytes:
-    """Make a call; return, pickled, whether it succeeded and its result or what it raised."""
+    """Make a call; return, pickled, its result or what it raised."""
     try:
         function, arguments = pickle.loads(message)
         result = function(*arguments)
     except BaseException as error:
         return pickled_error(error)
     try:
-        return pickle.dumps((True, result))
+        return pickle.dumps((Message.RESULT, result))
     except Exception as error:
         return pickled_error(TypeError(f"the result of a worker process cannot be pickled ({error})"))
 
@@ -277,10 +333,10 @@ def pickled_error(error: BaseException) -> bytes:
     if not isinstance(error, InputError):  # whose message says all
         error.add_note("in a worker process:\n" + "".join(traceback.format_exception(error)))
     try:
-        message = pickle.dumps((False, error))
+        message = pickle.dumps((Message.ERROR, error))
         pickle.loads(message)
     except Exception:
-        return pickle.dumps((False, quoted))
+        return pickle.dumps((Message.ERROR, quoted))
     return message
 
 

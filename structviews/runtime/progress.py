@@ -1,62 +1,176 @@
-"""Progress lines and bars."""
+"""How far a long job is: a line that moves on a terminal, a line for each tenth in a log."""
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from threading import Lock
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
 
 from structviews.runtime.terminal import Terminal
+from structviews.runtime.wording import duration
 
 # Called with the number done and the total.
 OnProgress = Callable[[int, int], None]
+# Characters of the part that moves.
+LONGEST, SHORTEST = 40, 8
 
 
 def say(console: Console, text: str) -> None:
-    """Print a line without markup or wrapping."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    """Print a line without markup; only a terminal's lines are broken, between words."""
+    console.print(text, markup=False, highlight=False, soft_wrap=not console.is_terminal)
+
+
+class Bar:
+    """How far one job is, with its rate and the time left; called with the number done and the total.
+
+    It appears when it is first called or told a stage. Its methods may be called from several threads.
+
+    Args:
+        console: where to show it. If this is not a terminal, for example a log file, a line is printed at the first
+            call, at every further tenth and, unless ``steady``, for every later stage.
+        what: description of the job.
+        unit: what is counted.
+        size: the numbers are divided by this for display.
+        percent: whether the terminal shows the share that is done, rather than the numbers.
+        steady: whether all units take about the same time, so that a rate and the time left can be told.
+    """
+
+    def __init__(
+        self, console: Console, what: str, unit: str, size: int = 1, *, percent: bool = True, steady: bool = True
+    ) -> None:
+        self._console = console
+        self._what = what
+        self._unit = unit
+        self._size = size
+        self._percent = percent
+        self._steady = steady
+        self._began = time.perf_counter()
+        self._first: tuple[int, float] | None = None
+        self._done = self._total = 0
+        self._note = self._rate = ""
+        self._tenths = -1
+        self._lock = Lock()
+        self._spinner = Spinner("dots")
+        self._live = Live(console=console, get_renderable=lambda: self, refresh_per_second=10)
+
+    def __call__(self, done: int, total: int, *, note: str | None = None, rate: str = "") -> None:
+        """Show that ``done`` of ``total`` are done.
+
+        Args:
+            done, total: the numbers.
+            note: what else to show, in parts with two spaces between them; the last one if None.
+            rate: the rate to show; that of ``done`` if empty.
+        """
+        now = time.perf_counter()
+        with self._lock:
+            if not self._first:
+                self._first, self._note = (done, now), ""
+            before, began = self._first
+            self._done, self._total = done, total
+            self._note = self._note if note is None else note
+            if done > before and self._steady:
+                speed = (done - before) / self._size / max(now - began, 1e-9)
+                self._rate = rate or f"{speed:,.0f} {self._unit}/s"
+            if not self._moves() and self._tenths < (tenths := 10 * done // max(total, 1)):
+                self._tenths = tenths
+                parts = self._count(), *self._note.split("  "), self._rate, self._time(now)
+                say(self._console, f"{self._what}: {', '.join(filter(None, parts))}")
+
+    def stage(self, doing: str) -> None:
+        """Show what is being done, until the next call."""
+        with self._lock:
+            if doing != self._note:
+                self._note = doing
+                if not self._moves() and not self._steady and self._first:
+                    say(self._console, f"{self._what}: {doing}")
+
+    def _moves(self) -> bool:
+        """Whether the console is one where a line can move; if so, this one does from now on."""
+        can = (self._console.is_terminal and not self._console.is_dumb_terminal) or self._console.is_jupyter
+        if can and not self._live.is_started:
+            self._live.start()
+        return can
+
+    def end(self) -> None:
+        """Leave the line as it is; remove it if nothing was counted."""
+        self._live.transient = not self._first
+        self._live.stop()
+
+    def _count(self) -> str:
+        return f"{self._done / self._size:,.0f} of {self._total / self._size:,.0f} {self._unit}"
+
+    def _share(self) -> str:
+        return f"{100 * self._done // max(self._total, 1)} %" if self._percent else self._count()
+
+    def _time(self, now: float) -> str:
+        before, began = self._first or (0, self._began)
+        if self._done >= self._total:
+            return f"in {duration(now - self._began)}"
+        if not self._steady:
+            return f"{duration(now - self._began)} so far"
+        if self._done == before:
+            return ""
+        return f"{duration((self._total - self._done) * (now - began) / (self._done - before))} left"
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """One line if it fits; else the note and the rate go below, and a long description above."""
+        now = time.perf_counter()
+        if not self._first:
+            yield Text.assemble(f"{self._what}: {self._note} ", self._spinner.render(now))
+            return
+        width = options.max_width
+        numbers, rest = [self._share(), self._time(now)], [*self._note.split("  "), self._rate]
+        whole = [numbers[0], *rest, numbers[1]]
+        if self._room([self._what, *whole], width) >= SHORTEST:
+            yield self._line([self._what], whole, width)
+        elif self._room([self._what, *numbers], width) >= SHORTEST:
+            yield self._line([self._what], numbers, width)
+            yield from filled(rest, width)
+        else:
+            yield Text(self._what, overflow="fold")
+            yield self._line([], numbers, width)
+            yield from filled(rest, width)
+
+    def _room(self, parts: list[str], width: int) -> int:
+        """Characters left for the bar beside some parts."""
+        return width - cell_len("  ".join(filter(None, parts))) - 1
+
+    def _line(self, before: list[str], after: list[str], width: int) -> Table:
+        room = min(max(self._room([*before, *after], width), 1), LONGEST)
+        bar = ProgressBar(total=max(self._total, 1), completed=self._done, width=room)
+        line = Table.grid(padding=(0, 1))
+        line.add_row(*map(Text, before), bar, Text("  ".join(filter(None, after))))
+        return line
+
+
+def filled(parts: list[str], width: int) -> Iterator[Text]:
+    """Lines of at most ``width`` characters with the parts, two spaces between them; a longer part is folded."""
+    line = ""
+    for part in filter(None, parts):
+        longer = f"{line}  {part}" if line else part
+        if line and cell_len(longer) > width:
+            yield Text(line, overflow="fold")
+            longer = part
+        line = longer
+    if line:
+        yield Text(line, overflow="fold")
 
 
 @contextmanager
-def rate_bar(console: Console, what: str, unit: str, size: int = 1) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar with rate and remaining time; yields the function that updates it with (done, total).
-
-    The bar appears at the first update. If the console is not a terminal, for example a log file, one line is
-    printed at the first update and one at every further tenth.
-
-    Args:
-        console: where to show it.
-        what: description of the work.
-        unit: what is counted.
-        size: ``done`` and ``total`` are divided by this for display.
-    """
-    columns = (TextColumn(what, markup=False), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"))
-    bar = Progress(*columns, TimeRemainingColumn(), console=console)
-    task = bar.add_task(what, total=None, rate="")
-    first: tuple[int, float] | None = None
-    tenths = -1
-    with ExitStack() as shown:
-
-        def show(done: int, total: int) -> None:
-            nonlocal first, tenths
-            before, began = first = first or (done, time.perf_counter())
-            rate = f"{(done - before) / size / (time.perf_counter() - began):,.0f} {unit}/s" if done > before else ""
-            if console.is_terminal or console.is_jupyter:
-                if not bar.live.is_started:
-                    shown.enter_context(bar)
-                bar.update(task, completed=done, total=total, rate=rate)
-            elif tenths < (tenths := 10 * done // max(total, 1)):
-                so_far = f"{done / size:,.0f} of {total / size:,.0f} {unit}"
-                say(console, f"{what}: {', '.join(filter(None, (so_far, rate)))}")
-
-        yield show
+def rate_bar(console: Console, what: str, unit: str, size: int = 1, **how: bool) -> Iterator[Bar]:
+    """A ``Bar`` for the block."""
+    bar = Bar(console, what, unit, size, **how)
+    try:
+        yield bar
+    finally:
+        bar.end()
 
 
 @contextmanager

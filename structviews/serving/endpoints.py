@@ -20,9 +20,10 @@ from structviews import __version__
 from structviews.encoding.representation import normalised
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool, TextPool
+from structviews.serving.api_page import api_page
 from structviews.serving.limits import SECONDS, Guard
 from structviews.serving.request_batches import Batcher, Full, Work
-from structviews.serving.served import ServedRun, Trees
+from structviews.serving.served import ServedRun, Trees, Vectors
 
 CHARACTERS = 500
 """Maximum characters per sentence."""
@@ -35,6 +36,7 @@ PAGE = {
     "/page.js": ("page.js", "text/javascript"),
 }
 OPENAPI = "/openapi.json"
+DOCS = "/docs"
 
 Sentence = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=CHARACTERS)]
 
@@ -49,13 +51,23 @@ class Body(BaseModel):
 class Sentences(Body):
     """A list of sentences."""
 
-    sentences: list[Sentence] = Field(min_length=1, max_length=SENTENCES)
+    sentences: list[Sentence] = Field(
+        min_length=1,
+        max_length=SENTENCES,
+        description=f"1 to {SENTENCES} sentences of at most {CHARACTERS} characters",
+        examples=[["A black bird is sitting on a dead tree.", "A bird is perched on a bare branch."]],
+    )
 
 
 class Pairs(Body):
     """A list of sentence pairs."""
 
-    pairs: list[tuple[Sentence, Sentence]] = Field(min_length=1, max_length=SENTENCES // 2)
+    pairs: list[tuple[Sentence, Sentence]] = Field(
+        min_length=1,
+        max_length=SENTENCES // 2,
+        description=f"1 to {SENTENCES // 2} pairs of sentences of at most {CHARACTERS} characters",
+        examples=[[["A black bird is sitting on a dead tree.", "A bird is perched on a bare branch."]]],
+    )
 
 
 class Query(Sentences):
@@ -90,12 +102,25 @@ class Runs(BaseModel):
     sentences: int = Field(description="maximum sentences per request")
 
 
-class EncodedSentences(BaseModel):
-    """One vector per sentence, in the order of the request."""
+class Answer(BaseModel):
+    """Fields common to all answers."""
 
     run: str
+    warning: str | None = Field(description="that the text is not in the run's language, and what to do; else null")
+
+
+class EncodedSentences(Answer):
+    """One vector per sentence, in the order of the request."""
+
     dim: int
     vectors: list[list[float]]
+
+
+class CloserThan(BaseModel):
+    """Shares, from 0 to 1, of random pairs of the corpus that have a lower cosine."""
+
+    views: dict[str, float] = Field(description="share under each view")
+    joined: float = Field(description="share by the vectors that /encode returns")
 
 
 class Similarity(BaseModel):
@@ -103,12 +128,14 @@ class Similarity(BaseModel):
 
     views: dict[str, float] = Field(description="cosine under each view")
     joined: float = Field(description="cosine of the vectors that /encode returns")
+    closer_than: CloserThan | None = Field(
+        description="share of random pairs of the corpus that are less similar; null without a corpus"
+    )
 
 
-class Similarities(BaseModel):
+class Similarities(Answer):
     """Cosine similarities of each pair, in the order of the request."""
 
-    run: str
     similarities: list[Similarity]
 
 
@@ -121,10 +148,9 @@ class Neighbour(BaseModel):
     cosine: float
 
 
-class Neighbours(BaseModel):
+class Neighbours(Answer):
     """The nearest corpus sentences for each query, nearest first, excluding the query itself."""
 
-    run: str
     neighbours: list[list[Neighbour]]
 
 
@@ -150,10 +176,9 @@ class Tree(BaseModel):
     drawings: list[Drawing]
 
 
-class TreesOfSentences(BaseModel):
+class TreesOfSentences(Answer):
     """The trees of each sentence, in the order of the request."""
 
-    run: str
     trees: list[Tree]
 
 
@@ -206,7 +231,7 @@ def create_app(
         title="structviews",
         version=__version__,
         description="Syntax-aware, multi-view sentence embeddings: vectors, similarities, neighbours and trees.",
-        docs_url=None,  # the built-in docs pages load third-party scripts
+        docs_url=None,  # the built-in docs pages load third-party scripts; see api_page
         redoc_url=None,
         openapi_url=OPENAPI,
         lifespan=lifespan,
@@ -214,7 +239,7 @@ def create_app(
         # The guard checks the token; this only documents it in the OpenAPI schema.
         dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],
     )
-    app.add_middleware(Guard, token=token, hosts=hosts, open_paths={*PAGE, OPENAPI}, seconds=seconds)
+    app.add_middleware(Guard, token=token, hosts=hosts, open_paths={*PAGE, OPENAPI, DOCS}, seconds=seconds)
     app.add_exception_handler(RequestValidationError, say_what_is_wrong)
     app.add_exception_handler(Exception, say_that_it_failed)
 
@@ -243,22 +268,17 @@ def create_app(
     async def encode(asked: Sentences) -> Response:
         run = named(asked.run)
         vectors = [each.joined.tolist() for each in await done(run.encode, asked.sentences)]
-        answer = EncodedSentences.model_construct(run=run.name, dim=run.embedder.dim, vectors=vectors)
+        warning = run.warning(asked.sentences)
+        answer = EncodedSentences.model_construct(run=run.name, warning=warning, dim=run.embedder.dim, vectors=vectors)
         return Response(answer.model_dump_json(), media_type="application/json")  # skips re-validating long vectors
 
     @app.post("/similarity", summary="Cosine similarities of sentence pairs, per view and overall")
     async def similarity(asked: Pairs) -> Similarities:
         run = named(asked.run)
-        found = await done(run.encode, [sentence for pair in asked.pairs for sentence in pair])
-        names = run.embedder.view_names
-        similarities = [
-            Similarity(
-                views={name: cosine(*ends) for name, *ends in zip(names, a.views, b.views, strict=True)},
-                joined=cosine(a.joined, b.joined),
-            )
-            for a, b in zip(found[::2], found[1::2], strict=True)
-        ]
-        return Similarities(run=run.name, similarities=similarities)
+        sentences = [sentence for pair in asked.pairs for sentence in pair]
+        found = await done(run.encode, sentences)
+        similarities = [compared(run, a, b) for a, b in zip(found[::2], found[1::2], strict=True)]
+        return Similarities(run=run.name, warning=run.warning(sentences), similarities=similarities)
 
     @app.post("/neighbours", summary="Nearest neighbours in the corpus")
     async def neighbours(asked: Query) -> Neighbours:
@@ -266,12 +286,19 @@ def create_app(
         if run.pool is None:
             raise HTTPException(404, "no corpus to search: start structviews serve with --corpus")
         found = await done(run.neighbours, [(sentence, asked.k) for sentence in asked.sentences])
-        return Neighbours(run=run.name, neighbours=[[Neighbour(**n._asdict()) for n in each] for each in found])
+        nearest = [[Neighbour(**n._asdict()) for n in each] for each in found]
+        return Neighbours(run=run.name, warning=run.warning(asked.sentences), neighbours=nearest)
 
     @app.post("/trees", summary="Parse trees of sentences, with attention weights where the run has them")
     async def trees(asked: Sentences) -> TreesOfSentences:
         run = named(asked.run)
-        return TreesOfSentences(run=run.name, trees=list(map(tree, await done(run.trees, asked.sentences))))
+        drawn = list(map(tree, await done(run.trees, asked.sentences)))
+        return TreesOfSentences(run=run.name, warning=run.warning(asked.sentences), trees=drawn)
+
+    @app.get(DOCS, include_in_schema=False)
+    async def docs(request: Request) -> Response:
+        address = str(request.base_url).rstrip("/")
+        return Response(api_page(app.openapi(), address, with_token=token is not None), media_type="text/html")
 
     for path, (name, kind) in PAGE.items():
         content = files(__package__).joinpath("page", name).read_bytes()
@@ -298,6 +325,18 @@ def searched(pool: Pool) -> Corpus:
     """The entry of the corpus in ``/runs``."""
     unit: Literal["line", "sentence"] = "line" if isinstance(pool, TextPool) else "sentence"
     return Corpus(name=pool.path.name, sentences=len(pool), unit=unit)
+
+
+def compared(run: ServedRun, a: Vectors, b: Vectors) -> Similarity:
+    """The entry of a pair in ``/similarity``."""
+    names = run.embedder.view_names
+    views = [cosine(*ends) for ends in zip(a.views, b.views, strict=True)]
+    joined = cosine(a.joined, b.joined)
+    closer = None
+    if run.random_pairs:
+        shares = run.random_pairs.closer_than(views, joined)
+        closer = CloserThan(views=dict(zip(names, shares.views, strict=True)), joined=shares.joined)
+    return Similarity(views=dict(zip(names, views, strict=True)), joined=joined, closer_than=closer)
 
 
 def tree(found: Trees) -> Tree:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from structviews.corpus.sentence import ParsedSentence
-from structviews.encoding.embedder import Embedder, check_finite
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.representation import check_finite
 from structviews.encoding.word_limit import DEFAULT_LIMIT, WordLimit, one_warning
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
@@ -18,6 +19,7 @@ from structviews.parsing.binarise import binary_tree, unbinarise
 from structviews.parsing.drawing import reads_right_to_left
 from structviews.runs.folder import run_names
 from structviews.runtime.progress import OnProgress
+from structviews.serving.random_pairs import RandomPairs
 
 FIRST_SENTENCE = "Yes"  # of one word, which every limit allows
 KINDS = ("dependency", "constituency")
@@ -70,13 +72,26 @@ class ServedRun:
         embedder: the run, with the representation to serve.
         pool: sentences to search, if any.
         vectors: ``(n, d)`` vectors of the pool.
+        random_pairs: what cosines of the pool's sentences are like, if known.
     """
 
-    def __init__(self, name: str, embedder: Embedder, pool: Pool | None = None, vectors: np.ndarray | None = None):
+    def __init__(
+        self,
+        name: str,
+        embedder: Embedder,
+        pool: Pool | None = None,
+        vectors: np.ndarray | None = None,
+        random_pairs: RandomPairs | None = None,
+    ):
         self.name = name
         self.embedder = embedder
         self.pool = pool
+        self.random_pairs = random_pairs
         self._vectors = vectors
+
+    def warning(self, sentences: Sequence[str]) -> str | None:
+        """A line on sentences that are not in the run's language; None if nothing shows that."""
+        return self.embedder.preparer.language_remark(sentences)
 
     def encode(self, sentences: Sequence[str | Sequence[str]]) -> list[Vectors]:
         """The vectors of each sentence.
@@ -103,7 +118,7 @@ class ServedRun:
         found = nearest(queries, vectors, max(k for _, k in asked), pool.rows_of(texts))
         return [
             [
-                Neighbour(pool.texts[row], int(pool.places[row]), int(pool.counts[row]), float(score))
+                Neighbour(pool.shown(row), int(pool.places[row]), int(pool.counts[row]), float(score))
                 for score, row in zip(scores[:k], rows[:k], strict=True)
                 if row >= 0
             ]
@@ -170,9 +185,10 @@ def open_runs(
             ServedRun(name, embedder).encode([FIRST_SENTENCE])  # loads the parser too
         except InputError as error:
             raise InputError(f"{run}: cannot encode: {error}") from None
-        vectors = None
+        vectors = pairs = None
         if pool:
             with progress(f"encoding {pool.path} with {name}") as show, one_warning():
                 vectors = pool_vectors(pool, run, embedder, show)
-        served.append(ServedRun(name, embedder, pool, vectors))
+                pairs = RandomPairs.of(pool, embedder)
+        served.append(ServedRun(name, embedder, pool, vectors, pairs))
     return served

@@ -1,5 +1,6 @@
 """Baselines: untrained runs, which eval and table treat like any other."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -7,14 +8,15 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.parsed_corpus import ParsedCorpus, find_corpus
 from structviews.encoding.kinds import transformer
 from structviews.encoding.kinds.baseline import BASELINE
 from structviews.encoding.kinds.transformer import TransformerBaseline
 from structviews.encoding.kinds.word_average import RECIPES, WordBaseline
 from structviews.encoding.representation import reference_sentences, save_components
 from structviews.encoding.word_weights import WordStatistics
-from structviews.errors import InputError
+from structviews.errors import InputError, unknown
+from structviews.runs import RUNS
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import KIND, PARSED, Parsed, save_config, write_settings
 from structviews.runs.vocabularies import save_vocabularies
@@ -32,8 +34,8 @@ KINDS = (*RECIPES, RANDOM, f"{transformer.KIND}:PATH")
 
 def make_baseline(
     kind: str,
-    corpus: Path,
-    out: Path,
+    corpus: Path | None = None,
+    out: Path | None = None,
     vectors: Path | None = None,
     encoders: dict[str, Any] | None = None,
     console: Console | None = None,
@@ -42,8 +44,8 @@ def make_baseline(
 
     Args:
         kind: one of ``KINDS``.
-        corpus: parsed corpus for the statistics and the components.
-        out: folder to create.
+        corpus: parsed corpus for the statistics and the components; by default the only ``*.parsed`` folder here.
+        out: folder to create; by default ``default_folder``.
         vectors: file of word vectors; optional for ``random``, which otherwise has random words too.
         encoders: for ``random``, settings of ``TrainConfig`` such as views and sizes.
         console: where progress is shown.
@@ -53,7 +55,7 @@ def make_baseline(
     """
     name, _, path = kind.partition(":")
     if name not in (*RECIPES, RANDOM, transformer.KIND) or bool(path) != (name == transformer.KIND):
-        raise InputError(f"unknown baseline {kind!r}: choose one of {', '.join(KINDS)}")
+        raise unknown("baseline", kind, KINDS)
     if vectors is None and name in RECIPES:
         raise InputError(f"{name} needs word vectors: give --vectors")
     if vectors and name == transformer.KIND:
@@ -61,19 +63,26 @@ def make_baseline(
     if bool(encoders) != (name == RANDOM):
         raise InputError(f"{name} {'needs encoders: give' if name == RANDOM else 'has no encoders: leave out'} --views")
     console = console or Terminal(stderr=True)
-    opened = ParsedCorpus.open(corpus)
+    opened = ParsedCorpus.open(corpus or find_corpus())
+    out = out or default_folder(kind, encoders or {})
     with new_folder(out) as run:
         file = None
         if vectors:
             with rate_bar(console, f"reading {vectors}", "MB", 10**6) as reading:
                 file = WordVectors.open(vectors, reading)
         if name == RANDOM:
-            settings = {"corpus": str(corpus), "out": str(out)} | (encoders or {})
+            settings = {"corpus": str(opened.path), "out": str(out)} | (encoders or {})
             settings |= {"channels": ["fixed"], "vectors": str(vectors)} if vectors else {}
             _make_random(TrainConfig.from_flat(settings, "command line"), run)
         else:
             _make_fixed(name, opened, Path(path), file, run, console)
     return out
+
+
+def default_folder(kind: str, encoders: Mapping[str, Any]) -> Path:
+    """Where a baseline goes: named after itself, after its encoders' views too, or after its pretrained model."""
+    name, _, path = kind.partition(":")
+    return RUNS / (Path(path).resolve().name if path else "-".join((name, *encoders.get("views", ()))))
 
 
 def _make_fixed(
@@ -86,7 +95,7 @@ def _make_fixed(
         embedder = WordBaseline.fit(kind, vectors, WordStatistics.of_corpus(corpus), parsed)
     else:
         embedder = TransformerBaseline(model, parsed)
-    settings: dict[str, Any] = {KIND: BASELINE, BASELINE: kind, **embedder.save(run)}
+    settings: dict[str, Any] = {KIND: BASELINE, BASELINE: kind, **embedder.write(run)}
     settings |= {"data": {"corpus": str(corpus.path)}, "views": {"names": embedder.views}}
     sample = reference_sentences(corpus, np.arange(len(corpus)))
     with rate_bar(console, "encoding", "sentences") as progress:

@@ -1,17 +1,6 @@
-"""What a training run reports: its metrics and its progress bar."""
-
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+"""What a training run reports: its metrics."""
 
 import torch
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from torch import Tensor
 
 # Metrics shown next to the progress bar.
@@ -54,26 +43,6 @@ def cosines(views: list[Tensor]) -> dict[str, Tensor]:
     return result
 
 
-@contextmanager
-def progress_bar(
-    console: Console, total: int, start: int, name: str
-) -> Iterator[Callable[[int, dict[str, float], float], None]]:
-    """A progress bar with step, loss, accuracy, sentences per second and time left."""
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
-        TextColumn("{task.fields[note]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task(name, total=total, completed=start, note="")
-
-        def show(step: int, line: dict[str, float], rate: float) -> None:
-            shown = [f"{name} {value:.3f}" for name, value in line.items() if name.split(".")[-1] in SHOWN]
-            note = "  ".join([*shown, f"{rate:,.0f} sentences/s"])
-            bar.update(task, completed=step, note=note)
-
-        yield show
-        bar.update(task, completed=total)
+def noted(metrics: dict[str, float]) -> str:
+    """The metrics that stand beside the progress bar."""
+    return "  ".join(f"{name} {value:.3f}" for name, value in metrics.items() if name.split(".")[-1] in SHOWN)

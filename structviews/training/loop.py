@@ -17,12 +17,12 @@ from structviews.runs.vocabularies import open_vectors, save_vocabularies
 from structviews.runs.weights import save_weights
 from structviews.runtime.locks import creating
 from structviews.runtime.memory import keep_freed_memory
-from structviews.runtime.progress import rate_bar, say
+from structviews.runtime.progress import Bar, rate_bar, say
 from structviews.runtime.signals import Interrupted, stop_signals
 from structviews.runtime.terminal import Terminal
 from structviews.training.checkpoint import Place, mark, random_state, save_state
 from structviews.training.learnable import check_learnable
-from structviews.training.log import cosines, flat, progress_bar
+from structviews.training.log import cosines, flat
 from structviews.training.ranks import Agreement, Ranks
 from structviews.training.reporting import Reporter
 from structviews.training.resuming import is_finished, open_run
@@ -63,33 +63,40 @@ def _train(config: TrainConfig, console: Console | None, ranks: Ranks) -> Path:
     keep_freed_memory()
     if config.monitoring.tensorboard:
         require_tensorboard()
-    training = Training(config, ranks)
-    check_learnable(training)
-    monitor = open_monitor(training) if config.monitoring.eval_every and ranks.leads else None
-    if ranks.leads:
-        open_run(config, training.parsed)
-        save_vocabularies(training.run, training.vocabularies)
-    ranks.wait()
-    if training.left_out > 0.05:
-        say(
-            console,
-            f"each epoch skips {100 * training.left_out:.0f} % of the training sentences, different ones each time, as "
-            f"whole documents split unevenly between {ranks.count} processes",
-        )
-    start = training.restore()
-    with progress_bar(console, training.last_step(start), start.step, training.run.name) as show:
+    with rate_bar(console, Path(config.data.out).name, "steps", percent=False) as bar:
+        bar.stage("reading the corpus")
+        training = Training(config, ranks)
+        check_learnable(training)
+        monitor = open_monitor(training, bar) if config.monitoring.eval_every and ranks.leads else None
+        if ranks.leads:
+            open_run(config, training.parsed)
+            save_vocabularies(training.run, training.vocabularies)
+        ranks.wait()
+        if training.left_out > 0.05:
+            say(console, uneven(training))
+        start = training.restore()
         objectives = {name: channel.objective for name, channel in training.model.each()}
+        last = training.last_step(start)
         reporter = (
-            Reporter(training.run, start, objectives, console, show, config.monitoring.tensorboard)
+            Reporter(training.run, start, objectives, console, bar, last, config.monitoring.tensorboard)
             if ranks.leads
             else None
         )
         place = _take_steps(training, start, reporter, monitor)
-    checkpoint(training, place)
-    if ranks.leads:
+        checkpoint(training, place)
+    if reporter:
         store_components(training)  # of the final weights, and before the run counts as finished
         mark(training.run, finished=True)
+        reporter.learnt(place)
     return training.run
+
+
+def uneven(training: Training) -> str:
+    """What an epoch leaves out when several processes train."""
+    return (
+        f"each epoch skips {100 * training.left_out:.0f} % of the training sentences, different ones each time, as "
+        f"whole documents split unevenly between {training.ranks.count} processes"
+    )
 
 
 def _take_steps(training: Training, start: Place, reporter: Reporter | None, monitor: "Monitor | None") -> Place:
@@ -102,7 +109,7 @@ def _take_steps(training: Training, start: Place, reporter: Reporter | None, mon
             place = step.place
             metrics, vectors = training.step(*step.batches, words=agreed.words)
             if reporter:
-                reporter.count(agreed.sentences)
+                reporter.count(place, agreed.sentences)
             if place.step % config.monitoring.log_every == 0:
                 channels = {name: metrics[name] | cosines(v) for name, v in zip(metrics, vectors, strict=True)}
                 line = training.ranks.mean(flat(channels))
@@ -122,11 +129,12 @@ def _take_steps(training: Training, start: Place, reporter: Reporter | None, mon
     return place
 
 
-def open_monitor(training: Training) -> "Monitor":
+def open_monitor(training: Training, bar: Bar) -> "Monitor":
     """A monitor for a run's evaluation task; parses its sentences."""
     # Evaluation brings scikit-learn, two seconds that a run without --eval-every need not wait for.
     from structviews.training.monitor import Monitor  # noqa: PLC0415
 
+    bar.stage(f"parsing {training.config.monitoring.eval_task}")
     with undisturbed(training.device):
         return Monitor(training.config, training.parsed, training.model, training.vocabularies)
 

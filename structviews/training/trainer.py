@@ -26,6 +26,7 @@ from structviews.runs.vocabularies import open_vectors
 from structviews.runs.weights import start_from
 from structviews.runtime.device import best_device, free_bytes, half_precision, send
 from structviews.runtime.memory import check_memory
+from structviews.runtime.unfilled import Unfilled
 from structviews.training.checkpoint import Place, load_state, read_progress
 from structviews.training.log import flat, mean_metrics
 from structviews.training.optimiser import LazyAdam, clip_gradients, merge_rows
@@ -124,7 +125,7 @@ class Training:
 
     def _check_memory(self, fixed: Tensor | None) -> None:
         """Raise InputError if the model cannot be trained in the memory that is free; takes none itself."""
-        with torch.device("meta"):
+        with torch.device("meta"), Unfilled():
             model = build_model(self.config, self.vocabularies, fixed)
         parameters = sum(p.numel() for p in model.parameters())
         sizes = f"hidden = {self.config.views.hidden}, word_dim = {self.config.words.dim}"

@@ -6,9 +6,10 @@ Shapes: V words in the file, n words looked up, dim dimension of a vector.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import repeat
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
 
@@ -101,14 +102,9 @@ class WordVectors:
         """The number V of words."""
         return len(self.words)
 
-    def find(self, words: pa.Array | Sequence[str]) -> np.ndarray:
+    def find(self, words: Iterable[str]) -> np.ndarray:
         """Indices of words in the file: ``(n,)`` int64, -1 for words it does not have."""
-        if not isinstance(words, pa.Array):
-            words = pa.array(words, pa.string())
-        encoded = words.dictionary_encode()
-        places = np.fromiter((self._places.get(word, -1) for word in encoded.dictionary.to_pylist()), np.int64)
-        found: np.ndarray = places[encoded.indices.to_numpy()]
-        return found
+        return np.fromiter(map(self._places.get, words, repeat(-1)), np.int64)
 
     @cached_property
     def _places(self) -> dict[str, int]:

@@ -1,13 +1,12 @@
 """Vocabularies: words and their ids."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Self
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
@@ -42,23 +41,14 @@ class Vocabulary:
             raise ValueError(f"a vocabulary must start with {UNKNOWN}, not {words[0] if words else 'nothing'!r}")
         self.words = list(words)
         self.counts = counts
-        self._array = pa.array(self.words, pa.string())
+        self._ids = {word: number for number, word in enumerate(self.words)}
 
     def __len__(self) -> int:
         return len(self.words)
 
-    def ids(self, words: pa.Array | Sequence[str]) -> np.ndarray:
+    def ids(self, words: Iterable[str]) -> np.ndarray:
         """Ids ``(n,)``, int64, of words; 0 for unknown ones."""
-        if not isinstance(words, pa.Array):
-            words = pa.array(words, pa.string())
-        encoded = words.dictionary_encode()
-        # Looking up the words in the vocabulary would build a hash table of all of it at each call.
-        found = pc.index_in(self._array, value_set=encoded.dictionary)
-        # The extra entry is for vocabulary words that are not among these.
-        table = np.zeros(len(encoded.dictionary) + 1, dtype=np.int64)
-        table[pc.fill_null(found, len(encoded.dictionary)).to_numpy()] = np.arange(len(self._array))
-        ids: np.ndarray = table[encoded.indices.to_numpy()]
-        return ids
+        return np.fromiter(map(self._ids.get, words, repeat(0)), np.int64)
 
     @classmethod
     def of_corpus(cls, corpus: ParsedCorpus, size: int | None = None) -> Self:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 
 import pytest
 from shell import shell_command
@@ -119,6 +120,30 @@ def test_an_interrupt_while_the_command_line_is_imported_is_one_line(tmp_path, c
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "stopped\n")
 
 
+@pytest.mark.parametrize(("module", "remedy"), [("torch", "https://download.pytorch.org/whl/cpu"), ("numpy", "numpy")])
+def test_a_missing_package_is_one_line_with_the_command_that_installs_it(tmp_path, module, remedy):
+    (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError(name={module!r})")
+    ended = subprocess.run(
+        [sys.executable, "-m", "structviews", "encode", "default", "-o", "x.npy"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"error: {module} is not installed: pip install {module}")
+    assert line.endswith(remedy)
+
+
+@pytest.mark.parametrize("module", ["sklearn", "scipy.stats"])
+def test_what_scores_need_is_an_extra(module):
+    said = cli.what_failed(ModuleNotFoundError(name=module))
+    assert said.endswith(" is not installed: pip install 'structviews[eval]'")
+
+
 def test_file_names_are_shown(command):
     ended = command("inspect", "a\x1b]52;c;eA==\x07\u202eb.parsed")
     assert ended.code == 2
@@ -136,3 +161,18 @@ def test_data_are_changed_only_on_a_terminal(monkeypatch, capsys, terminal, writ
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
     write("a\u202eb\n")
     assert capsys.readouterr().out == written
+
+
+def test_a_warning_is_given_once(monkeypatch, capsys):
+    def command(standalone_mode):
+        for what in ("another parser", "another parser", "something else"):
+            with warnings.catch_warnings():  # after which Python forgets what it has shown
+                warnings.simplefilter("ignore")
+            warnings.warn(what, stacklevel=1)
+
+    monkeypatch.setattr(cli, "app", command)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        with pytest.raises(SystemExit):
+            cli.main()
+    assert capsys.readouterr().err.splitlines() == ["warning: another parser", "warning: something else"]

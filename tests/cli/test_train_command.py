@@ -58,7 +58,11 @@ def run_folder(tmp_path, trained):
 def test_views_are_trained_and_sentences_encoded(command, corpus, tmp_path):
     ended = command("train", "--views", "dep, const", *FLAGS)
     assert (ended.code, ended.output) == (0, b"runs/dep-const\n")
-    assert ended.errors[0].startswith("step 1: held-out loss ")
+    held_out = ended.errors[-2].removeprefix("step 1: held-out ")
+    assert held_out.startswith("loss ")
+    learnt = ended.errors[-1]
+    assert learnt.startswith("runs/dep-const: 1 step in ")
+    assert learnt.endswith(f" s; held-out {held_out}")
     run = tmp_path / "runs" / "dep-const"
     assert sorted(path.name for path in run.iterdir()) == [
         "components.safetensors", "config.toml", "log.jsonl", "model.safetensors", "state", "vocabulary.trained.txt",
@@ -196,8 +200,8 @@ def test_a_dry_run_writes_nothing(command, corpus, tmp_path):
         (["--views", "bow,bow", "--out", "mine/thesis.txt"], "mine/thesis.txt: already exists and is not a run"),
         (["--views", "bow,bow", "--out", "mine/thesis.txt/run"], "mine/thesis.txt/run: "),
         (["--resume", "mine"], "mine: not a run"),
-        (["--resume", "mine", "--lr", "1"], "--resume uses the run's own settings: leave out --lr"),
-        (["--resume", "mine", "--config", "c.toml"], "--resume uses the run's own settings: leave out --config"),
+        (["--resume", "old", "--lr", "1"], "--resume uses the run's own settings: leave out --lr"),
+        (["--resume", "old", "--config", "c.toml"], "--resume uses the run's own settings: leave out --config"),
         (["--config", "none.toml"], "none.toml: no such file"),
         (["--config", "c.toml"], "c.toml: [views]: unknown setting 'hiden': the settings are names, hidden"),
     ],
@@ -205,6 +209,8 @@ def test_a_dry_run_writes_nothing(command, corpus, tmp_path):
 def test_what_cannot_be_trained(command, corpus, tmp_path, arguments, message):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "config.toml").write_text("")
     (tmp_path / "c.toml").write_text('[data]\ncorpus = "x.parsed"\n[views]\nnames = ["dep", "const"]\nhiden = 3\n')
     assert fails(command, tmp_path, "train", *arguments).startswith(f"error: {message}")
 

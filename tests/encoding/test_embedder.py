@@ -143,7 +143,7 @@ def test_another_parser_warns():
 @pytest.mark.parametrize(
     ("sentences", "message"),
     [
-        ("one string", "'one string': give a list of sentences, not one string"),
+        ("stop here", "sentence 1: 'stop here': not parsed: says stop"),
         ([SENTENCES[0], "stop here"], "sentence 2: 'stop here': not parsed: says stop"),
         ([["a", "b c"]], "sentence 1: token 2 is 'b c'"),
         ([["a", ""]], "sentence 1: token 2 is ''"),

@@ -47,7 +47,7 @@ def pool(joined):
 
 
 def test_vectors_of_length_one(embedder):
-    vectors = embedder.encode(RAW, normalise=True)
+    vectors = embedder.encode(RAW, normalize_embeddings=True)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
     plain = embedder.encode(RAW)
     np.testing.assert_allclose(vectors * np.linalg.norm(plain, axis=1, keepdims=True), plain, atol=1e-5)
@@ -90,6 +90,7 @@ def test_processes_give_the_same(joined, pool, batch_size):
     told = []
     vectors = joined.encode(SENTENCES, batch_size, lambda *counts: told.append(counts), pool=pool)
     np.testing.assert_allclose(vectors, joined.encode(SENTENCES), atol=1e-6)
+    np.testing.assert_allclose(joined.encode(SENTENCES[0], batch_size, pool=pool), vectors[0], atol=1e-6)
     assert told[-1] == (len(SENTENCES), len(SENTENCES))
     assert sorted(told) == told
     assert joined.encode([], pool=pool).shape == (0, joined.dim)
@@ -133,8 +134,6 @@ def test_what_a_pool_cannot_do_is_one_line(runs, embedder, joined, pool):
         embedder.encode(RAW, pool=pool)
     with pytest.raises(InputError, match="transductive = true"):
         joined.with_representation(remove_component=True, transductive=True).encode(SENTENCES, pool=pool)
-    with pytest.raises(InputError, match="'one string': give a list of sentences, not one string"):
-        joined.encode("one string", pool=pool)
     with pytest.raises(InputError, match="processes = 0: give at least 1"), open_pool(embedder, 0):
         pass
     made = TrainedEmbedder(embedder.config, embedder.parsed, embedder.model, embedder.vocabularies)

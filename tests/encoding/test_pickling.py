@@ -2,59 +2,18 @@
 
 import copy
 import pickle
-import shutil
 
 import numpy as np
 import pytest
-from corpora import RandomParser, opened, small_config, tiny_corpus
-from rich.console import Console
+from corpora import RandomParser
+from kinds_of_runs import TEXTS
 from vector_files import random_vectors, write_vectors
 
 from structviews import SentenceEncoder
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.expansion import expand
-from structviews.encoding.kinds.external import given_run
-from structviews.encoding.kinds.joined import join_runs
 from structviews.parsing import specification
 from structviews.parsing.backends.builtin import BuiltinParser
-from structviews.training.baselines import make_baseline
-from structviews.training.loop import train
 from structviews.words.vector_files import WordVectors
-from structviews.words.vocabulary import count_words
-
-TEXTS = [["A", "bird", "sings", "."], ["The", "tree", "is", "dead", "."], ["It"]]
-KINDS = ["default", "trees", "words", "expanded", "average", "sif", "random", "joined", "vectors"]
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Runs of every kind by name."""
-    folder = tmp_path_factory.mktemp("runs")
-    corpus = tiny_corpus(folder / "x.parsed")
-    words = [*sorted(count_words(opened(corpus))), "elsewhere"]
-    vectors = write_vectors(folder / "v.vec", words, random_vectors(words, 5))
-    quiet = Console(quiet=True)
-    made = {
-        "default": "default",
-        "trees": train(small_config(corpus, folder / "trees", ("dep", "const"), epochs=1)),
-        "words": train(small_config(corpus, folder / "words", ("seq", "avg"), epochs=1)),
-        "average": make_baseline("average", corpus, folder / "average", vectors, None, console=quiet),
-        "sif": make_baseline("sif", corpus, folder / "sif", vectors, None, console=quiet),
-        "random": make_baseline(
-            "random",
-            corpus,
-            folder / "random",
-            None,
-            {"views": ["dep", "seq"], "hidden": 4, "word_dim": 6},
-            console=quiet,
-        ),
-    }
-    made["joined"] = join_runs([made["trees"], made["average"]], folder / "joined")
-    made["expanded"] = shutil.copytree(made["words"], folder / "expanded")
-    expand(made["expanded"], vectors)
-    (folder / "given.txt").write_text("".join(f"{' '.join(words)}\n" for words in TEXTS))
-    np.save(folder / "given.npy", np.arange(9, dtype=np.float32).reshape(3, 3))
-    return made | {"vectors": given_run(folder / "given.npy", folder / "given")}
 
 
 def hashed(value):
@@ -66,13 +25,14 @@ def hashed(value):
     return Hasher.hash(value)
 
 
-@pytest.fixture(params=KINDS)
-def embedder(runs, request, monkeypatch):
-    """Not used yet. A run's own parser is the built-in one, instead of one that only tests have."""
-    embedder = Embedder.load(runs[request.param])
-    for each in (embedder, *getattr(embedder, "members", ())):
-        monkeypatch.setitem(each.preparer.parsed.parser, "name", "builtin")
-    return embedder
+@pytest.fixture
+def embedder(embedder_of_each_kind):
+    return embedder_of_each_kind
+
+
+@pytest.fixture
+def runs(runs_of_all_kinds):
+    return runs_of_all_kinds
 
 
 @pytest.mark.filterwarnings("ignore:these sentences were parsed with")

@@ -14,7 +14,7 @@ from structviews.encoding.encoding_pool import open_pool
 from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
-from structviews.parsing import text
+from structviews.parsing import tokenising
 from structviews.training.loop import train
 
 LONG = "The dead tree fell, it's said."  # 9 words, 6 of them between white space
@@ -110,13 +110,13 @@ def test_a_wrong_limit_is_one_line(run, embedder, limit, message):
 @pytest.mark.parametrize(("unit", "size"), [("word ", "2,000,000 words"), ("(", "10,000,000 characters")])
 def test_little_of_a_huge_text_is_tokenised(embedder, monkeypatch, overlong, unit, size):
     tokenised = []
-    tokenise = text.words_of
+    tokenise = tokenising.words_of
 
     def noting(texts, *rest):
         tokenised.extend(texts)
         return tokenise(tokenised, *rest)
 
-    monkeypatch.setattr(text, "words_of", noting)
+    monkeypatch.setattr(tokenising, "words_of", noting)
     huge = (unit * 10**7)[: 10**7]
     embedder = embedder.with_limit(overlong=overlong)
     if overlong == "raise":

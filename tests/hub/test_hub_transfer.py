@@ -136,6 +136,31 @@ def test_a_run_comes_back(remote, trained, tmp_path):
     assert after.parsers == before.parsers
 
 
+def test_an_embedder_is_pushed_as_its_run(remote, trained, tmp_path):
+    push(trained, "me/run", licence="cc-by-4.0")
+    embedder = Embedder.load(trained, RandomParser())
+    assert embedder.push_to_hub("me/embedder", licence="cc-by-4.0") == "hub/me/embedder: Push dep-const"
+    assert names(remote / "me/embedder") == names(remote / "me/run")
+    card = (remote / "me/embedder/README.md").read_text("utf-8")
+    assert card.replace("embedder", "run") == (remote / "me/run/README.md").read_text("utf-8").replace(
+        "embedder", "run"
+    )
+    (tmp_path / "card.md").write_text("mine")
+    embedder.push_to_hub("me/embedder", card=tmp_path / "card.md")
+    assert (remote / "me/embedder/README.md").read_text("utf-8") == "mine"
+    with pytest.raises(InputError, match="others were chosen"):
+        embedder.with_view("dep").push_to_hub("me/view")
+    with pytest.raises(InputError, match="not a repository name"):
+        embedder.push_to_hub("a b")
+
+
+def test_what_is_left_out_is_warned_of(remote, trained, vectors, tmp_path):
+    run = shutil.copytree(trained, tmp_path / "run")
+    expand(run, vectors)
+    with pytest.warns(UserWarning, match="its expansion is left out"):
+        Embedder.load(run, RandomParser()).push_to_hub("me/x")
+
+
 def test_no_path_of_this_machine_goes(remote, corpus, trained):
     push(trained, "me/x")
     for path in (remote / "me/x").iterdir():

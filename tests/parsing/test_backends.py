@@ -220,10 +220,14 @@ def test_the_second_parses_what_the_first_could():
         ("builtin+builtin+builtin", {}, "names 3 parsers: give one, or one for dependencies"),
         ("builtin:big", {}, "--parser builtin:big: builtin takes no argument: leave out :big"),
         ("builtin", {"language": "de"}, r"--lang de: builtin only parses English \(en\)"),
-        ("trivial", {}, "unknown tree shape '': choose one of trivial:right-branching, trivial:left-branching, "),
-        ("trivial:flat", {}, "unknown tree shape 'flat': choose one of trivial:right-branching, "),
-        ("trivial:chain", {"device": "nope"}, "--device nope: .*: give cpu, or a device"),
-        ("trivial:chain", {"device": "cuda:99"}, "--device cuda:99: .*: give cpu, or a device"),
+        (
+            "trivial",
+            {},
+            "unknown parser 'trivial:' .*: choose one of trivial:right-branching, ",
+        ),
+        ("trivial:flat", {}, "unknown parser 'trivial:flat' .*: choose one of trivial:right-branching, "),
+        ("trivial:chain", {"device": "nope"}, "--device nope: .*: give cpu, or cuda"),
+        ("trivial:chain", {"device": "cuda:99"}, "--device cuda:99: .*: give cpu, or cuda"),
     ],
 )
 def test_parsers_that_cannot_be_loaded_are_one_line(named, options, message):

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nltk.tree import Tree
+from nltk_trees import as_nltk
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
 from structviews.parsing.binarise import binarise, strip, unbinarise
@@ -79,12 +80,12 @@ def test_what_is_given_stays_as_it_is():
 def test_unary_chains_are_one_label_from_the_top(text, labels):
     tree = plain(text)
     assert binarise(tree).labels == labels
-    assert unbinarise(parsed(tree)) == tree
+    assert as_nltk(unbinarise(parsed(tree))) == tree
 
 
 def test_without_tags_every_word_gets_one():
     sentence = ParsedSentence(("a", "b"), left=(0,), right=(1,), labels=("NP", "", "S"))
-    assert unbinarise(sentence) == plain("(S (NP (X a)) (X b))")
+    assert as_nltk(unbinarise(sentence)) == plain("(S (NP (X a)) (X b))")
 
 
 def test_a_flat_sentence_may_be_longer_than_python_nests():
@@ -93,7 +94,7 @@ def test_a_flat_sentence_may_be_longer_than_python_nests():
     tree = binarise(flat)
     assert tree.left == (0, *range(n, 2 * n - 2))
     assert tree.right == tuple(range(1, n))
-    assert unbinarise(parsed(flat)) == flat
+    assert as_nltk(unbinarise(parsed(flat))) == flat
 
 
 LABELS = st.sampled_from(["S", "NP", "VP", "X"])
@@ -108,7 +109,7 @@ TREES = st.recursive(
 @given(TREES)
 def test_round_trip(tree):
     sentence = parsed(tree)
-    assert unbinarise(sentence) == tree
+    assert as_nltk(unbinarise(sentence)) == tree
     # A node without a label exists through binarisation only, so it is a left child.
     right_or_root = [node for node in [*sentence.right, 2 * len(sentence.tokens) - 2] if node >= len(sentence.tokens)]
     assert all(sentence.labels[node] for node in right_or_root)
@@ -118,8 +119,8 @@ def test_round_trip_of_real_trees(treebanks):
     lines = (treebanks / "gum/dev.ptb").read_text("utf-8").splitlines()
     assert len(lines) == 1575
     for line in lines:
-        tree = strip(plain(line))
-        assert unbinarise(parsed(tree)) == tree
+        tree = as_nltk(strip(plain(line)))
+        assert as_nltk(unbinarise(parsed(tree))) == tree
 
 
 @pytest.mark.parametrize(
@@ -136,15 +137,15 @@ def test_round_trip_of_real_trees(treebanks):
     ],
 )
 def test_strip(text, stripped):
-    assert strip(plain(text)) == plain(stripped)
+    assert as_nltk(strip(plain(text))) == plain(stripped)
 
 
 def test_several_children_under_root():
-    tree = strip(plain("(ROOT (S (VB go)) (NP (NN home)) (. .))"))
+    tree = as_nltk(strip(plain("(ROOT (S (VB go)) (NP (NN home)) (. .))")))
     assert tree == plain("( (S (VB go)) (NP (NN home)) (. .))")
     sentence = parsed(tree)
     assert sentence.labels == ("S", "NP", "", "", "")
-    assert unbinarise(sentence) == tree
+    assert as_nltk(unbinarise(sentence)) == tree
 
 
 @pytest.mark.parametrize("text", ["(ROOT (S (-NONE- *)))", "(S )", "(S (NP ))"])

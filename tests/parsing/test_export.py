@@ -3,6 +3,7 @@ import re
 import pytest
 from corpora import tiny_rows, write_corpus
 from nltk.tree import Tree
+from nltk_trees import as_nltk
 from trees_for_tests import SHAPES, gum, with_trees
 
 from structviews.corpus.format import Form, Row, Skipped, new_job
@@ -98,7 +99,7 @@ def test_brackets_are_those_of_nltk():
         tree = Tree.fromstring(bracketed(sentence))
         for leaf in tree.treepositions("leaves"):
             tree[leaf] = re.sub("-LRB-", "(", tree[leaf])
-        inside = unbinarise(sentence)
+        inside = as_nltk(unbinarise(sentence))
         expected = Tree("ROOT", [inside] if inside.label() else list(inside))
         for leaf in expected.treepositions("leaves"):
             for character, escape in zip(")[]{}", ("-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"), strict=True):

@@ -68,7 +68,7 @@ def test_dep_and_const_are_another_way_to_say_it(text, tmp_path):
     [
         (["--parser", "nope"], "unknown parser 'nope': choose one of "),
         (["--parser", "builtin:x"], "--parser builtin:x: builtin takes no argument: leave out :x"),
-        (["--parser", "trivial:flat"], "unknown tree shape 'flat': choose one of trivial:right-branching, "),
+        (["--parser", "trivial:flat"], "unknown parser 'trivial:flat'"),
         (["--lang", "de"], "--lang de: builtin only parses English (en): choose another --parser"),
         (["--lang", "Deutsch"], "--lang Deutsch: give a code such as en, de or zh-hans"),
         (["--lang", "qq", "--parser", "trivial:chain"], "--lang qq: spaCy has no tokeniser"),

@@ -411,3 +411,41 @@ def test_a_text_that_is_gone_has_changed(tmp_path):
     path.unlink()
     with pytest.raises(InputError, match=r"a\.txt changed during this run"):
         pipeline.parse_corpus(source, tmp_path / "a.parsed")
+
+
+def progress_of(source, out, monkeypatch, **options):
+    """What the bar was told: lines done and in all."""
+    told = []
+    monkeypatch.setattr(pipeline.Bar, "__call__", lambda bar, done, total, rate="": told.append((done, total)))
+    pipeline.parse_corpus(source, out, **options)
+    return told
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_bar_moves_within_the_first_shard(tmp_path, monkeypatch, workers):
+    (tmp_path / "a.txt").write_text("".join(f"sentence number {i} .\n" for i in range(300)) + "\n\n")
+    source = text_source(tmp_path / "a.txt", parser="builtin")
+    told = progress_of(source, tmp_path / "a.parsed", monkeypatch, workers=workers)
+    assert len(told) > 3
+    assert told == sorted(told)
+    assert 0 < told[0][0] < 300  # before the only shard was finished
+    assert told[-1] == (302, 302)
+
+
+def test_the_bar_counts_what_is_left(tmp_path, monkeypatch):
+    """What was parsed before is not part of it."""
+    (tmp_path / "a.txt").write_text("one two\n" * 30)
+    source, out = text_source(tmp_path / "a.txt"), tmp_path / "a.parsed"
+    keep, kept = pipeline.keep_shard, []
+
+    def keep_two(*arguments):
+        if len(kept) == 2:
+            raise KeyboardInterrupt
+        kept.append(keep(*arguments))
+        return kept[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline, "keep_shard", keep_two)
+        with pytest.raises(KeyboardInterrupt):
+            pipeline.parse_corpus(source, out, sentences_per_shard=10)
+    assert set(progress_of(source, out, monkeypatch, sentences_per_shard=10)) == {(10, 10)}

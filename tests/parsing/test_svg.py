@@ -9,6 +9,7 @@ from chain_parser import chain
 from drawn_sentences import BIRD, dissolved, labelled
 from hypothesis import given, settings
 from nltk.tree import Tree
+from nltk_trees import as_nltk
 from rich.cells import cell_len
 
 from structviews.corpus.selection import Chosen
@@ -87,7 +88,7 @@ def test_trees_are_read_back(sentence):
         # Such sentences may be mirrored: a test of its own.
         assert sorted(original.leaves()) == sorted(sentence.tokens)
     else:
-        assert original == unbinarise(sentence)
+        assert original == as_nltk(unbinarise(sentence))
         assert dissolved(binarised) == original
     root = ElementTree.fromstring(svg([chosen(sentence, ["dependency"])]))
     heads, relations = read_heads(root, len(sentence.tokens))
@@ -105,7 +106,11 @@ def test_every_word_relation_tag_and_label_is_there_once_in_each_drawing(sentenc
     assert Counter(texts(dependency, "relation")) == relations
     constituency = ElementTree.fromstring(svg([chosen(sentence, ["constituency"])]))
     assert Counter(texts(constituency, "word")) == Counter(sentence.tokens * 2)
-    labels = [node.label() or "·" for tree in (unbinarise(sentence), binary_tree(sentence)) for node in tree.subtrees()]
+    labels = [
+        node.label() or "·"
+        for tree in (unbinarise(sentence), binary_tree(sentence))
+        for node in as_nltk(tree).subtrees()
+    ]
     assert Counter(texts(constituency, "label")) == Counter(labels)
 
 

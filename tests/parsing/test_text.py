@@ -1,6 +1,5 @@
 import gzip
 import io
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from structviews.errors import InputError
-from structviews.parsing import text
+from structviews.parsing import text, tokenising
 from structviews.parsing.parser import Unparsed
 
 CORPUS = Path(__file__).parents[3] / "shared/data/corpus/sample-10k.txt"
 
 
 def in_english(texts):
-    return text.tokenise_all(texts, "en")
+    return tokenising.tokenise_all(texts, "en")
 
 
 def write(folder, content, name="a.txt"):
@@ -73,17 +72,6 @@ def test_prose_does_not_depend_on_how_much_is_split_at_a_time(tmp_path, monkeypa
     for size in (60, 100, 333):
         monkeypatch.setattr(text, "PIECE_CHARACTERS", size)
         assert read(path, "prose") == whole
-
-
-def test_sentences_of_real_text_are_found_again():
-    if not CORPUS.exists():
-        pytest.skip("needs ../shared/data")
-    lines = [" ".join(s.text.split()) for s in text.read_sentences(CORPUS, "lines", tokenised=False, language="en")][
-        :2000
-    ]
-    running = " ".join(lines)
-    found = {running[start:end] for start, end in text.split_sentences(running, False, "en")}
-    assert sum(line in found for line in lines) > 0.9 * len(lines)
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.zst", "a.gz"])
@@ -155,7 +143,7 @@ def test_a_very_long_line_is_one_sentence_too_long(tmp_path):
 
 def test_a_text_without_line_ends_is_prose():
     stream = io.TextIOWrapper(io.BytesIO(b"One more sentence. " * 20_000), newline="\n")
-    sentences = list(text.read_prose(stream, False, "en"))
+    sentences = list(text.read_prose(stream, False, "en", text.as_it_is))
     assert len(sentences) == 20_000
     assert {s.text for s in sentences} == {"One more sentence."}
 
@@ -164,40 +152,18 @@ def test_control_characters_make_no_sentence():
     texts = ["Fine.", "A\x07bell", "nul\x00", "tab\tand\x0cfeed"]
     bell, nul = Unparsed("control character U+0007"), Unparsed("control character U+0000")
     expected = [("Fine.",), bell, nul, ("tab", "and", "feed")]
-    assert text.tokens_or_reason(texts, text.between_spaces) == expected
+    assert text.tokens_or_reason(texts, tokenising.between_spaces) == expected
 
 
 @given(st.text(min_size=1))
 def test_tokens_cover_the_text_and_hold_no_white_space(line):
-    for tokenise in (text.between_spaces, in_english):
+    for tokenise in (tokenising.between_spaces, in_english):
         [words] = text.tokens_or_reason([line], tokenise)
         if isinstance(words, Unparsed):
             assert text.CONTROL.search(line)
         else:
             assert all(word and not any(c.isspace() for c in word) for word in words)
             assert "".join(words) == "".join(line.split())
-
-
-@given(st.text(alphabet="aB.!\"'( \n", max_size=60), st.booleans())
-def test_sentences_cover_the_text_in_order(content, tokenised):
-    spans = text.split_sentences(content, tokenised, "en")
-    assert all(start < end for start, end in spans)
-    assert "".join("".join(content[start:end].split()) for start, end in spans) == "".join(content.split())
-
-
-def test_drawn_lines_and_data_are_words():
-    line, data = "(" * 10_000, '{"a":' * 2000
-    assert text.tokenise(f"{line} a ({data}.") == (line, "a", f"({data}.")
-    assert text.tokenise(f"{line[:9]}a") == (*line[:9], "a")
-    chinese = "你好，" * 2000
-    assert text.as_words(chinese) == chinese
-
-
-def test_tokenise():
-    assert text.tokenise("Mr. Smith can't\u00a0go --  he's 5.30 late.") == (
-        *("Mr.", "Smith", "ca", "n't", "go", "--"),
-        *("he", "'s", "5.30", "late", "."),
-    )
 
 
 @pytest.mark.parametrize(
@@ -218,42 +184,3 @@ def test_prose_of_other_languages(tmp_path, language, line, sentences):
     assert [s[3] for s in read(path, "prose", language=language)] == sentences
     assert text.survey(path, "a").guess == "prose"
     assert text.survey(write(tmp_path, "\n".join(sentences)), "a").guess == "lines"
-
-
-def test_words_are_those_of_the_language():
-    assert text.tokenise("Ich geh's z.B. an.", "de") == ("Ich", "geh's", "z.B.", "an", ".")
-    assert text.tokenise("L'eau n'est pas là.", "fr") == ("L'", "eau", "n'", "est", "pas", "là", ".")
-    assert text.describe_rules("de")["name"] == "spacy.blank('de')"
-
-
-@pytest.mark.parametrize("language", ["qq", "ja"])
-def test_a_language_without_rules_is_one_line(monkeypatch, language):
-    monkeypatch.setitem(sys.modules, "sudachipy", None)  # what the rules for Japanese need
-    with pytest.raises(InputError, match=f"--lang {language}: spaCy has no tokeniser") as error:
-        text.rules(language)
-    assert "\n" not in str(error.value)
-
-
-def by_spacy(line):
-    """The words of a whole text by spaCy's rules."""
-    return tuple(token.text for token in text.rules("en").make_doc(line) if not token.is_space)
-
-
-@given(st.lists(st.text(alphabet="aBs.',!-/\"()12 \u00a0é", max_size=30), max_size=4))
-def test_words_are_spacys_whatever_was_read_before(lines):
-    assert text.tokenise_all(lines, "en") == [by_spacy(line) for line in lines]
-
-
-def test_words_of_real_text_are_spacys():
-    if not CORPUS.exists():
-        pytest.skip("needs ../shared/data")
-    lines = [sentence.text for sentence in text.read_sentences(CORPUS, "lines", tokenised=False, language="en")][:1500]
-    assert text.tokenise_all(lines, "en") == [by_spacy(line) for line in lines]
-
-
-def test_words_that_were_forgotten_come_back(monkeypatch):
-    lines = ["Mr. Smith can't", "go -- he's late."]
-    before = text.tokenise_all(lines, "en")
-    monkeypatch.setattr(text, "REMEMBERED_PIECES", 3)
-    assert [text.tokenise(line) for line in lines * 2] == before * 2
-    assert len(text.remembered_pieces("en")) <= 3 + 4

@@ -118,7 +118,7 @@ def test_a_sentence_that_cannot_be_drawn_is_named_by_its_line(made, tmp_path, mo
         def load(cls, run):
             return cls()
 
-        def encode(self, sentences, progress=None):
+        def encode(self, sentences, show_progress_bar=None):
             if "stop" in sentences:
                 raise SentenceError(sentences.index("stop"), "not parsed")
             return np.array([[1.0, len(text)] for text in sentences]) / np.array([["bad" not in t] for t in sentences])

@@ -266,7 +266,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(made, tmp_path, monkeypatc
     shutil.copy(runs[0] / "config.toml", empty)
     out = tmp_path / "x.html"
     for arguments, message in [
-        ((tmp_path, "-o", out), "not a run: it has no config.toml"),
+        ((tmp_path / "folder.html", "-o", out), "not a run: it has no config.toml"),
         ((empty, "-o", out), "empty: nothing to report: no scores, log or weights: finish training first"),
         ((*runs, runs[0], "-o", out), "dep-const: named twice: name each run once"),
         ((*runs, "-o", tmp_path / "folder.html"), "folder.html: is a folder: give the name of a file"),

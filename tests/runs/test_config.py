@@ -105,7 +105,7 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"corpus": 3}, "corpus = 3 is not of type text"),
         ({"views": "dep"}, "views = 'dep' is not of type list of texts"),
         ({"views": ["dep", 3]}, "is not of type list of texts"),
-        ({"views": ["dep", "deep"]}, "unknown view 'deep': choose one of avg, bow, const, dep, "),
+        ({"views": ["dep", "deep"]}, "unknown view 'deep' .did you mean dep..: choose one of avg, bow, const, dep, "),
         (
             {"objective": "max"},
             "unknown objective 'max': choose one of consensus, generative, pairwise, quick-thoughts",
@@ -132,7 +132,7 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"precision": "fp8"}, "unknown precision 'fp8': choose one of auto, fp32, bf16"),
         ({"tree_backend": "fast"}, "unknown tree_backend 'fast': choose one of level, dgl, naive"),
         ({"self_score": "one"}, "unknown self_score 'one': choose one of masked, zero"),
-        ({"channels": ["fxed"]}, "unknown channels 'fxed': choose one of trained, fixed"),
+        ({"channels": ["fxed"]}, "unknown channels 'fxed' .did you mean fixed..: choose one of trained, fixed"),
         ({"channels": []}, "channels = '': name each channel once"),
         ({"channels": ["trained", "trained"]}, "channels = 'trained,trained': name each channel once"),
         ({"channels": ["fixed", "trained"]}, "channels = fixed,trained: .* needs word vectors: give a file with --vec"),
@@ -214,6 +214,6 @@ def test_a_default_folder_is_each_configurations_own():
 def test_folders_that_are_no_run(tmp_path):
     with pytest.raises(InputError, match=r"c\.toml: no such file"):
         load_config(tmp_path / "c.toml")
-    for folder in (tmp_path, tmp_path / "none"):
-        with pytest.raises(InputError, match=r"not a run: it has no config\.toml"):
+    for folder, why in ((tmp_path, r"it has no config\.toml"), (tmp_path / "none", "no such folder")):
+        with pytest.raises(InputError, match=f"not a run: {why}"):
             load_run(folder)

@@ -23,3 +23,20 @@ def test_an_unknown_precision_is_refused():
 def test_sending_to_the_cpu_copies_nothing():
     tensor = torch.arange(3)
     assert device.send(tensor, torch.device("cpu")) is tensor
+
+
+def test_a_named_device_is_the_best_one_for_a_while():
+    before = device.best_device()
+    with device.using("meta"):
+        assert device.best_device() == torch.device("meta")
+        with device.using(""):
+            assert device.best_device() == torch.device("meta")
+    assert device.best_device() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("gpu", "no such device"), ("cuda:x", "no such device"), ("cuda:99", ".*")]
+)
+def test_a_device_that_cannot_be_used(name, reason):
+    with pytest.raises(InputError, match=f"^--device {name}: {reason}: give cpu, or cuda"), device.using(name):
+        pass

@@ -118,11 +118,23 @@ def test_what_dead_writers_left_is_swept(tmp_path):
 
 def test_a_writer_that_died_at_the_end_leaves_nothing_for_long(tmp_path):
     out = tmp_path / "out"
-    out.mkdir()
+    write_other(out)
     (tmp_path / ".out.lock").write_text("process 1")
     with pytest.raises(InputError, match="already exists"), new_folder(out):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_an_empty_folder_becomes_the_new_one(tmp_path):
+    (tmp_path / "out").mkdir()
+    with pytest.raises(IsADirectoryError), new_folder(tmp_path / "out") as folder:
+        write_bytes(folder, b"x")
+    assert [path.name for path in tmp_path.rglob("*")] == ["out"]
+    with new_folder(tmp_path / "out") as folder:
+        write_bytes(folder / "x", b"x")
+    assert [path.name for path in tmp_path.rglob("*")] == ["out", "x"]
+    with pytest.raises(InputError, match="already exists"), new_folder(tmp_path / "out" / "x"):
+        pass
 
 
 def test_a_living_writer_keeps_its_lock(tmp_path, hold):

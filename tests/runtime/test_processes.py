@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from structviews.errors import InputError
-from structviews.runtime.processes import in_processes
+from structviews.runtime.processes import here, in_processes, report, reporting
 
 SCRIPT = Path(__file__).parents[2] / "scripts/worker_trials.py"
 SOON = 60  # seconds; nothing here takes one
@@ -158,3 +158,37 @@ def test_workers_never_hear_the_terminals_interrupt(tmp_path):
     (tmp_path / "script.py").write_text(MASKS)
     done = ended(tmp_path / "script.py")
     assert done.stdout.split() == ["True", "False"], done.stderr
+
+
+def parse_in_two_goes(fails_first):
+    """Report four of ten, twice if the first go fails, and forget two."""
+    with reporting(10):
+        if fails_first:
+            report(4)
+        report(4)
+        report(4)
+    return "done"
+
+
+@pytest.mark.parametrize("fails_first", [False, True])
+@pytest.mark.parametrize("engine", [here, lambda: in_processes(2, dict)])
+def test_a_call_reports_how_far_it_is(engine, fails_first):
+    told = []
+    with engine() as open_engine:
+        assert open_engine.submit(parse_in_two_goes, fails_first, heard=told.append).result() == "done"
+        assert open_engine.submit(parse_in_two_goes, fails_first).result() == "done"  # to nobody
+    assert told == [4, 4, 2]
+
+
+def test_of_two_that_do_the_same_work_each_reports_a_share():
+    told = []
+    with here() as engine:
+        engine.submit(in_shares, heard=told.append)
+    assert told == [2, 3, 5]
+
+
+def in_shares():
+    with reporting(10, share=0.5):
+        report(4)
+    with reporting(10, share=0.5):
+        pass

@@ -39,10 +39,11 @@ def pool(tmp_path_factory):
 @pytest.fixture(scope="session")
 def served(folders, embedders, pool):
     pytest.importorskip("fastapi", reason="needs structviews[serve]")
+    from structviews.serving.random_pairs import RandomPairs
     from structviews.serving.served import ServedRun
 
     return [
-        ServedRun(run.name, embedder, pool, pool_vectors(pool, run, embedder))
+        ServedRun(run.name, embedder, pool, pool_vectors(pool, run, embedder), RandomPairs.of(pool, embedder))
         for run, embedder in zip(folders, embedders, strict=True)
     ]
 

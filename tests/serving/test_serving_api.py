@@ -345,3 +345,20 @@ def test_the_drawings_are_safe_whatever_the_words(client):
     for drawing in tree["drawings"]:
         elements = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(drawing["svg"]).iter()}
         assert elements <= {"svg", "style", "rect", "g", "text", "path"}
+
+
+def test_text_in_another_language_is_noticed(client, served, monkeypatch):
+    """By the run's language; the run of these tests has a parser without one."""
+    german = "Der alte Mann ging mit seinem Hund durch den Wald."
+    asked = {
+        "/encode": {"sentences": [german]},
+        "/similarity": {"pairs": [[german, german]]},
+        "/neighbours": {"sentences": [german]},
+        "/trees": {"sentences": [german]},
+    }
+    for path, body in asked.items():
+        assert post(client, path, **body)["warning"] is None
+    monkeypatch.setitem(served[0].embedder.preparer.parsed.parser, "language", "en")
+    for path, body in asked.items():
+        assert "looks like German" in post(client, path, **body)["warning"]
+    assert post(client, "/encode", sentences=SENTENCES)["warning"] is None

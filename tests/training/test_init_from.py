@@ -89,7 +89,7 @@ def test_a_run_goes_on_without_the_one_that_it_began_from(source, settings, tmp_
         ({"views": ("seq", "avg")}, r"it has views = dep,const, not seq,avg: give --views dep,const, or another run"),
         ({"hidden": 10}, r"it has hidden = 8, not 10: give --hidden 8, or another run with --init-from"),
         ({"word_dim": 10}, r"it has word_dim = 6, not 10: give --word-dim 6, or another run"),
-        ({"init_from": "nothing"}, r"nothing: not a run: it has no config\.toml"),
+        ({"init_from": "nothing"}, r"nothing: not a run: no such folder"),
     ],
 )
 def test_runs_that_cannot_be_begun_from(settings, tmp_path, others, message):

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.columns import Columns
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from structviews.corpus.flat import Flat, end_of_chains
 from structviews.corpus.format import COLUMNS, Form, reasons
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.runtime.arrays import Array
+from structviews.runtime.terminal_tables import Table
 
 MOST_FREQUENT = 20
 QUANTILES = {"min": 0.0, "median": 0.5, "95 %": 0.95, "max": 1.0}
@@ -130,6 +130,7 @@ def as_json(corpus: ParsedCorpus, statistics: Statistics) -> dict[str, Any]:
         **{name: manifest[name] for name in ("documents", "sentences", "tokens")},
         "shards": corpus.n_shards,
         "skipped": reasons(corpus.skipped),
+        "repaired": manifest.get("repaired", {}),
         "sizes": {name: summary(histogram) for name, histogram in statistics.sizes.items()},
         **{name: dict(counts.most_common()) for name, counts in statistics.names.items()},
         "bytes": statistics.bytes,
@@ -167,6 +168,8 @@ def overview(corpus: ParsedCorpus, with_bytes: bool = False) -> RenderableType:
     parts.append(Columns([table for table in frequencies if table.row_count]))
     if corpus.skipped:
         parts.append(count_table("skipped sentences", reasons(corpus.skipped)))
+    if repaired := corpus.manifest.get("repaired"):
+        parts.append(count_table("repaired lines", dict(Counter(repaired).most_common())))
     return Group(*parts)
 
 

@@ -1,5 +1,6 @@
 """Merging parsed corpora."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,8 @@ def describe(corpora: Sequence[ParsedCorpus], firsts: Sequence[int]) -> dict[str
             parts.append(part | {"first_document": first + part["first_document"]})
     # The parsers are the same, so any corpus's models folder will do.
     models = next(({MODELS: manifest[MODELS]} for manifest in manifests if MODELS in manifest), {})
+    repaired = sum((Counter(manifest.get("repaired", {})) for manifest in manifests), Counter[str]())
+    counted = {"repaired": dict(repaired)} if repaired else {}
     return new_job(
         parser=manifests[0]["parser"],
         tokeniser=manifests[0]["tokeniser"],
@@ -97,6 +100,7 @@ def describe(corpora: Sequence[ParsedCorpus], firsts: Sequence[int]) -> dict[str
         sources=[source for manifest in manifests for source in manifest["sources"]],
         merged=parts,
         **models,
+        **counted,
     )
 
 

@@ -62,6 +62,7 @@ class JoinedEmbedder(Embedder):
         self.representation = Representation(join=join, similarity_join=similarity_join)
         with_trees = [member for member in members if member.parsers]
         self.parsers = list({repr(parser): parser for member in members for parser in member.parsers}.values())
+        self.corpora = list(dict.fromkeys(corpus for member in members for corpus in member.corpora))
         self.preparer = Preparer((with_trees or self.members)[0].preparer.parsed, parser)
         self._one_parser = parser is not None or len(self.parsers) < 2
 

@@ -25,6 +25,7 @@ from structviews.runs.settings_file import Parsed, load_run
 from structviews.runs.vocabularies import empty_table, load_vocabularies
 from structviews.runs.weights import check_weights, load_weights
 from structviews.runtime.device import best_device, move
+from structviews.runtime.unfilled import Unfilled
 from structviews.views.attention import attention_weights
 from structviews.words.vocabulary import Vocabulary
 
@@ -76,9 +77,9 @@ class TrainedEmbedder(PooledEmbedder):
         def build() -> Model:
             return build_model(config, vocabularies, empty_table(vocabularies, parsed))
 
-        with torch.device("meta"):  # before the settings ask for more memory than the weights have
+        with torch.device("meta"), Unfilled():  # before the settings ask for more memory than the weights have
             check_weights(run, build())
-        with torch.random.fork_rng(devices=[]):  # its first weights are not kept, so they cost no random numbers
+        with torch.random.fork_rng(devices=[]), Unfilled():  # its first weights are not kept
             model = build()
         load_weights(run, model)
         vocabularies = expanded(run, model, vocabularies)

@@ -52,7 +52,7 @@ class TransformerBaseline(PooledEmbedder):
         self.views = (model.resolve().name,)
         self.needs = frozenset({"tokens"})
         self.parsers = []
-        self.preparer = Preparer(parsed)
+        self.preparer = Preparer(parsed, any_language=True)
         self.representation = Representation()
         width = len(self._vectors(["a"])[0])
         self.encoders = [[Encoder("transformer", width, linear=False)]]
@@ -74,7 +74,7 @@ class TransformerBaseline(PooledEmbedder):
         text = "".join(f"{path.relative_to(self.model)} {file_hash(path)}\n" for path in files)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def save(self, run: Path) -> dict[str, Any]:
+    def write(self, run: Path) -> dict[str, Any]:
         """Write a weights file that identifies the model; return its entries for the run's settings."""
         fingerprint = self.fingerprint()
         # The weights file holds no tensors; its notes identify the model that the scores belong to.
@@ -83,7 +83,7 @@ class TransformerBaseline(PooledEmbedder):
 
     @classmethod
     def open(cls, run: Path, settings: dict[str, Any], parsed: Parsed) -> "TransformerBaseline":
-        """Load a run that ``save`` wrote.
+        """Load a run that ``write`` wrote.
 
         Raises:
             InputError: if the model is missing or has changed.

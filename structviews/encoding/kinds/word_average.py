@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -100,7 +99,7 @@ class WordBaseline(PooledEmbedder):
         tensors = {"weights": recipe.weights(words).astype(np.float32)}
         return cls(kind, vectors, words.vocabulary, tensors | (centre(vectors) if recipe.center_words else {}), parsed)
 
-    def save(self, run: Path) -> dict[str, Any]:
+    def write(self, run: Path) -> dict[str, Any]:
         """Write weights and vocabulary; return the entries for the run's settings."""
         write_arrays(run / WEIGHTS, self.tensors, {"kind": self.views[0], "vectors": self.vectors.fingerprint})
         self.vocabulary.save(run / WORDS)
@@ -108,7 +107,7 @@ class WordBaseline(PooledEmbedder):
 
     @classmethod
     def open(cls, run: Path, kind: str, settings: dict[str, Any], parsed: Parsed) -> Self:
-        """Load a run that ``save`` wrote.
+        """Load a run that ``write`` wrote.
 
         Raises:
             InputError: if a file is missing, damaged, or has changed.
@@ -132,7 +131,7 @@ class WordBaseline(PooledEmbedder):
 
     def _encode(self, sentences: Sequence[ParsedSentence]) -> Encoded:
         """Weighted vectors of the known words; a sentence without known words gets one zero vector."""
-        words = pa.array(list(chain.from_iterable(s.tokens for s in sentences)), pa.string())
+        words = list(chain.from_iterable(s.tokens for s in sentences))
         places = self.vectors.find(words)
         known = places >= 0
         sentence = np.repeat(np.arange(len(sentences)), [len(s.tokens) for s in sentences])[known]

@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.encoding.embedder import Embedder, check_finite
+from structviews.corpus.plain_text import plain_text
+from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Preparer, Sentence, SentenceError
+from structviews.encoding.representation import check_finite
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import Parsed
@@ -69,6 +71,10 @@ class Pool(ABC):
             yield
         except SentenceError as error:
             raise InputError(f"{self.path}:{self.places[rows[error.index]]}: {error.reason}") from None
+
+    def shown(self, row: int) -> str:
+        """A sentence as readers write it."""
+        return self.texts[row]
 
     @abstractmethod
     def sentences(self, start: int, stop: int) -> list[Sentence]:
@@ -127,6 +133,9 @@ class CorpusPool(Pool):
         shards = [corpus.shard(number)["tokens"] for number in range(corpus.n_shards)]
         texts = [text for tokens in shards for text in _joined_words(tokens)]
         super().__init__(corpus.path, corpus.fingerprint, texts, first=0)
+
+    def shown(self, row: int) -> str:
+        return plain_text(self.texts[row].split())
 
     def sentences(self, start: int, stop: int) -> list[Sentence]:
         return [self._corpus.sentence(int(place)) for place in self.places[start:stop]]
@@ -190,6 +199,6 @@ def _block(pool: Pool, embedder: Embedder, start: int, stop: int, progress: OnPr
 
     show(0, 1)  # before the first sentences are parsed
     with pool.naming(range(start, stop)):
-        vectors = embedder.encode(pool.sentences(start, stop), progress=show)
+        vectors = embedder.encode(pool.sentences(start, stop), show_progress_bar=show)
         check_finite(vectors)
     return vectors

@@ -15,7 +15,6 @@ from typing import Any, TypedDict
 
 import numpy as np
 import torch
-from rich.table import Table
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
@@ -29,6 +28,7 @@ from structviews.runtime.array_files import read_arrays
 from structviews.runtime.device import best_device
 from structviews.runtime.documents import parse_json
 from structviews.runtime.files import file_hash, text_lines
+from structviews.runtime.terminal_tables import Table
 
 TASK = "COCO"
 SPLITS = ("train", "dev", "test")

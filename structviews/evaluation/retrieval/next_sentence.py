@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from structviews.batches.order import held_out
 from structviews.corpus.parsed_corpus import ParsedCorpus
@@ -25,6 +24,7 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.folder import MEMBERS
 from structviews.runs.settings_file import Parsed, load_run, read_settings, run_corpus, run_kind
 from structviews.runtime.progress import OnProgress
+from structviews.runtime.terminal_tables import Table
 
 AMONG = (1, 5, 10)
 SEED = 0
@@ -171,7 +171,7 @@ def measure(
     Raises:
         InputError: if vectors are not finite, or there are fewer than two documents.
     """
-    vectors = embedder.encode(passages.sentences, progress=progress)
+    vectors = embedder.encode(passages.sentences, show_progress_bar=progress)
     ranks = ranks_of_first(cosine_scores(vectors, trials))
     scores = ContextScores(
         {k: proportion(ranks.recalled(k), trials.documents, seed=SEED) for k in AMONG},

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from structviews.evaluation.retrieval.neighbours import Found
+from structviews.runtime.terminal_tables import Table as RichTable
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from structviews.errors import InputError
@@ -20,8 +19,9 @@ from structviews.evaluation.scores.results import (
     load_predictions,
     load_results,
 )
-from structviews.evaluation.scores.tables import factor, in_order, shown_scores
+from structviews.evaluation.scores.tables import factor, in_order, partial_notes, shown_scores
 from structviews.runs.settings_file import read_settings
+from structviews.runtime.terminal_tables import Table as RichTable
 
 NOTES = (
     "A - B with the 95 % interval of a paired bootstrap over the test examples, and its two-sided p, at least 0.001; "
@@ -132,7 +132,4 @@ def _left_out(names: list[str], results: list[dict[str, Any]], tasks: list[str])
         others = [task for task in result["tasks"] if task not in tasks]
         if others:
             notes.append(f"{name}: not compared: {', '.join(others)}; one of the runs has no score or no predictions")
-    for task in tasks:
-        for file, counts in results[0]["tasks"][task]["partial"].items():
-            notes.append(f"{task}: scored on part of the task, {file} has {counts}")
-    return notes
+    return notes + partial_notes(results[0], tasks)

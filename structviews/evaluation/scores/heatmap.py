@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.table import Table as RichTable
 
 from structviews.errors import InputError
 from structviews.evaluation.scores.figures import MISSING
 from structviews.evaluation.scores.tables import score_table
 from structviews.runtime.pictures import write_picture
+from structviews.runtime.terminal_tables import Table as RichTable
 from structviews.views import VIEWS
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def view_matrix(runs: Sequence[Path], task: str, *, intervals: bool = False) -> 
 
     Args:
         runs: the runs' folders.
-        task: name of the task.
+        task: name of the task, in any case.
         intervals: append the 95 % interval to each score.
 
     Raises:
@@ -72,8 +72,10 @@ def view_matrix(runs: Sequence[Path], task: str, *, intervals: bool = False) -> 
     """
     table = score_table(runs, intervals=intervals)
     tasks = table.header[table.n_fixed :]
-    if task not in tasks:
-        raise InputError(f"--matrix {task}: no run has a score for it; scored tasks: {', '.join(tasks) or 'none'}")
+    scored = [name for i, name in enumerate(tasks) if any(row.cells[i].figures for row in table.runs)]
+    task = next((name for name in scored if name.lower() == task.lower()), task)
+    if task not in scored:
+        raise InputError(f"--matrix {task}: no run has a score for it; scored tasks: {', '.join(scored) or 'none'}")
     pairs: dict[frozenset[str], tuple[str, str, float]] = {}
     left_out = []
     widest = 0.0

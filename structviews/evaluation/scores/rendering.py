@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html import escape
 
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from structviews.evaluation.scores.figures import BEST, MISSING, TIE, Cell
 from structviews.evaluation.scores.tables import Row, ScoreTable
 from structviews.runtime.markdown import as_text
+from structviews.runtime.terminal_tables import Table as RichTable
 
 PUBLISHED = "published"
 MARKS = "bold: best of the runs; underlined: within the 95 % interval of the best"

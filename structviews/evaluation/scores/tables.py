@@ -24,11 +24,17 @@ COUNT = "n"
 SEEDS = "runs that differ only in their seed share a row: mean ± sample standard deviation over n runs"
 INTERVALS = "[low, high]: 95 % bootstrap interval over the test examples; for several runs, the mean of their intervals"
 Scored = tuple[Path, dict[str, Any] | None]
-LEGEND = (
-    "accuracy in percent; MRPC accuracy/F1; SICK-R and STS-B Pearson x 100, supervised; "
-    "STS12-STS16 Pearson x 100 of cosines, unweighted mean over the year's data sets; SICK14 and STS-B-cos that of "
-    "SICK's and STS-B's test pairs; COCO R@1 of captions by image/of images by caption"
-)
+# What the numbers of some tasks are; those of all others are accuracies.
+ACCURACY = "accuracy in percent"
+MEANINGS = {
+    ("MRPC",): "accuracy/F1",
+    ("SICK-R", "STS-B"): "Pearson x 100, supervised",
+    ("STS12", "STS13", "STS14", "STS15", "STS16"): (
+        "Pearson x 100 of cosines, unweighted mean over the year's data sets"
+    ),
+    ("SICK14", "STS-B-cos"): "Pearson x 100 of the test pairs' cosines",
+    ("COCO",): "R@1 of captions by image/of images by caption",
+}
 
 
 @dataclass(frozen=True)
@@ -109,12 +115,12 @@ def score_table(
         )
         for group in groups
     ]
-    legend = [LEGEND] if tasks else []
+    legend = meanings([name for i, name in enumerate(tasks) if any(row.cells[i].figures for row in rows)])
     if counted and tasks:
         legend.append(SEEDS)
     if intervals and tasks:
         legend.append(INTERVALS)
-    legend += [note for _, result in scored if result for note in _partial_notes(result, tasks)]
+    legend += [note for _, result in scored if result for note in partial_notes(result, tasks)]
     papers = published_rows(tasks) if published else []
     legend += published_legend(papers)
     empty = ("",) if counted else ()
@@ -125,6 +131,16 @@ def score_table(
         list(dict.fromkeys(legend)),
         list(dict.fromkeys(note for run, result in scored for note in _notes(run, result, tasks))),
     )
+
+
+def meanings(tasks: Sequence[str]) -> list[str]:
+    """What the numbers of some tasks are, as one line; none if there are no tasks."""
+    special = {name for names in MEANINGS for name in names}
+    found = [] if special.issuperset(tasks) else [ACCURACY]
+    for names, meaning in MEANINGS.items():
+        if there := [name for name in names if name in tasks]:
+            found.append(f"{', '.join(there)} {meaning}")
+    return ["; ".join(found)] if found else []
 
 
 def _name(run: Path) -> str:
@@ -272,10 +288,11 @@ def _notes(run: Path, result: dict[str, Any] | None, tasks: Sequence[str]) -> li
     return notes
 
 
-def _partial_notes(result: dict[str, Any], tasks: Sequence[str]) -> list[str]:
-    """Notes on scores on part of a task."""
+def partial_notes(result: dict[str, Any], tasks: Sequence[str]) -> list[str]:
+    """Notes on scores on part of a task, one for each task."""
+    partial = {name: result["tasks"][name]["partial"] for name in tasks if name in result["tasks"]}
     return [
-        f"{name}*: scored on part of the task, {file} has {counts}"
-        for name in tasks
-        for file, counts in result["tasks"].get(name, {"partial": {}})["partial"].items()
+        f"{name}*: scored on part of the task: {', '.join(f'{file} has {counts}' for file, counts in files.items())}"
+        for name, files in partial.items()
+        if files
     ]

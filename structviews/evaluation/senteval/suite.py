@@ -19,7 +19,7 @@ from structviews.evaluation.senteval.protocols import PROTOCOLS
 from structviews.evaluation.senteval.protocols.protocol import Protocol, Vectors
 from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
 from structviews.evaluation.senteval.task_scores import score_task
-from structviews.evaluation.senteval.tasks.finding import check_tasks, read_task
+from structviews.evaluation.senteval.tasks.finding import known_tasks, read_task
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 
 Encode = Callable[[list[Tokens]], np.ndarray]
@@ -47,7 +47,7 @@ def evaluate(
     Args:
         encode: maps ``n`` tokenised sentences to vectors (n, d) in the same order; each distinct sentence of
             all tasks is passed once, in blocks of a few thousand.
-        tasks: names from ``TASKS`` or of probing tasks.
+        tasks: names from ``TASKS`` or of probing tasks, in any case.
         folder: the directory with ``MR/``, ``STS/`` and so on.
         probing: the directory of probing tasks, see ``tasks.probing_files``.
         protocol: ``senteval`` or ``kiros``.
@@ -78,7 +78,7 @@ def read_tasks(
     names: Sequence[str], folder: Path | None, probing: Path | None = None, allow_partial: bool = False
 ) -> tuple[list[Task], dict[str, str]]:
     """The tasks that can be read, and for each other task the reason why not; see ``evaluate``."""
-    check_tasks(names, folder, probing)
+    names = known_tasks(names, folder, probing)
     if folder is not None and not Path(folder).is_dir():
         raise InputError(f"{folder}: no such folder; give the one with SentEval's MR/, SICK/, STS/ and so on")
     found, unavailable = [], {}

@@ -2,6 +2,9 @@
 
 const PAUSE = 500;  // ms of idle typing before a request is sent
 const TOKEN = "structviews-token";
+const FOLDED = "Binarised";  // begins the title of drawings that are folded away
+const SMALLEST = 0.7;  // scale at which words can still be read; a wider tree scrolls
+const ZOOM = 1.25;
 const $ = (id) => document.getElementById(id);
 let served = null;
 let present = null;  // aborts the current requests
@@ -39,61 +42,140 @@ function say(text, wrong = false) {
   $("status").classList.toggle("wrong", wrong);
 }
 
-/** Request everything about the two sentences; a newer call cancels this one. */
+function typed() {
+  return [$("first"), $("second")].map((box) => box.value.trim()).filter(Boolean);
+}
+
+/** Show nothing about sentences that are no longer there. */
+function clear() {
+  for (const id of ["similarity", "neighbours", "trees", "warning"]) $(id).hidden = true;
+  $("trees").lastElementChild.replaceChildren();
+  $("results").removeAttribute("aria-busy");
+}
+
+/** Request everything about the sentences; a newer call cancels this one. */
 async function compare() {
   present?.abort();
   present = new AbortController();
   const { signal } = present;
-  const sentences = [$("first").value.trim(), $("second").value.trim()];
+  const sentences = typed();
   const run = $("run").value;
-  if (!sentences.every(Boolean)) {
-    say("Enter two sentences.");
+  if (!sentences.length) {
+    clear();
+    say("Type a sentence to see its trees, or two to see how alike they are.");
     return;
   }
   $("results").setAttribute("aria-busy", "true");
-  say("…");
+  say("Working …");
   try {
-    const [similarity, trees, neighbours] = await Promise.all([
-      ask("similarity", { run, pairs: [sentences] }, signal),
+    const [trees, neighbours, similarity] = await Promise.all([
       ask("trees", { run, sentences }, signal),
       served.corpus ? ask("neighbours", { run, sentences }, signal) : null,
+      sentences.length === 2 ? ask("similarity", { run, pairs: [sentences] }, signal) : null,
     ]);
-    showSimilarity(similarity.similarities[0]);
-    showTrees(trees.trees);
-    if (neighbours) showNeighbours(sentences, neighbours.neighbours);
-    say("");
+    showSimilarity(similarity?.similarities[0]);
+    showNeighbours(sentences, neighbours?.neighbours);
+    showTrees(sentences, trees.trees);
+    $("warning").textContent = trees.warning ?? "";
+    $("warning").hidden = !trees.warning;
+    say(sentences.length === 2 ? "" : "Type a second sentence to compare the two.");
     $("results").setAttribute("aria-busy", "false");
   } catch (error) {
-    if (error.name !== "AbortError") say(error.message, true);
+    if (error.name === "AbortError") return;
+    clear();
+    say(error.message, true);
   }
 }
 
-function showSimilarity({ views, joined }) {
-  const row = (name, cosine, kind) => element("tr", { class: kind },
-    element("th", { scope: "row" }, name),
-    element("td", { class: "bar" }, element("meter", { min: 0, max: 1, value: cosine, "aria-hidden": "true" })),
-    element("td", { class: "number" }, cosine.toFixed(3)));
-  const rows = Object.entries(views).map(([name, cosine]) => row(name, cosine, "view"));
-  $("similarity").tBodies[0].replaceChildren(...rows, row(Object.keys(views).join(" + "), joined, "joined"));
+/** A share of random pairs in words. */
+function closer(share) {
+  const percent = Math.round(100 * share);
+  if (percent === 100) return `closer than ${share === 1 ? "all" : "nearly all"} random pairs`;
+  if (percent === 0) return `closer than ${share === 0 ? "no" : "hardly any"} random pair`;
+  return `closer than ${percent} % of random pairs`;
 }
 
-function showTrees(trees) {
-  $("attention").hidden = !trees.some((tree) => Object.keys(tree.attention).length);
-  const figure = (words, { title, svg }) => {
-    const source = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
-    const image = element("img", { src: source, alt: `${title} of: ${words}` });
-    return element("figure", {}, element("figcaption", {}, title),
-      element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": title }, image));
+function showSimilarity(found) {
+  $("similarity").hidden = !found;
+  if (!found) return;
+  const { views, joined, closer_than: shares } = found;
+  const row = (name, cosine, share, kind) => element("tr", { class: kind },
+    element("th", { scope: "row" }, name),
+    element("td", { class: "bar" }, element("meter", { min: 0, max: 1, value: cosine, "aria-hidden": "true" })),
+    element("td", { class: "number" }, cosine.toFixed(3)),
+    element("td", { class: "closer" }, shares ? closer(share) : ""));
+  const names = Object.keys(views);
+  const rows = names.map((name) => row(name, views[name], shares?.views[name], "view"));
+  const all = row(names.length > 1 ? `${names.join(" + ")}, joined` : "joined", joined, shares?.joined, "joined");
+  $("similarity").querySelector("tbody").replaceChildren(...rows, all);
+}
+
+/** A drawing of a tree in a box that scrolls where it does not fit; ``box.zoom`` is relative to the fitting size. */
+function tree(sentence, { title, svg }) {
+  const source = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+  const image = element("img", { src: source, alt: `${title} of: ${sentence}` });
+  const box = element("div", { class: "scroll", role: "group", "aria-label": `${title} of: ${sentence}` }, image);
+  box.zoom = 1;
+  box.fit = () => {
+    if (!image.naturalWidth || !box.clientWidth) return;
+    const fitting = Math.max(SMALLEST, Math.min(1, box.clientWidth / image.naturalWidth));
+    image.width = Math.round(image.naturalWidth * fitting * box.zoom);
+    edges(box);
   };
-  $("trees").lastElementChild.replaceChildren(...trees.flatMap((tree) => {
-    const words = tree.tokens.join(" ");
-    const rows = ["dependency", "constituency"].map((kind) => element("div", { class: "drawings" },
-      ...tree.drawings.filter((drawing) => drawing.kind === kind).map((drawing) => figure(words, drawing))));
-    return [element("h3", { dir: "auto" }, words), ...rows];
-  }));
+  image.addEventListener("load", box.fit);
+  box.addEventListener("scroll", () => edges(box));
+  new ResizeObserver(box.fit).observe(box);
+  return element("figure", {}, element("figcaption", { dir: "auto" }, sentence), box);
+}
+
+/** Fade the edges behind which a drawing goes on; what scrolls takes the focus, so that keys can scroll it. */
+function edges(box) {
+  const left = Math.abs(box.scrollLeft);
+  box.classList.toggle("more-left", left > 1);
+  box.classList.toggle("more-right", left + box.clientWidth < box.scrollWidth - 1);
+  if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+  else box.removeAttribute("tabindex");
+}
+
+/** The drawings with one title, of all sentences side by side, with their zoom. */
+function row(title, figures) {
+  const boxes = figures.map((figure) => figure.lastElementChild);
+  const zoom = (factor) => boxes.forEach((box) => {
+    box.zoom = factor ? Math.min(4, Math.max(0.25, box.zoom * factor)) : 1;
+    box.fit();
+  });
+  const keys = { "+": ZOOM, "=": ZOOM, "-": 1 / ZOOM, 0: 0 };
+  const button = (sign, name, factor) => {
+    const made = element("button", { type: "button", "aria-label": `${name}: ${title}`, title: name }, sign);
+    made.addEventListener("click", () => zoom(factor));
+    return made;
+  };
+  const made = element("div", { class: "row" },
+    element("div", { class: "zoom" }, button("−", "Smaller", 1 / ZOOM), button("Fit", "Fit", 0), button("+", "Larger", ZOOM)),
+    element("div", { class: "beside" }, ...figures));
+  made.addEventListener("keydown", (event) => {
+    if (!(event.key in keys) || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    zoom(keys[event.key]);
+  });
+  return title.startsWith(FOLDED)
+    ? element("details", {}, element("summary", {}, title), made)
+    : element("div", { class: "kind" }, element("h3", {}, title), made);
+}
+
+function showTrees(sentences, trees) {
+  const open = new Set([...document.querySelectorAll("#trees details[open] summary")].map((each) => each.textContent));
+  $("attention").hidden = !trees.some(({ attention }) => Object.keys(attention).length);
+  const titles = trees[0].drawings.map(({ title }) => title);
+  const rows = titles.map((title, i) => row(title, trees.map(({ drawings }, n) => tree(sentences[n], drawings[i]))));
+  for (const each of rows) each.open = open.has(each.firstElementChild.textContent);
+  $("trees").lastElementChild.replaceChildren(...rows);
+  $("trees").hidden = false;
 }
 
 function showNeighbours(sentences, found) {
+  $("neighbours").hidden = !found;
+  if (!found) return;
   const item = ({ text, place, times, cosine }) => {
     const where = `  ${served.corpus.unit} ${place.toLocaleString("en")}${times > 1 ? ` and ${times - 1} more` : ""}`;
     return element("li", {}, element("span", { class: "cosine" }, cosine.toFixed(3)),
@@ -104,8 +186,20 @@ function showNeighbours(sentences, found) {
 }
 
 function showRun() {
-  const run = served.runs.find(({ name }) => name === $("run").value);
-  $("about").textContent = `${run.views.join(", ")} · ${run.dim.toLocaleString("en")} dimensions · ${run.representation}`;
+  const { name, views, dim, representation } = served.runs.find((run) => run.name === $("run").value);
+  $("about").textContent = `${name}: a sentence is ${dim.toLocaleString("en")} numbers, by the views ${views.join(", ")}`
+    + `${representation === "vector" ? "" : ` (${representation})`}.`;
+}
+
+/** What the page says about the corpus, or how to have one. */
+function showCorpus({ corpus }) {
+  $("scale").textContent = "The cosine under each view and of the joined vectors: 1 is the most alike. "
+    + (corpus ? `For comparison: random pairs of sentences from ${corpus.name}.`
+      : "To see what random sentences have, and the nearest ones, start structviews serve with --corpus.");
+  if (corpus) {
+    $("corpus").textContent = `Among ${corpus.sentences.toLocaleString("en")} sentences of ${corpus.name}, `
+      + "with their cosine.";
+  }
 }
 
 async function start() {
@@ -116,20 +210,25 @@ async function start() {
     return;
   }
   $("run").replaceChildren(...served.runs.map(({ name }) => element("option", {}, name)));
+  $("run").parentElement.hidden = served.runs.length < 2;
   for (const id of ["first", "second"]) $(id).maxLength = served.characters;
-  $("neighbours").hidden = !served.corpus;
-  if (served.corpus) {
-    $("corpus").textContent = `Among ${served.corpus.sentences.toLocaleString("en")} sentences of `
-      + `${served.corpus.name}, with their cosine.`;
-  }
+  showCorpus(served);
   showRun();
   await compare();
 }
 
 let pause;
+let boxes = 2;  // with a sentence, when last looked at
 $("ask").addEventListener("input", () => {
   clearTimeout(pause);
-  pause = setTimeout(() => served && compare(), PAUSE);
+  const filled = typed().length;
+  if (filled < boxes) {
+    present?.abort();
+    clear();
+    say("");
+  }
+  boxes = filled;
+  pause = setTimeout(() => served && compare(), filled ? PAUSE : 0);
 });
 $("ask").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -143,4 +242,5 @@ $("entry").addEventListener("submit", (event) => {
   $("entry").hidden = true;
   start();
 });
+addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
 start();

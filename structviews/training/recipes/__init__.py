@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Self
 
-from structviews.errors import InputError
+from structviews.errors import unknown
 
 
 @dataclass(frozen=True)
@@ -74,5 +74,5 @@ def text(name: str) -> str:
         InputError: if no recipe has this name.
     """
     if name not in names():
-        raise InputError(f"unknown recipe {name!r}: the recipes are {', '.join(names())}")
+        raise unknown("recipe", name, names())
     return files(__name__).joinpath(f"{name}.toml").read_text("utf-8")

@@ -6,6 +6,7 @@ from corpora import TINY, tiny_corpus, topic_corpus
 from hypothesis import given
 from hypothesis import strategies as st
 from nltk.tree import Tree
+from nltk_trees import as_nltk
 from rich.console import Console
 
 from structviews.corpus.format import shard_name
@@ -44,7 +45,9 @@ def test_sizes_are_those_counted_one_by_one(tmp_path, make):
     sentences = [row.sentence for row in corpus]
     constituents = []
     for sentence in sentences:
-        nodes = [node for node in unbinarise(sentence).subtrees() if isinstance(node[0], Tree) and len(node) > 1]
+        nodes = [
+            node for node in as_nltk(unbinarise(sentence)).subtrees() if isinstance(node[0], Tree) and len(node) > 1
+        ]
         constituents += [len(node) for node in nodes]
     dependents = [s.heads.count(word) for s in sentences for word in range(1, len(s.tokens) + 1) if word in s.heads]
     expected = {

@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 from grammar import annotated, bracketed
+from nltk_trees import as_nltk
 from trees_for_tests import gum
 
 from structviews.evaluation.probing import labels
@@ -31,7 +32,7 @@ def test_length_bins_are_sentevals():
 
 def test_depths_are_nltks(sentences, parses):
     # nltk counts the word as a level too.
-    assert labels.tree_depths(parses).tolist() == [unbinarise(s).height() - 1 for s in sentences]
+    assert labels.tree_depths(parses).tolist() == [as_nltk(unbinarise(s)).height() - 1 for s in sentences]
 
 
 def slow_top(sentence):
@@ -181,6 +182,6 @@ def test_edit_distance_counts_constituents_that_are_not_shared():
 def test_labels_of_a_treebank():
     sentences = gum(200)
     parses = Parses.of(sentences)
-    assert labels.tree_depths(parses).tolist() == [unbinarise(s).height() - 1 for s in sentences]
+    assert labels.tree_depths(parses).tolist() == [as_nltk(unbinarise(s)).height() - 1 for s in sentences]
     found = labels.top_constituents(parses)
     assert found.names[found.ids].tolist() == [slow_top_of_words(s) for s in sentences]

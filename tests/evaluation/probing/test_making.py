@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from corpora import opened, random_trees, write_corpus
 from grammar import annotated, grammar_rows
+from nltk_trees import as_nltk
 from typer.testing import CliRunner
 
 from structviews.cli.app import app
@@ -116,7 +117,7 @@ def test_depths_are_those_of_the_trees_and_not_of_lengths():
     pool = Pool(Parses.of(sentences), np.arange(3000) % 4 - 1, (600, 600, 600), np.random.default_rng(0))
     examples = tree_depth(pool)
     (chosen,) = examples.intact
-    depths = [unbinarise(sentences[i]).height() - 1 for i in chosen]
+    depths = [as_nltk(unbinarise(sentences[i])).height() - 1 for i in chosen]
     assert examples.labels.tolist() == [str(depth) for depth in depths]
     assert set(depths) >= set(range(6, 12))
     for part in range(3):

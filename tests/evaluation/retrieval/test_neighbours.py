@@ -156,12 +156,12 @@ class Interrupts:
         self.embedder, self.calls, self.encoded = embedder, calls, 0
         self.dim, self.description = embedder.dim, embedder.description
 
-    def encode(self, sentences, progress=None):
+    def encode(self, sentences, show_progress_bar=None):
         if not self.calls:
             raise KeyboardInterrupt
         self.calls -= 1
         self.encoded += len(sentences)
-        return self.embedder.encode(sentences, progress=progress)
+        return self.embedder.encode(sentences, show_progress_bar=show_progress_bar)
 
 
 def test_an_interrupted_encoding_goes_on_and_ends_the_same(run, tmp_path, monkeypatch):
@@ -219,7 +219,7 @@ class Gives:
     def __init__(self, *vectors):
         self.vectors = vectors
 
-    def encode(self, sentences, progress=None):
+    def encode(self, sentences, show_progress_bar=None):
         if not self.vectors:
             raise SentenceError(2, "'two birds sing': not parsed")
         return np.array(self.vectors[: len(sentences)], dtype=np.float32)

@@ -13,7 +13,7 @@ from structviews.cli.app import app
 from structviews.errors import InputError
 from structviews.evaluation.scores.rendering import as_csv, as_markdown, as_rich
 from structviews.evaluation.scores.results import load_results
-from structviews.evaluation.scores.tables import score_table
+from structviews.evaluation.scores.tables import meanings, score_table
 from structviews.evaluation.senteval import scoring
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import model_checksum
@@ -80,11 +80,22 @@ def test_rows_and_notes(runs):
         ["bow-seq", "bow,seq", "-", "-", "-", "-", "-", "-"],
     ]
     notes = "\n".join(table.notes)
-    assert "unweighted mean" in table.legend[0]
+    assert table.legend[0] == (
+        "accuracy in percent; MRPC accuracy/F1; SICK-R Pearson x 100, supervised; "
+        "STS14 Pearson x 100 of cosines, unweighted mean over the year's data sets"
+    )
     assert "CR unavailable: data/CR/custrev.pos: no such file" in notes
-    assert "MRPC*: scored on part of the task, MRPC/x.txt has 39 of 4,076 examples" in table.legend
+    assert "MRPC*: scored on part of the task: MRPC/x.txt has 39 of 4,076 examples" in table.legend
     assert "seq-seq: CR, MRPC, SICK-R, STS14 not evaluated" in notes
     assert f"bow-seq: this model has not been evaluated; run: structviews eval {runs[2]}" in notes
+
+
+def test_only_the_columns_with_scores_are_explained(runs):
+    assert score_table(runs[1:]).legend == ["accuracy in percent"]
+    assert score_table(runs[2:]).legend == []
+    assert meanings(["SICK14", "STS-B"]) == [
+        "STS-B Pearson x 100, supervised; SICK14 Pearson x 100 of the test pairs' cosines"
+    ]
 
 
 def test_markdown_and_csv(runs):
@@ -173,9 +184,8 @@ def test_the_eval_command(tmp_path, folder, encode, monkeypatch):
     assert "*" in shown.output
     assert "TREC unavailable" in shown.output
     shown = CliRunner().invoke(app, [*command[:-1], "CR"])
-    assert shown.exit_code == 2  # nothing was scored
-    assert "CR unavailable" in shown.output
-    assert "MR*" in shown.output  # the earlier score is still there
+    assert isinstance(shown.exception, InputError)
+    assert str(shown.exception).startswith(f"no task could be read: {folder}/CR/")
     assert isinstance(CliRunner().invoke(app, [*command[:-1], "nonsense"]).exception, InputError)
 
 

@@ -211,14 +211,24 @@ def test_sentences_to_encode_elsewhere(folder, probing, encode, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["eval"], "no tasks: give --senteval"),
+        (["eval", "RUN"], "no tasks: give --senteval"),
         (["eval", "--senteval", "S"], "nothing to score: name runs, or give --vectors"),
         (["eval", "--senteval", "S", "-o", "x"], "--out: only goes with --vectors"),
         (["eval", "RUN", "--senteval", "S", "--tasks", "Tense"], "Tense is a probing task; give the folder"),
         (["eval", "RUN", "--senteval", "nowhere"], "nowhere: no such folder"),
         (["eval", "RUN", "--senteval", "S", "--parsed", "nowhere"], "nowhere does not exist: make a parsed corpus"),
         (
-            ["eval", "RUN", "--senteval", "S", "--save-vectors", "x", "--remove-component", "--transductive"],
+            [
+                "eval",
+                "RUN",
+                "--senteval",
+                "S",
+                "--partial",
+                "--save-vectors",
+                "x",
+                "--remove-component",
+                "--transductive",
+            ],
             "drop --transductive",
         ),
         (["parse"], "nothing to parse: name a text, or give --senteval or --probing"),
@@ -226,7 +236,7 @@ def test_sentences_to_encode_elsewhere(folder, probing, encode, tmp_path):
         (["parse", "--senteval", "S", "--parser", "treebank"], "parse the tasks' own tokens: give no text"),
         (
             ["sentences", "--senteval", "RUN", "-o", "x.txt"],
-            "no task could be read: give the folder with",
+            "none of SentEval's tasks is in this folder: give the folder with MR/",
         ),
         (["sentences", "--senteval", "S", "-o", "no/x.txt"], "no/x.txt: cannot be written: give --out"),
     ],

@@ -298,8 +298,8 @@ def test_a_file_cut_short_is_refused_unless_asked_for(folder):
 
 
 def test_an_unknown_task_lists_the_known_ones(folder):
-    with pytest.raises(InputError, match="unknown task 'mr': choose one of MR, CR, SUBJ"):
-        read_task("mr", folder)
+    with pytest.raises(InputError, match="unknown task 'rm': choose one of MR, CR, SUBJ"):
+        read_task("rm", folder)
 
 
 def test_all_years_have_their_counts():

@@ -1,0 +1,92 @@
+"""Runs as all commands take them: by name, and several of them as a folder of runs."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from structviews.cli.console import inform
+from structviews.errors import InputError
+from structviews.runs import RUNS
+from structviews.runs.bundled import check_own, run_folder
+
+
+def named_run(name: str) -> Path:
+    """The path that a run's name means: ``default``, a path, or one in runs/ if it is not here."""
+    path = run_folder(name)
+    return RUNS / path if not os.path.exists(path) and os.path.exists(RUNS / path) else path
+
+
+def one_run(given: Any) -> Any:
+    """Check that a name means one run; None passes."""
+    from structviews.runs.folder import find_runs, no_run
+
+    if given and (found := find_runs(given)) != [given]:
+        if not found:
+            raise no_run(given)
+        raise InputError(f"{given}: a folder of {len(found)} runs: name one of them, such as {found[0]}")
+    return given
+
+
+def own_run(given: Any) -> Any:
+    """Check that a name means one run, which the command may write to; None passes."""
+    check_own([given])
+    return one_run(given)
+
+
+def several_runs(given: Any) -> Any:
+    """The runs that names mean, where a folder of runs means all of these; skips files, as in runs/*; None passes."""
+    from structviews.runs.folder import find_runs, no_run, run_names
+
+    if not given:
+        return given
+    files = [path for path in given if os.path.isfile(path)]
+    folders = [path for path in given if path not in files]
+    runs = []
+    for path in folders or files:
+        if not (found := find_runs(path)):
+            raise no_run(path)
+        runs += found
+    run_names(runs)  # raises if one is named twice
+    for path in files:
+        inform(f"skipping {path}: not a run")
+    return runs
+
+
+def own_runs(given: Any) -> Any:
+    """The runs that names mean, which the command may write to; see ``several_runs``."""
+    check_own(given or [])
+    return several_runs(given)
+
+
+# Runs that a command only reads may be the bundled model; those that it writes to (Own...) may not.
+Run = Annotated[
+    Path,
+    typer.Argument(
+        help="A run, or default for the bundled model.", show_default=False, parser=named_run, callback=one_run
+    ),
+]
+
+
+Runs = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Runs, or folders of runs, or default for the bundled model.",
+        show_default=False,
+        parser=named_run,
+        callback=several_runs,
+    ),
+]
+
+
+OwnRun = Annotated[
+    Path,
+    typer.Argument(help="A run.", show_default=False, parser=named_run, callback=own_run),
+]
+
+
+OwnRuns = Annotated[
+    list[Path],
+    typer.Argument(help="Runs, or folders of runs.", show_default=False, parser=named_run, callback=own_runs),
+]

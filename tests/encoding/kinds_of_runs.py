@@ -1,0 +1,48 @@
+"""Runs of every kind, over one small corpus."""
+
+import shutil
+
+import numpy as np
+from corpora import opened, small_config, tiny_corpus
+from rich.console import Console
+from vector_files import random_vectors, write_vectors
+
+from structviews.encoding.expansion import expand
+from structviews.encoding.kinds.external import given_run
+from structviews.encoding.kinds.joined import join_runs
+from structviews.training.baselines import make_baseline
+from structviews.training.loop import train
+from structviews.words.vocabulary import count_words
+
+# All that vectors made elsewhere know.
+TEXTS = [["A", "bird", "sings", "."], ["The", "tree", "is", "dead", "."], ["It"]]
+KINDS = ["default", "trees", "words", "expanded", "average", "sif", "random", "joined", "vectors"]
+
+
+def make_runs(folder):
+    """Runs of every kind by name."""
+    corpus = tiny_corpus(folder / "x.parsed")
+    words = [*sorted(count_words(opened(corpus))), "elsewhere"]
+    vectors = write_vectors(folder / "v.vec", words, random_vectors(words, 5))
+    quiet = Console(quiet=True)
+    made = {
+        "default": "default",
+        "trees": train(small_config(corpus, folder / "trees", ("dep", "const"), epochs=1)),
+        "words": train(small_config(corpus, folder / "words", ("seq", "avg"), epochs=1)),
+        "average": make_baseline("average", corpus, folder / "average", vectors, None, console=quiet),
+        "sif": make_baseline("sif", corpus, folder / "sif", vectors, None, console=quiet),
+        "random": make_baseline(
+            "random",
+            corpus,
+            folder / "random",
+            None,
+            {"views": ["dep", "seq"], "hidden": 4, "word_dim": 6},
+            console=quiet,
+        ),
+    }
+    made["joined"] = join_runs([made["trees"], made["average"]], folder / "joined")
+    made["expanded"] = shutil.copytree(made["words"], folder / "expanded")
+    expand(made["expanded"], vectors)
+    (folder / "given.txt").write_text("".join(f"{' '.join(words)}\n" for words in TEXTS))
+    np.save(folder / "given.npy", np.arange(9, dtype=np.float32).reshape(3, 3))
+    return made | {"vectors": given_run(folder / "given.npy", folder / "given")}

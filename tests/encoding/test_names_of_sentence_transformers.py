@@ -1,0 +1,200 @@
+"""Every kind of run answers to the names that sentence-transformers' users know."""
+
+import numpy as np
+import pytest
+import torch
+from kinds_of_runs import KINDS, TEXTS
+
+from structviews.encoding.cosines import cosines, cosines_of_pairs
+from structviews.encoding.embedder import Embedder
+from structviews.errors import InputError
+from structviews.runs.folder import model_checksum
+
+pytestmark = pytest.mark.filterwarnings("ignore:these sentences were parsed with")
+STRINGS = [" ".join(words) for words in TEXTS]
+
+
+@pytest.fixture
+def embedder(embedder_of_each_kind):
+    return embedder_of_each_kind
+
+
+def files(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def test_one_sentence_has_one_vector(embedder):
+    vectors = embedder.encode(STRINGS)
+    assert vectors.shape == (3, embedder.dim)
+    (parsed,) = embedder.prepare(STRINGS[:1])
+    for one in (STRINGS[0], np.str_(STRINGS[0]), parsed):
+        vector = embedder.encode(one)
+        assert vector.shape == (embedder.dim,)
+        np.testing.assert_allclose(vector, vectors[0], atol=1e-5)
+    assert embedder.encode([STRINGS[0]]).shape == (1, embedder.dim)
+    assert embedder.encode([TEXTS[0]]).shape == (1, embedder.dim)
+    tensor = embedder.encode(STRINGS[0], convert_to_tensor=True, normalize_embeddings=True)
+    assert tensor.shape == (embedder.dim,)
+    assert tensor.norm().item() == pytest.approx(1, abs=1e-5)
+
+
+def test_all_options_together(embedder):
+    told = []
+    vectors = embedder.encode(
+        STRINGS,
+        batch_size=2,
+        show_progress_bar=lambda *counts: told.append(counts),
+        normalize_embeddings=True,
+        convert_to_tensor=True,
+        device="cpu",
+    )
+    done, total = told[-1]
+    assert done == total
+    assert isinstance(vectors, torch.Tensor)
+    plain = embedder.encode(STRINGS)
+    expected = plain / np.maximum(np.linalg.norm(plain, axis=1, keepdims=True), 1e-12)
+    np.testing.assert_allclose(vectors.numpy(), expected, atol=1e-5)
+
+
+def test_queries_and_documents_are_sentences(embedder):
+    vectors = embedder.encode(STRINGS)
+    np.testing.assert_array_equal(embedder.encode_query(STRINGS, batch_size=256), vectors)
+    np.testing.assert_array_equal(embedder.encode_document(STRINGS), vectors)
+
+
+def test_similarity_is_the_cosine(embedder):
+    vectors = embedder.encode(STRINGS)
+    found = embedder.similarity(vectors, torch.from_numpy(vectors[:2]))
+    assert (found.shape, found.dtype) == ((3, 2), torch.float32)
+    units = embedder.encode(STRINGS, normalize_embeddings=True)
+    np.testing.assert_allclose(found.numpy(), units @ units[:2].T, atol=1e-5)
+    assert embedder.similarity(vectors[0], vectors).shape == (1, 3)
+    pairs = embedder.similarity_pairwise(vectors, vectors[::-1].copy())
+    np.testing.assert_allclose(pairs.numpy(), (units * units[::-1]).sum(axis=1), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["encode", "encode_query", "load", "with_representation", "with_limit"])
+def test_an_unknown_name_is_told_the_nearest(embedder, name):
+    near = {"load": ("max_token", "max_tokens"), "with_limit": ("max_token", "max_tokens")}
+    near["with_representation"] = ("normalize", "normalise")
+    wrong, right = near.get(name, ("normalise", "normalize_embeddings"))
+    given = [] if name.startswith("with") else [STRINGS]
+    with pytest.raises(TypeError, match=rf"unexpected keyword argument '{wrong}': did you mean '{right}'\?"):
+        getattr(embedder, name)(*given, **{wrong: True})
+
+
+def test_it_says_what_it_is(embedder):
+    told = repr(embedder)
+    assert "\n" not in told
+    assert f"views={embedder.view_names}" in told
+    assert f"dim={embedder.dim}" in told
+    assert "parser='builtin'" in told or "parser='random'" in told or not embedder.parsers
+    one = repr(embedder.with_view(embedder.view_names[0]))
+    assert f"views={embedder.view_names[:1]}" in one
+    assert f"dim={embedder.widths[0]}" in one
+
+
+def test_what_the_bundled_and_a_joined_run_say(runs_of_all_kinds):
+    assert repr(Embedder.load("default")) == (
+        "Embedder(run='default', views=['dep', 'const'], dim=1200, vectors='vector', parser='builtin', "
+        "corpus='novels.parsed')"
+    )
+    joined = repr(Embedder.load(runs_of_all_kinds["joined"]))
+    assert f"run='{runs_of_all_kinds['joined']}', views=['0-trees', '1-average']" in joined
+    corpus = runs_of_all_kinds["joined"].parent / "x.parsed"
+    assert joined.endswith(f"corpus='{corpus}')")
+    assert "parser=None, corpus=None" in repr(Embedder.load(runs_of_all_kinds["vectors"]))
+
+
+def test_a_saved_run_gives_the_same(embedder, tmp_path, monkeypatch):
+    vectors, run = embedder.encode(STRINGS), embedder.folder
+    (tmp_path / "saved").mkdir()  # an empty folder will do
+    embedder.save(tmp_path / "saved")
+    kept = [name for name in files(run) if not name.startswith("state")]
+    assert files(tmp_path) == ["saved", *(f"saved/{name}" for name in kept)]
+    again = Embedder.load(tmp_path / "saved")
+    for each in (again, *getattr(again, "members", ())):
+        monkeypatch.setitem(each.preparer.parsed.parser, "name", "builtin")
+    np.testing.assert_array_equal(again.encode(STRINGS), vectors)
+    assert model_checksum(again.folder) == model_checksum(run)
+    assert repr(again).partition(", ")[2] == repr(embedder).partition(", ")[2]
+
+
+def test_a_run_is_saved_whole_or_not_at_all(embedder, tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes.txt").write_text("")
+    with pytest.raises(InputError, match="mine: already exists: save to another folder"):
+        embedder.save(tmp_path / "mine")
+    with pytest.raises(InputError, match="inside the run itself"):
+        embedder.save(embedder.folder / "copy")
+    for other in (embedder.with_view(embedder.view_names[0]), embedder.with_representation(join="average")):
+        with pytest.raises(InputError, match="others were chosen: save the run as it was loaded"):
+            other.save(tmp_path / "other")
+    embedder.with_limit(max_tokens=7).save(tmp_path / "limited")
+
+    def breaks(source, target, **options):
+        (target / "config.toml").write_text("")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.copytree", breaks)
+    with pytest.raises(KeyboardInterrupt):
+        embedder.save(tmp_path / "half")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["limited", "mine"]
+
+
+def test_the_state_of_training_stays_behind(runs_of_all_kinds, tmp_path):
+    run = Embedder.load(runs_of_all_kinds["trees"])
+    for left in ("state/step-1.safetensors", ".x.lock"):
+        (run.folder / left).parent.mkdir(exist_ok=True)
+        (run.folder / left).write_text("")
+    run.save(tmp_path / "saved")
+    assert {"state", ".x.lock"}.isdisjoint(files(tmp_path / "saved"))
+    assert {"config.toml", "log.jsonl", "model.safetensors"} <= {*files(tmp_path / "saved")}
+
+
+def test_a_run_in_memory_has_nothing_to_save(runs_of_all_kinds, tmp_path):
+    embedder = Embedder.load(runs_of_all_kinds["words"])
+    made = type(embedder)(embedder.config, embedder.parsed, embedder.model, embedder.vocabularies)
+    assert repr(made).startswith("Embedder(run=None, views=['seq', 'avg']")
+    for save in (made.save, made.push_to_hub):
+        with pytest.raises(InputError, match="created in memory has no folder"):
+            save("x")
+
+
+def test_cosines_are_those_of_sentence_transformers():
+    theirs = pytest.importorskip("sentence_transformers.util", reason="needs structviews[sentence-transformers]")
+    a, b = np.random.default_rng(0).normal(size=(2, 4, 3))
+    a[1] = 0
+    for first, second in ((a, b), (torch.from_numpy(a), b), (list(a), b), (a[0], b), (a[0], b[0]), (a, b[2])):
+        np.testing.assert_allclose(cosines(first, second), theirs.cos_sim(first, second), atol=1e-6)
+        if np.ndim(a) == np.ndim(b):
+            np.testing.assert_allclose(
+                cosines_of_pairs(first, second), theirs.pairwise_cos_sim(first, second), atol=1e-6
+            )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (["a bird"], np.ones((1, 3)), "not vectors: give what encode returns"),
+        ("a bird", np.ones((1, 3)), "not vectors: give what encode returns"),
+        (None, np.ones((1, 3)), "not vectors: give what encode returns"),
+        (np.ones((2, 3)), np.ones((2, 4)), "vectors of 3 and 4 dimensions: give vectors of one run"),
+        (np.ones((2, 3, 1)), np.ones((2, 1)), r"vectors of shape \(2, 3, 1\): give"),
+        (np.ones(()), np.ones(3), r"vectors of shape \(\): give"),
+    ],
+)
+def test_what_has_no_cosine_is_one_line(first, second, message):
+    for function in (cosines, cosines_of_pairs):
+        with pytest.raises(InputError, match=message) as error:
+            function(first, second)
+        assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match=r"vectors of shapes \(2, 3\) and \(4, 3\): give as many of each"):
+        cosines_of_pairs(np.ones((2, 3)), np.ones((4, 3)))
+
+
+def test_the_kinds_are_all_registered_ones():
+    from structviews.encoding.kinds import KINDS as REGISTERED
+
+    assert set(REGISTERED) == {"trained", "random", "joined", "baseline", "vectors"}
+    assert len(KINDS) == 9

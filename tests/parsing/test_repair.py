@@ -1,0 +1,221 @@
+import io
+import re
+import unicodedata
+
+import pytest
+from ftfy import chardata, fixes
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from structviews.corpus.tools import corpus_statistics
+from structviews.corpus.tools.merging import merge
+from structviews.corpus.tools.splitting import split
+from structviews.encoding.preparation import Preparer
+from structviews.parsing import pipeline, text
+from structviews.parsing.parser import Options
+from structviews.parsing.repair import TABLES, Repairs, repair
+from structviews.parsing.sources import TextSource, parse_sentence
+from structviews.runs.settings_file import Parsed
+
+C1 = "".join(map(chr, range(0x80, 0xA0)))
+# Texts in which the characters are meant.
+INTENDED = {
+    "zh": "你好，世界！（是的）",
+    "zh-hans": "ＡＢＣ，１２３",
+    "ja": "「ﾊﾝｶｸ」と　ＺＥＮ",
+    "ko": "ﾡ 한국，",
+    "th": "ภาษา\u200bไทย",
+    "km": "ភាសា\u200bខ្មែរ",
+    "fa": "می\u200cخواهم",
+    "hi": "क्\u200dष",
+    "ml": "അവന്\u200d",
+    "de": "👩\u200d👩\u200d👧 und 🏴\U000e0067\U000e0062\U000e007f",
+    "en": "café, naïve, Œuvre, æther — ‘so’ “on”…\u00a0\u202aabc\u202c\u200e",
+    "xx": "你好，ไทย\u200bไทย",
+}
+
+
+@pytest.mark.parametrize(
+    ("raw", "language", "meant", "kinds"),
+    [
+        ("the proton\x96time ratio", "en", "the proton–time ratio", ["windows-1252"]),
+        ("\x93So what?\x94 he won\x92t say\x85", "en", "“So what?” he won’t say…", ["windows-1252"]),
+        ("Slavoj \x8ei\x9eek, \x8014", "zh", "Slavoj Žižek, €14", ["windows-1252"]),
+        ("a ﬁne ﬂuﬃest ﬅ", "en", "a fine fluffiest ſt", ["ligature"]),
+        ("Ĳsselmeer", "nl", "IJsselmeer", ["ligature"]),
+        ("ＬＯＵＤ，　ｶﾅ", "en", "LOUD, カナ", ["full-width"]),
+        ("to the point\xad.", "en", "to the point.", ["soft hyphen"]),
+        ("an exam\xad\r\nple of one\xad\n", "de", "an example of one", ["soft hyphen"]),
+        ("\ufefffoo\u200bbar\u2060!", "en", "foobar!", ["zero-width"]),
+        ("\x96 ﬁ，\xad\u200b", "fr", "– fi,", list(TABLES)),
+        ("\x96 ﬁ，\xad\u200b", "zh", "– fi，", ["windows-1252", "ligature", "soft hyphen", "zero-width"]),
+        ("\x96 ﬁ，\xad\u200b", "th", "– fi,\u200b", ["windows-1252", "ligature", "full-width", "soft hyphen"]),
+        ("\x96 ﬁ，\xad\u200b", "xx", "– fi，\u200b", ["windows-1252", "ligature", "soft hyphen"]),
+    ],
+)
+def test_each_kind(raw, language, meant, kinds):
+    assert repair(raw, language) == (meant, kinds)
+
+
+@pytest.mark.parametrize("language", INTENDED)
+def test_what_is_meant_stays(language):
+    assert repair(INTENDED[language], language) == (INTENDED[language], [])
+
+
+def test_html_and_ftfy_agree():
+    repaired, _ = repair(C1, "en")
+    assert repaired == fixes.fix_c1_controls(C1)
+    # The Encoding Standard's index leaves these as they are; they still are no text.
+    assert text.CONTROL.findall(repaired) == ["\x81", "\x8d", "\x8f", "\x90", "\x9d"]
+    assert TABLES["ligature"] == chardata.LIGATURES
+    width = TABLES["full-width"]
+    assert width.keys() == chardata.WIDTH_MAP.keys()
+    for code, meant in width.items():
+        assert unicodedata.normalize("NFKC", meant) == unicodedata.normalize("NFKC", chardata.WIDTH_MAP[code])
+    # Other control characters show that a text is damaged: such a sentence is skipped.
+    dropped = {code for code in chardata.CONTROL_CHARS if not text.CONTROL.match(chr(code))}
+    assert dropped <= TABLES["zero-width"].keys()
+    assert TABLES["zero-width"].keys() - dropped == {0x200B, 0x2060}
+
+
+@given(
+    st.text(st.sampled_from([*C1, *"aﬁĲ，ｶ　\xad\u200b\u200d\ufeffö。 \r\n"]) | st.characters()),
+    st.sampled_from(["en", "zh", "th"]),
+)
+def test_a_repaired_text_needs_no_repair_and_only_what_is_listed_changes(raw, language):
+    repaired, kinds = repair(raw, language)
+    assert repair(repaired, language) == (repaired, [])
+    assert bool(kinds) == (repaired != raw)
+    known = set().union(*TABLES.values())
+    kept = [c for c in raw.replace("\xad\r\n", "").replace("\xad\n", "") if ord(c) not in known]
+    assert iter_holds(repaired, kept)
+
+
+def iter_holds(whole, characters):
+    """Whether a text has the characters in this order."""
+    rest = iter(whole)
+    return all(each in rest for each in characters)
+
+
+LINES = """It was so\x85
+“Fine” \x96 she said
+a\x96b ﬁne
+\u200b
+plain \x8d here
+bell\x07 \x96
+"""
+
+
+def parsed(folder, content, **options):
+    path = folder / f"{len(list(folder.iterdir()))}.txt"
+    path.write_bytes(content.encode())
+    options = {"parser": "trivial:balanced", "layout": "lines", "tokenised": False, "max_tokens": 40} | options
+    corpus, _ = pipeline.parse_corpus(TextSource(str(path), **options), path.with_suffix(".parsed"))
+    return corpus
+
+
+def test_a_parsed_text_is_repaired_and_says_so(tmp_path):
+    corpus = parsed(tmp_path, LINES)
+    # A line that shows nothing is blank.
+    assert [(row.document, row.line, row.sentence.tokens) for row in corpus] == [
+        (0, 1, ("It", "was", "so", "…")),
+        (0, 2, ("“", "Fine", "”", "–", "she", "said")),
+        (0, 3, ("a", "–", "b", "fine")),
+    ]
+    reasons = ["control character U+008D", "control character U+0007"]
+    assert [skip.reason for skip in corpus.skipped] == reasons
+    assert corpus.manifest["repaired"] == {"windows-1252": 4, "ligature": 1, "zero-width": 1}
+    assert pipeline.summary(corpus) == (
+        f"2 skipped: 1 {reasons[0]}, 1 {reasons[1]}, lines repaired: 4 windows-1252, 1 ligature, 1 zero-width"
+    )
+    table = io.StringIO()
+    Console(file=table).print(corpus_statistics.overview(corpus))
+    assert re.search(r"repaired lines\s+┌.*\s+│ windows-1252 │ 4 │", table.getvalue())
+    assert corpus_statistics.as_json(corpus, corpus_statistics.Statistics.of(corpus))["repaired"]["ligature"] == 1
+
+
+def test_a_text_that_needs_none_says_nothing(tmp_path):
+    corpus = parsed(tmp_path, "Nothing, “naïve” or not, is wrong.\n")
+    assert "repaired" not in corpus.manifest
+    assert pipeline.summary(corpus) == "none skipped"
+
+
+def test_tokens_are_never_changed(tmp_path):
+    content = "so\x85 it was\na\x96b\nﬁne ， \xad \u200b .\n"
+    corpus = parsed(tmp_path, content, tokenised=True)
+    assert [row.sentence.tokens for row in corpus] == [("ﬁne", "，", "\xad", "\u200b", ".")]
+    assert [skip.reason for skip in corpus.skipped] == ["control character U+0085", "control character U+0096"]
+    assert "repaired" not in corpus.manifest
+
+
+def test_prose_keeps_its_lines(tmp_path):
+    content = "It was \x93so\x94. Was it? An exam\xad\nple ﬁrst\x85\nof all. The\x96end.\n\x85\nStill one.\n\n\n"
+    content += "Next one. Done.\n"
+    path = tmp_path / "a.txt"
+    path.write_bytes(content.encode())
+    repairs = Repairs("en")
+    found = list(text.read_sentences(path, "prose", tokenised=False, language="en", repairs=repairs))
+    clean = tmp_path / "b.txt"
+    # The same without accidents; the broken word ends on the line that it is joined from.
+    clean.write_text(content.translate(TABLES["windows-1252"]).replace("\xad\n", "").replace("ﬁ", "fi"))
+    expected = list(text.read_sentences(clean, "prose", tokenised=False, language="en"))
+    assert [s.text for s in found] == [s.text for s in expected]
+    assert [s.line for s in found] == [1, 1, 1, 3, 4, 8, 8]
+    assert repairs.lines == {"windows-1252": 4, "soft hyphen": 1, "ligature": 1}
+
+
+def test_a_long_line_counts_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(text, "PIECE_CHARACTERS", 40)
+    path = tmp_path / "a.txt"
+    path.write_text("One ﬁne end. " * 20)
+    repairs = Repairs("en")
+    found = list(text.read_sentences(path, "prose", tokenised=False, language="en", repairs=repairs))
+    assert {s.text for s in found} == {"One fine end."}
+    assert repairs.lines == {"ligature": 1}
+
+
+def test_a_line_that_is_too_long_stays_so(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("\xad" * (text.MAX_CHARACTERS + 5) + " not all of it\n")
+    (sentence,) = text.read_sentences(path, "lines", tokenised=False, language="en")
+    assert text.unfit(sentence.text).reason == "more than 10,000 characters"
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_use_and_training_agree(tmp_path, language):
+    content = "a\x96b ﬁne，\xad ﬁt\x85\n"
+    corpus = parsed(tmp_path, content, parser="trivial:balanced", options=Options(language))
+    preparer = Preparer(Parsed("", corpus.parser, corpus.manifest["tokeniser"]))
+    given_words = ("a\x96b", "ﬁne")
+    assert preparer.prepare([content, list(given_words)], {"tokens"})[0].tokens == corpus.sentence(0).tokens
+    assert preparer.prepare([list(given_words)], {"tokens"})[0].tokens == given_words
+    named = parse_sentence(content, parser="trivial:balanced", options=Options(language), tokenised=False)
+    assert named == corpus.sentence(0)
+
+
+def test_corpora_that_are_merged_and_split(tmp_path):
+    both = [parsed(tmp_path, LINES), parsed(tmp_path, "ﬁne\n\n\x96\n"), parsed(tmp_path, "fine\n")]
+    merged = merge(both, tmp_path / "all.parsed", lambda done, total: None)
+    assert merged.manifest["repaired"] == {"windows-1252": 5, "ligature": 2, "zero-width": 1}
+    # How many of the lines are in which part is not known.
+    parts = split(merged, {"a": 1, "b": 1}, tmp_path / "parts", 1, lambda done, total: None)
+    assert not any("repaired" in part.manifest for part in parts.values())
+
+
+def test_a_job_that_goes_on_counts_all_lines(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"one \xc2\x96\ntwo \xc2\x96\n\nthree \xef\xac\x81\n")
+    options = {"parser": "trivial:balanced", "layout": "lines", "tokenised": False, "max_tokens": 40}
+
+    class Stops(TextSource):
+        def sentences(self):
+            for sentence in super().sentences():
+                if sentence.line == 4:
+                    raise KeyboardInterrupt
+                yield sentence
+
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.parse_corpus(Stops(str(path), **options), tmp_path / "a.parsed", sentences_per_shard=1)
+    corpus, _ = pipeline.parse_corpus(TextSource(str(path), **options), tmp_path / "a.parsed", sentences_per_shard=1)
+    assert corpus.manifest["repaired"] == {"windows-1252": 2, "ligature": 1}
