@@ -59,7 +59,7 @@ class EnglishRules:
     by_string = True
 
     def __init__(self) -> None:
-        rules = read_json(RULES, RulesFile, "install structviews again")
+        rules: RulesFile = read_json(RULES, RulesFile, "install structviews again")
         self.version = rules["version"]
         self._special = rules["special"]
         self._prefix = re.compile(rules["prefix"]).search
