@@ -29,6 +29,8 @@ class Tree(list["Tree | str"]):
     def __ne__(self, other: object) -> bool:
         return not self == other  # that of lists compares the children alone
 
+    __hash__ = None  # as of any list
+
     def __repr__(self) -> str:
         return f"({' '.join([self._label, *map(str, self)])})"
 
