@@ -42,7 +42,7 @@ def make_probing_tasks(
 
     with stages() as tell:
         made = make_tasks(ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)
-    table = Table("task", *(Column(name, justify="right") for name in ("tr", "va", "te", "classes")))
+    table = Table("task", *(Column(name, justify="right") for name in ("train", "dev", "test", "classes")))
     for each in made:
         if not each.reason:
             table.add_row(each.task.name, *(f"{n:,}" for n in (*each.counts, len(each.labels))))

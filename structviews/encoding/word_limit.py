@@ -26,7 +26,7 @@ class WordLimit(Settings):
 
     max_tokens: int = setting(500, "Words of the longest sentence that is encoded.", least=1)
     overlong: str = setting(
-        RAISE, "What becomes of longer sentences: raise an error, or cut them, with a warning.", choices=(RAISE, CUT)
+        RAISE, "What to do with longer sentences: raise an error, or cut them with a warning.", choices=(RAISE, CUT)
     )
 
     @property
