@@ -1,6 +1,7 @@
 """Help screens that fit 80 columns: flags have no type, and their negations no column of their own."""
 
 from copy import copy
+from inspect import cleandoc
 from typing import Any
 
 from rich.markup import escape
@@ -15,6 +16,7 @@ class Helpful:
         screen: Any = copy(self)
         screen.params = [as_shown(each) for each in screen.get_params(ctx)]
         screen.add_help_option = False  # it is among them
+        screen.help = reflowed(screen.help or "")
         super(Helpful, screen).format_help(ctx, formatter)
 
 
@@ -24,6 +26,11 @@ class HelpfulCommand(Helpful, TyperCommand):
 
 class HelpfulGroup(Helpful, TyperGroup):
     """Commands below a name."""
+
+
+def reflowed(text: str) -> str:
+    """A text with each paragraph in one line, which the terminal breaks where it is full."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in cleandoc(text).split("\n\n"))
 
 
 def as_shown(parameter: Any) -> Any:

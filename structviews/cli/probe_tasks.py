@@ -23,12 +23,12 @@ def make_probing_tasks(
     corpus: Annotated[Path, typer.Argument(help="A parsed corpus.", show_default=False)],
     out: NewFolder,
     size: Annotated[
-        int, typer.Option(help="Most training examples per task; dev and test get a tenth each.")
+        int, typer.Option(help="At most this many training examples per task; a tenth as many for dev and test.")
     ] = 100_000,
-    sentences: Annotated[int, typer.Option(help="Most sentences to read, from random shards.")] = 1_000_000,
+    sentences: Annotated[int, typer.Option(help="Read at most this many sentences, from random shards.")] = 1_000_000,
     seed: Seed = 1,
 ) -> None:
-    """Make SentEval's ten probing tasks, and four about trees, from a corpus' own sentences and trees.
+    """Make SentEval's ten probing tasks, and four about trees, from a corpus's own sentences and trees.
 
     Training, dev and test parts share no document. Tasks with too few examples are left out and reported.
 
