@@ -28,7 +28,7 @@ from structviews.evaluation.scores.results import all_results
 from structviews.evaluation.scores.tables import score_table
 from structviews.parsing import svg
 from structviews.report import curves, html
-from structviews.report.project import cloud
+from structviews.report.clouds import cloud
 from structviews.report.projection import Classes, Projection, project
 from structviews.report.sample import Sample, prepared, read_labels, sample_vectors
 from structviews.runs.folder import model_checksum, run_names

@@ -13,7 +13,7 @@ from code_blocks import ROOT
 from structviews import Embedder
 
 EXAMPLES = ROOT / "examples"
-NAMES = ("train_a_pair", "own_view", "own_objective", "fine_tune", "probe", "search")
+NAMES = ("train_a_pair", "own_view", "own_objective", "fine_tune", "probe", "search", "open_the_page")
 # A line of a hit: its cosine, and the sentence.
 HIT = re.compile(r"^  (-?\d\.\d\d)  (\S.*)$", re.MULTILINE)
 
@@ -126,3 +126,15 @@ def test_search(tmp_path):
     again = run("search", tmp_path, tmp_path / "modules")
     assert "searched by numpy" in again
     assert [sentence for _, sentence in hits_of(again, queries=3)] == [sentence for _, sentence in hits]
+
+
+def test_open_the_page(tmp_path):
+    pytest.importorskip("fastapi")
+    printed = run("open_the_page", tmp_path)
+    assert "default: a sentence is 1,200 numbers, by the views dep, const" in printed
+    shares = re.findall(r"^  (\w+) +(-?\d\.\d{3})  closer than (\d+)% of random pairs$", printed, re.M)
+    assert [view for view, _, _ in shares] == ["dep", "const", "joined"]
+    assert all(-1 <= float(cosine) <= 1 and 0 <= int(share) <= 100 for _, cosine, share in shares)
+    hits_of(printed, queries=2)
+    assert re.search(r"^  He +nsubj +walked$", printed, re.M)
+    assert len(re.findall(r"^  \S+ +root +-$", printed, re.M)) == 2
