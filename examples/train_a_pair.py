@@ -1,7 +1,8 @@
-"""Train a pair of views on a small text, and look at what they find similar.
+"""Train a pair of views on a small text, save it, load it, and search with it, as one does with sentence-transformers.
 
-A text is parsed, a dependency and a constituency encoder are trained to agree on which sentences are neighbours, and
-the run is loaded to find the sentences nearest to some new ones. All in Python; the shell's way is `structviews parse`,
+A text is parsed, and a dependency and a constituency encoder are trained to agree on which sentences are neighbours.
+The run is saved to a folder that holds all it needs, and loaded from there to find the sentences nearest to some new
+ones: by FAISS where it is installed, and by `similarity` where it is not. The shell's way is `structviews parse`,
 `train` and `nearest`.
 """
 
@@ -10,11 +11,15 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from structviews import Embedder
-from structviews.evaluation.retrieval.neighbours import nearest
 from structviews.parsing.pipeline import parse_corpus
 from structviews.parsing.sources import open_source
 from structviews.runs.config import TrainConfig
 from structviews.training.loop import train
+
+try:
+    import faiss
+except ImportError:
+    faiss = None
 
 CORPUS = Path(__file__).parents[1] / "data" / "corpus.txt"
 DOCUMENTS = 8
@@ -22,7 +27,7 @@ QUERIES = ["The old captain looked at the sea.", "Would you like to help us with
 
 
 def main() -> None:
-    """Parse, train, encode, compare."""
+    """Parse, train, save, load, search."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--out", type=Path, help="folder for all that is made; by default a temporary one")
     out = arguments.parse_args().out or Path(mkdtemp(prefix="structviews-"))
@@ -48,10 +53,20 @@ def main() -> None:
     )
     run = train(config)
 
-    embedder = Embedder.load(run)
+    Embedder.load(run).save(out / "saved")
+    embedder = Embedder.load(out / "saved")
+    print(embedder)
+
     sentences = [row.sentence for row in corpus]  # parsed already, so that encoding them parses nothing
-    scores, rows = nearest(embedder.encode(QUERIES), embedder.encode(sentences), k=3)
-    print(f"{len(sentences)} vectors of {embedder.dim} numbers: {embedder.views[0]} and {embedder.views[1]}")
+    vectors = embedder.encode(sentences, normalize_embeddings=True, show_progress_bar=True)
+    print(f"{len(vectors)} vectors, searched by {'FAISS' if faiss else 'similarity'}")
+    queries = embedder.encode(QUERIES, normalize_embeddings=True)
+    if faiss:
+        index = faiss.IndexFlatIP(embedder.dim)
+        index.add(vectors)
+        scores, rows = index.search(queries, 3)
+    else:
+        scores, rows = embedder.similarity(queries, vectors).topk(3)
     for query, cosines, found in zip(QUERIES, scores, rows, strict=True):
         print(f"\n{query}")
         for cosine, row in zip(cosines, found, strict=True):

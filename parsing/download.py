@@ -12,6 +12,7 @@ from structviews.parsing.backends.benepar import model_name
 from structviews.parsing.backends.stanza import DEFAULT_PACKAGE, Catalogue
 from structviews.parsing.libraries import library, one_line
 from structviews.parsing.parser import Options
+from structviews.runtime.network import network_reason
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,8 @@ def fetch(chosen: Offer) -> None:
 def unreachable(source: str, error: BaseException) -> InputError:
     """The error for a failed download."""
     return InputError(
-        f"{source}: download failed ({one_line(error)}): run the command on a machine with a network connection, "
-        "and give the folder with the models with --models"
+        f"{source}: download failed ({network_reason(error) or one_line(error)}): run the command on a machine with a "
+        "network connection, and give the folder with the models with --models"
     )
 
 
@@ -158,6 +159,7 @@ def benepar_offer(model: str, options: Options) -> Offer:
 
 def spacy_offer(name: str, options: Options) -> Offer:
     """A spaCy pipeline, installed by pip, in the user's folder if one is given."""
+    library("spacy")
     import requests  # noqa: PLC0415
     from spacy import about  # noqa: PLC0415
     from spacy.cli.download import download, get_latest_version, get_model_filename  # noqa: PLC0415

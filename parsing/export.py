@@ -1,22 +1,25 @@
 """Export a parsed corpus to treebank files, which ``parse --parser treebank`` reads back into the same shards.
 
-CoNLL-U has no field for a sentence's position and line in the source, or for skipped sentences, so these are
-written as our own comments (see ``treebank.py``).
+A corpus from treebank files keeps their text, which is written as it was. Other files are made from the trees. CoNLL-U
+has no field for a sentence's position and line in the source, or for skipped sentences, so these are written as our own
+comments (see ``treebank.py``), to a kept text only where it would be read with others.
 """
 
 import heapq
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
+
+import pyarrow as pa
 
 from structviews.corpus.format import Row, Skipped, rows_of, skipped_of
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.binarise import CHAIN
-from structviews.parsing.treebank import ESCAPES, PLACE, SKIPPED
+from structviews.parsing.treebank import ESCAPES, MADE, PLACE, SKIPPED, Documents, Numbering, Place
 from structviews.runtime.files import write_output
 from structviews.runtime.locks import clear
 
@@ -32,7 +35,8 @@ UNTAGGED = "X"
 def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]) -> list[Path]:
     """Write ``OUT.conllu`` with words, locations and dependency trees, and ``OUT.ptb`` with constituency trees.
 
-    Without dependency trees the first file has no heads; without constituency trees there is no second file.
+    Without dependency trees the first file has no heads; without constituency trees there is no second file. What the
+    corpus keeps of treebank files is written as it was; if it keeps a whole file of brackets, that is the only one.
 
     Args:
         corpus: the corpus.
@@ -47,7 +51,7 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
     """
     if not corpus.has_dependencies and not corpus.has_constituents:
         raise InputError(f"{corpus.path} has no trees of either kind: parse the text again with a parser")
-    kinds = {".conllu": conllu} | ({".ptb": brackets} if corpus.has_constituents else {})
+    kinds = writers(corpus)
     paths = [out.with_name(out.name + ending) for ending in kinds]
     taken = [path for path in paths if path.exists()]
     if len(taken) == len(paths):
@@ -56,13 +60,15 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
         raise _taken(paths[0])
     done = 0
 
-    def read() -> Iterator[Row | Skipped]:
+    def shown(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         nonlocal done
-        for table in corpus.tables():
-            sentences: list[Iterable[Row | Skipped]] = [rows_of(table), skipped_of(table)]
-            yield from heapq.merge(*sentences, key=lambda each: (each.document, each.position))
+        for table in tables:
+            yield table
             done += 1
             progress(done, len(paths) * corpus.n_shards)
+
+    def read() -> Iterator[Row | Skipped]:
+        return in_order(shown(corpus.tables()))
 
     # One that is there may be of a call that was killed before it wrote the other.
     for path, lines in zip(paths, kinds.values(), strict=True):
@@ -71,6 +77,27 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
         elif not _holds(path, lines(read())):
             raise _taken(path)
     return paths
+
+
+def writers(corpus: ParsedCorpus) -> dict[str, Callable[[Iterable[Row | Skipped]], Iterator[str]]]:
+    """What yields the lines of each file, by its ending."""
+    if corpus.kept == ["ptb"] and are_whole_file(in_order(corpus.tables())):
+        return {".ptb": kept_brackets}
+    wanted = ["conllu", "ptb"] if corpus.has_constituents else ["conllu"]
+    made = [name for name in wanted if name not in corpus.kept]
+    ways = {
+        "conllu": partial(conllu, made=made) if "conllu" in made else kept_conllu,
+        # Beside words that are made from trees, sentences without one have no line.
+        "ptb": brackets if "conllu" in made else kept_brackets,
+    }
+    return {f".{name}": ways[name] for name in wanted}
+
+
+def in_order(tables: Iterable[pa.Table]) -> Iterator[Row | Skipped]:
+    """The sentences of shards and those that were skipped among them."""
+    for table in tables:
+        sentences: list[Iterable[Row | Skipped]] = [rows_of(table), skipped_of(table)]
+        yield from heapq.merge(*sentences, key=lambda each: (each.document, each.position))
 
 
 def _taken(path: Path) -> InputError:
@@ -88,19 +115,89 @@ def write_lines(lines: Iterable[str], file: BinaryIO) -> None:
     file.writelines(line.encode() for line in lines)
 
 
-def conllu(sentences: Iterable[Row | Skipped]) -> Iterator[str]:
-    """Yield sentences with their dependency trees as CoNLL-U, and a comment for each skipped sentence."""
-    document = None
+def kept_conllu(sentences: Iterable[Row | Skipped]) -> Iterator[str]:
+    """Yield the text of a CoNLL-U file, with the location of a sentence where a reader would give it another one."""
+    numbering, documents = Numbering(), Documents()
+    line, ending = 1, ""
     for each in sentences:
-        place = f"{each.document} {each.position} {each.line}"
+        yield ending
+        line += len(ending)
+        place = Place(each.document, each.position, each.line)
+        text = each.conllu or skipped_comment(each)
+        start, name, ending = scanned(text, line, documents)
+        if numbering.follow(start, name, None if each.conllu else place) != place:
+            numbering.follow(start, name, place)
+            lines = text.split("\n")
+            lines.insert(start - line, f"# {PLACE} = {location(each)}")
+            text = "\n".join(lines)
+        yield text
+        line += text.count("\n")
+
+
+def scanned(text: str, first: int, documents: Documents) -> tuple[int, str, str]:
+    """Read a sentence's part of a file, which begins in line ``first``.
+
+    Returns:
+        The line of its first word, the name of its document, and the line ends that it lacks before another sentence.
+    """
+    start, name = 0, None
+    *lines, rest = text.split("\n")
+    for number, line in enumerate([*lines, rest], first):
+        if line.startswith("#"):
+            documents.read(number, line)
+        elif line.strip():
+            start = start or number
+        elif start and name is None and number < first + len(lines):
+            name = documents.name
+    ending = "\n" * ((name is None and start > 0) + (rest != ""))
+    return start, documents.name if name is None else name, ending
+
+
+def kept_brackets(sentences: Iterable[Row | Skipped]) -> Iterator[str]:
+    """Yield the text of a file of bracketed trees."""
+    ending = ""
+    for each in sentences:
+        yield ending + each.ptb
+        ending = "\n" * (each.ptb[-1:] not in ("\n", ""))
+
+
+def are_whole_file(sentences: Iterable[Row | Skipped]) -> bool:
+    """Whether a reader gives the sentences their places if it has nothing but the text of their brackets."""
+    numbering, line = Numbering(), 1
+    for each in sentences:
+        blank = each.ptb[: len(each.ptb) - len(each.ptb.lstrip())]
+        if numbering.follow(line + blank.count("\n"), None) != Place(each.document, each.position, each.line):
+            return False
+        line += each.ptb.count("\n")
+    return True
+
+
+def location(each: Row | Skipped) -> str:
+    """Document, position and line."""
+    return f"{each.document} {each.position} {each.line}"
+
+
+def skipped_comment(each: Row | Skipped) -> str:
+    """The comment that stands for a skipped sentence; empty for others."""
+    return f"# {SKIPPED} = {location(each)} {each.reason}\n\n" if isinstance(each, Skipped) else ""
+
+
+def conllu(sentences: Iterable[Row | Skipped], made: Sequence[str]) -> Iterator[str]:
+    """Yield sentences with their dependency trees as CoNLL-U, and a comment for each skipped sentence.
+
+    The first line says which files are ``made`` from the trees alone.
+    """
+    document = None
+    yield f"# {MADE} = {' '.join(made)}\n"
+    for each in sentences:
         if isinstance(each, Skipped):
-            yield f"# {SKIPPED} = {place} {each.reason}\n\n"
+            yield skipped_comment(each)
             continue
         if each.document != document:
             yield f"# newdoc id = {each.document}\n"
         document = each.document
-        yield f"# sent_id = {each.document}-{each.position}\n# {PLACE} = {place}\n"
-        yield f"# text = {' '.join(each.sentence.tokens)}\n"
+        yield f"# sent_id = {each.document}-{each.position}\n# text = {' '.join(each.sentence.tokens)}\n"
+        yield f"# {PLACE} = {location(each)}\n"
         yield from words(each)
         yield "\n"
 
@@ -115,9 +212,11 @@ def words(row: Row) -> Iterator[str]:
 
 
 def brackets(sentences: Iterable[Row | Skipped]) -> Iterator[str]:
-    """Yield constituency trees, one per line."""
+    """Yield constituency trees, one per line, as they were if that is kept."""
     for each in sentences:
-        if isinstance(each, Row):
+        if isinstance(each, Row) and each.ptb:
+            yield each.ptb if each.ptb.endswith("\n") else f"{each.ptb}\n"
+        elif isinstance(each, Row):
             check(each, NO_LABEL, *each.sentence.labels, *each.sentence.tags)
             yield f"{bracketed(each.sentence)}\n"
 

@@ -256,14 +256,15 @@ def parse_shard(work: Work, job: dict[str, Any], sentences: Sequence[Any]) -> pa
             raise InputError(
                 f"workers differ in their {what} ({mine} and {job[what]}): install the same version everywhere"
             )
-    rows, skipped = [], []
+    rows, skipped, form = [], [], Form.of(job)
     for sentence, tree in zip(sentences, work(sentences), strict=True):
         place = sentence.document, sentence.position, sentence.line
+        kept = {name: getattr(sentence, name) for name in form.kept}
         if isinstance(tree, Unparsed):
-            skipped.append(Skipped(*place, tree.reason))
+            skipped.append(Skipped(*place, tree.reason, **kept))
         else:
-            rows.append(Row(*place, tree))
-    return encode_shard(rows, skipped, Form.of(job))
+            rows.append(Row(*place, tree, **kept))
+    return encode_shard(rows, skipped, form)
 
 
 @cache

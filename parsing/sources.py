@@ -1,10 +1,8 @@
 """Sources of a parsed corpus: a text and a parser, or treebank files, which already have trees."""
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,8 +15,9 @@ from structviews.parsing.backends import TREEBANK
 from structviews.parsing.guard import Fault
 from structviews.parsing.parser import DEFAULTS, Options, Parser, Tokeniser, Unparsed
 from structviews.parsing.repair import Repairs, repair
+from structviews.parsing.source_files import SurveyedFile, spooled_stdin
 from structviews.parsing.specification import Specification
-from structviews.parsing.treebank import TreebankSentence, read_treebank
+from structviews.parsing.treebank import TreebankSentence, is_conllu, made_files, read_treebank
 
 STDIN = "-"
 TREEBANK_SUFFIXES = (".conllu", ".ptb", ".mrg")
@@ -147,9 +146,10 @@ def refuse_faults(sentences: Sequence[text.RawSentence], parsed: Sequence[Parsed
 
 @dataclass(frozen=True)
 class TakeTrees:
-    """Use the trees that the treebank sentences already have."""
+    """Use the trees that the treebank sentences already have; those longer than ``max_tokens`` are skipped."""
 
     max_tokens: int
+    language: str
     gpus: int = 0
 
     def __call__(self, sentences: Sequence[TreebankSentence]) -> list[ParsedSentence | Unparsed]:
@@ -161,7 +161,7 @@ class TakeTrees:
         return tree
 
     def describe(self) -> dict[str, Any]:
-        return {"parser": {"name": TREEBANK}, "tokeniser": {"name": TREEBANK}}
+        return {"parser": {"name": TREEBANK, "language": self.language}, "tokeniser": {"name": TREEBANK}}
 
 
 def too_long(max_tokens: int) -> Unparsed:
@@ -199,12 +199,13 @@ def open_source(
     if parser != TREEBANK and TREEBANK in parser.split("+"):
         raise InputError(f"--parser {parser}: treebank files already have trees: give {TREEBANK} alone")
     if parser == TREEBANK:
-        if layout or tokenised or strict or options != DEFAULTS:
+        language = options.language
+        if layout or tokenised or strict or options != replace(DEFAULTS, language=language):
             raise InputError(
-                "--format, --tokenised, --lang, --models, --device and --strict only apply to texts: "
+                "--format, --tokenised, --models, --device and --strict only apply to texts: "
                 "leave them out with --parser treebank"
             )
-        return TreebankSource([Path(path) for path in paths], max_tokens=max_tokens)
+        return TreebankSource([Path(path) for path in paths], max_tokens=max_tokens, language=language)
     if len(paths) != 1:
         raise InputError(f"{len(paths)} sources ({', '.join(paths)}): give one text per corpus")
     return TextSource(
@@ -324,24 +325,32 @@ class TreebankSource:
     Args:
         paths: a ``.conllu`` file, a bracketed file, or one of each over the same sentences.
         max_tokens: longer sentences are skipped.
+        language: language of the sentences, for the manifest.
+
+    Attributes:
+        kept: whose text is kept: ``conllu``, ``ptb``, unless `cache export` made these files from trees alone.
 
     Raises:
         InputError: if a file cannot be read.
     """
 
-    def __init__(self, paths: Sequence[Path], *, max_tokens: int) -> None:
+    def __init__(self, paths: Sequence[Path], *, max_tokens: int, language: str = DEFAULTS.language) -> None:
         # If there is a CoNLL-U file, it determines the sentences' locations.
-        self.paths = sorted(paths, key=lambda path: path.suffix != ".conllu")
-        self.work: Work = TakeTrees(checked(max_tokens))
+        self.paths = sorted(paths, key=lambda path: not is_conllu(path))
+        self.work: Work = TakeTrees(checked(max_tokens), language)
         self.max_tokens = max_tokens
         self.note = ""
         self.files = [SurveyedFile(path, str(path)) for path in self.paths]
         self.lines = self.files[0].survey.lines
+        made = made_files(self.paths[0]) if is_conllu(self.paths[0]) else []
+        given = ["conllu" if is_conllu(path) else "ptb" for path in self.paths]
+        self.kept = [name for name in given if name not in made]
 
     def describe(self) -> dict[str, Any]:
         return {
             "sources": [file.describe() for file in self.files],
             "settings": {"max_tokens": self.max_tokens},
+            **({"kept": self.kept} if self.kept else {}),
         }
 
     def sentences(self) -> Iterator[TreebankSentence]:
@@ -354,48 +363,8 @@ class TreebankSource:
         return [file.name for file in self.files if file.changed()]
 
 
-class SurveyedFile:
-    """A file and its ``text.survey`` from when it was first read."""
-
-    def __init__(self, path: Path, name: str) -> None:
-        self.path = path
-        self.name = name
-        self.survey = text.survey(path, name)
-
-    def describe(self) -> dict[str, Any]:
-        """The file's entry in the manifest."""
-        return {"sha256": self.survey.sha256, "bytes": self.survey.bytes}
-
-    def changed(self) -> bool:
-        """Whether the content has changed or can no longer be read; read again only if ``file_state`` differs."""
-        if text.file_state(self.path) == self.survey.state:
-            return False
-        try:
-            again = text.survey(self.path, self.name)
-        except InputError:
-            return True
-        if again.sha256 != self.survey.sha256:
-            return True
-        self.survey = again
-        return False
-
-
 def checked(max_tokens: int) -> int:
     """Return ``max_tokens``; raise InputError if a corpus cannot hold sentences of this length."""
     if not 1 <= max_tokens <= MOST_TOKENS:
         raise InputError(f"--max-tokens {max_tokens}: give a number from 1 to {MOST_TOKENS}")
     return max_tokens
-
-
-def spooled_stdin() -> Any:
-    """Copy standard input to a temporary file, which is deleted when it is closed."""
-    try:
-        spool = tempfile.NamedTemporaryFile(prefix="structviews-", suffix=".txt")  # noqa: SIM115 - outlives this call
-        shutil.copyfileobj(sys.stdin.buffer, spool)
-        spool.flush()
-    except OSError as error:
-        folder = tempfile.gettempdir()
-        raise InputError(
-            f"standard input cannot be stored in {folder} ({error.strerror}): set TMPDIR to a folder with more space"
-        ) from None
-    return spool

@@ -19,9 +19,11 @@ CONLLU_COLUMNS = 10
 # Characters of a wrong value that an error shows.
 LONGEST = 40
 # Comments by `structviews cache export`: the location in the source of the next sentence, or of a skipped one with
-# the reason.
+# the reason; and in the first line, which of the files (`conllu ptb`) are made from the trees alone.
 PLACE = "structviews:place"
 SKIPPED = "structviews:skipped"
+MADE = "structviews:made"
+OURS = (PLACE, SKIPPED, MADE)
 NUMBERS = re.compile(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,18})(?: (.+))?")  # as many digits as a corpus holds
 HEAD = re.compile(r"[0-9]{1,9}")
 # A multiword token (3-4), whose words follow on their own lines, or an empty node (5.1).
@@ -29,15 +31,23 @@ NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")
 
 
 class TreebankSentence(NamedTuple):
-    """A sentence with its location: ``document`` and ``position`` count from 0, ``line`` from 1."""
+    """A sentence with its location: ``document`` and ``position`` count from 0, ``line`` from 1.
+
+    ``conllu`` and ``ptb`` are its part of the text of the files, without the comments on locations. The parts of all
+    sentences are the whole text.
+    """
 
     document: int
     position: int
     line: int
     sentence: ParsedSentence | Unparsed
+    conllu: str = ""
+    ptb: str = ""
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
+    """Where a sentence is; see ``TreebankSentence``."""
+
     document: int
     position: int
     line: int
@@ -46,23 +56,90 @@ class _Place(NamedTuple):
 class _Dependencies(NamedTuple):
     line: int
     document: str
-    place: _Place | None
+    place: Place | None
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
     heads: tuple[int, ...]
     relations: tuple[str, ...]
+    text: str = ""
+
+
+NO_FIELD = ("line", "document", "place", "text")
 
 
 class _Skipped(NamedTuple):
     line: int
     document: str
-    place: _Place
+    place: Place
     reason: str
+    text: str = ""
 
 
 class _Constituents(NamedTuple):
     line: int
     tree: BinaryTree
+    text: str = ""
+
+
+class Documents:
+    """The document that a sentence is in, by the comments before it.
+
+    Attributes:
+        name: since the last ``# newdoc``; without any, the part of ``sent_id`` before its last hyphen.
+    """
+
+    def __init__(self) -> None:
+        self.name = ""
+        self._by_newdoc = False
+
+    def read(self, number: int, line: str) -> None:
+        """Read a comment in line ``number``."""
+        key, value = comment(line)
+        if key.startswith("newdoc"):
+            self.name, self._by_newdoc = value or f"line {number}", True
+        elif key == "sent_id" and not self._by_newdoc:
+            self.name = value.rpartition("-")[0]
+
+
+class Numbering:
+    """Numbers the documents, and the sentences in each.
+
+    Attributes:
+        here: place of the last sentence.
+    """
+
+    def __init__(self) -> None:
+        self.here = Place(-1, -1, 0)
+        self._name: str | None = None
+
+    def follow(self, line: int, name: str | None, given: Place | None = None) -> Place:
+        """The place of the next sentence, in ``line`` and in the document ``name``, unless it is given."""
+        if given:
+            self.here = given
+        elif self.here.document < 0 or (name is not None and name != self._name):
+            self.here = Place(self.here.document + 1, 0, line)
+        else:
+            self.here = Place(self.here.document, self.here.position + 1, line)
+        self._name = name
+        return self.here
+
+
+def comment(line: str) -> tuple[str, str]:
+    """Key and value of a comment, without white space around them; the value may be empty."""
+    key, _, value = line[1:].partition("=")
+    return key.strip(), value.strip()
+
+
+def is_conllu(path: Path) -> bool:
+    """Whether a treebank file is in CoNLL-U; otherwise it has bracketed trees."""
+    return path.suffix == ".conllu"
+
+
+def made_files(conllu: Path) -> list[str]:
+    """Which of the files beside one another, ``conllu`` and ``ptb``, ``structviews cache export`` made from trees."""
+    _, first = next(_lines(conllu), (1, ""))
+    key, value = comment(first)
+    return value.split() if key == MADE else []
 
 
 def read_treebank(paths: Sequence[Path]) -> Iterator[TreebankSentence]:
@@ -75,8 +152,8 @@ def read_treebank(paths: Sequence[Path]) -> Iterator[TreebankSentence]:
     Raises:
         InputError: if a line is malformed, or the two files differ in tokens or length.
     """
-    conllu = [p for p in paths if p.suffix == ".conllu"]
-    brackets = [p for p in paths if p.suffix != ".conllu"]
+    conllu = [path for path in paths if is_conllu(path)]
+    brackets = [path for path in paths if not is_conllu(path)]
     if not paths or len(conllu) > 1 or len(brackets) > 1:
         raise InputError(
             f"a treebank is one .conllu file, one bracketed file, or one of each; given: {', '.join(map(str, paths))}"
@@ -88,23 +165,17 @@ def read_treebank(paths: Sequence[Path]) -> Iterator[TreebankSentence]:
         pairs = ((d, None) for d in _read_conllu(conllu[0], with_heads=True))
     else:
         pairs = ((None, c) for c in _read_brackets(brackets[0]))
-    here, name = _Place(-1, -1, 0), None
+    numbering = Numbering()
     for words, constituents in pairs:
         line = next(part.line for part in (words, constituents) if part)
-        if words and words.place:
-            if words.place[:2] <= here[:2]:
-                raise InputError(
-                    f"{conllu[0]}:{line}: the location in the comment does not follow that of the previous sentence: "
-                    f"join corpora with `structviews cache merge`, or remove the {PLACE} and {SKIPPED} comments"
-                )
-            here = words.place
-        elif here.document < 0 or (words and words.document != name):
-            here = _Place(here.document + 1, 0, line)
-        else:
-            here = _Place(here.document, here.position + 1, line)
-        name = words.document if words else None
+        if words and words.place and words.place[:2] <= numbering.here[:2]:
+            raise InputError(
+                f"{conllu[0]}:{line}: the location in the comment does not follow that of the previous sentence: "
+                f"join corpora with `structviews cache merge`, or remove the {PLACE} and {SKIPPED} comments"
+            )
+        here = numbering.follow(line, words.document if words else None, words.place if words else None)
         tree = Unparsed(words.reason) if isinstance(words, _Skipped) else _sentence(words, constituents)
-        yield TreebankSentence(*here, tree)
+        yield TreebankSentence(*here, tree, words.text if words else "", constituents.text if constituents else "")
 
 
 def _sentence(dependencies: _Dependencies | None, constituents: _Constituents | None) -> ParsedSentence | Unparsed:
@@ -113,7 +184,7 @@ def _sentence(dependencies: _Dependencies | None, constituents: _Constituents | 
         fields |= constituents.tree._asdict()
     if dependencies:
         # If both files have tags, those in CoNLL-U are the gold ones.
-        fields |= {k: v for k, v in dependencies._asdict().items() if k not in ("line", "document", "place")}
+        fields |= {k: v for k, v in dependencies._asdict().items() if k not in NO_FIELD}
     try:
         return ParsedSentence(**fields)
     except InvalidSentence as error:
@@ -156,51 +227,78 @@ def _at(tokens: Sequence[str], i: int) -> str:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines with their numbers from 1 and their line ends."""
     try:
         with path.open("rb") as file:
             for number, raw in enumerate(file, 1):
                 try:
-                    yield number, raw.decode("utf-8").rstrip("\r\n")
+                    yield number, raw.decode("utf-8")
                 except UnicodeDecodeError as error:
                     raise InputError(f"{path}:{number}: not UTF-8 at byte {error.start} of the line") from None
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
 
 
+def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
+    """Yield all lines of a file, sentence by sentence: each with what precedes it, the last also with what follows."""
+    whole: list[tuple[int, str]] = []
+    lines: list[tuple[int, str]] = []
+    inside = False
+    for number, line in _lines(path):
+        if not line.strip():
+            lines.append((number, line))
+            if inside:
+                whole, lines, inside = lines, [], False
+            continue
+        if not inside and (not line.startswith("#") or comment(line)[0] == SKIPPED):
+            if whole:
+                yield whole
+            whole, inside = [], True
+        lines.append((number, line))
+    yield whole + lines
+
+
 def _read_conllu(path: Path, *, with_heads: bool) -> Iterator[_Dependencies | _Skipped]:
-    document, place = "", None
-    newdocs = False
+    documents = Documents()
+    for block in _blocks(path):
+        items = list(_items(path, block, documents, with_heads=with_heads))
+        text = "".join(line for _, line in block if not line.startswith("#") or comment(line)[0] not in OURS)
+        for item in items:
+            yield item._replace(text=text) if isinstance(item, _Dependencies) else item
+
+
+def _items(
+    path: Path, block: Sequence[tuple[int, str]], documents: Documents, *, with_heads: bool
+) -> Iterator[_Dependencies | _Skipped]:
+    """The sentence of a block, and those that were skipped according to its comments."""
+    place, start = None, 0
     rows: list[tuple[str, str, int | None, str]] = []
-    start = 0
-    for number, line in chain(_lines(path), [(0, "")]):
+    for number, line in chain(block, [(0, "")]):
         if line.startswith("#"):
-            key, _, value = line[1:].partition("=")
-            if key.strip().startswith("newdoc"):
-                document, newdocs = value.strip() or f"line {number}", True
-            elif key.strip() == "sent_id" and not newdocs:
-                document = value.strip().rpartition("-")[0]
-            elif key.strip() == PLACE:
-                place, _ = _place(path, number, value.strip())
-            elif key.strip() == SKIPPED:
-                yield _Skipped(number, document, *_place(path, number, value.strip()))
+            documents.read(number, line)
+            key, value = comment(line)
+            if key == PLACE:
+                place, _ = _place(path, number, value)
+            elif key == SKIPPED:
+                yield _Skipped(number, documents.name, *_place(path, number, value))
         elif line.strip():
             start = start or number
-            row = _conllu_row(path, number, line, len(rows) + 1, with_heads=with_heads)
+            row = _conllu_row(path, number, line.rstrip("\r\n"), len(rows) + 1, with_heads=with_heads)
             if row:
                 rows.append(row)
         elif rows:
-            yield _Dependencies(start, document, place, *_columns(path, start, rows))
+            yield _Dependencies(start, documents.name, place, *_columns(path, start, rows))
             rows, start, place = [], 0, None
 
 
-def _place(path: Path, number: int, value: str) -> tuple[_Place, str]:
+def _place(path: Path, number: int, value: str) -> tuple[Place, str]:
     """Parse our comment: document, position and line, and the reason for a skipped sentence."""
     found = NUMBERS.fullmatch(value)
     if not found:
         raise InputError(
             f"{path}:{number}: {value[:LONGEST]!r} is not a location (document, position, line): remove the comment"
         )
-    return _Place(*map(int, found.groups()[:3])), found[4] or ""
+    return Place(*map(int, found.groups()[:3])), found[4] or ""
 
 
 def _columns(path: Path, start: int, rows: Sequence[tuple[str, str, int | None, str]]) -> tuple[Any, Any, Any, Any]:
@@ -236,12 +334,18 @@ def _conllu_row(
 
 
 def _read_brackets(path: Path) -> Iterator[_Constituents]:
+    last, blank = None, ""
     for number, line in _lines(path):
         if not line.strip():
+            blank += line
             continue
         try:
             tree = binarise(strip(read_tree(line)))
         except (ValueError, RecursionError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"{path}:{number}: not one bracketed tree: {reason}") from None
-        yield _Constituents(number, tree._replace(tokens=tuple(map(_unescaped, tree.tokens))))
+        if last:
+            yield last
+        last, blank = _Constituents(number, tree._replace(tokens=tuple(map(_unescaped, tree.tokens))), blank + line), ""
+    if last:
+        yield last._replace(text=last.text + blank)

@@ -19,6 +19,7 @@ from structviews.parsing.libraries import (
     errors_of,
     files_of,
     hash_files,
+    library,
     offline,
     one_line,
     sentence,
@@ -69,8 +70,7 @@ class SpacyParser(Parser):
     kinds = frozenset({DEPENDENCY})
 
     def __init__(self, argument: str, options: Options):
-        import spacy  # noqa: PLC0415 - slow to import
-
+        spacy = library("spacy")
         if not argument:
             raise InputError("--parser spacy: no pipeline given: name one, for example spacy:en_core_web_sm")
         self.path = locate(argument, options)

@@ -8,6 +8,7 @@ import typer
 from structviews.cli.console import console, errors, say
 from structviews.cli.options import Corpus, ForSimilarity, Tokenised, check_writable
 from structviews.cli.which_runs import OwnRun
+from structviews.runtime.wording import counted
 
 PANEL = "Evaluation"
 GROUP = "analogy"
@@ -40,9 +41,11 @@ def make_analogies(
     mined = mine(ParsedCorpus.open(corpus), read_word_analogies(words))
     write_tuples(out, mined)
     lines = [
-        f"{name}: {len(found.tuples):,} tuples from {found.analogies:,} word analogies" for name, found in mined.items()
+        f"{name}: {counted(len(found.tuples), 'tuple')} from "
+        f"{counted(found.analogies, 'word analogy', 'word analogies')}"
+        for name, found in mined.items()
     ]
-    lines.append(f"{out}: {sum(len(found.tuples) for found in mined.values()):,} sentence tuples")
+    lines.append(f"{out}: {counted(sum(len(found.tuples) for found in mined.values()), 'sentence tuple')}")
     say("\n".join(lines))
 
 

@@ -9,6 +9,7 @@ import typer
 from structviews.cli.console import console, errors, say, write
 from structviews.cli.options import Corpus, NewFolder, Seed
 from structviews.errors import InputError
+from structviews.runtime.wording import counted
 
 PANEL = "Corpora"
 GROUP = "cache"
@@ -102,4 +103,4 @@ def export_corpus(
 
 def described(path: Path, sentences: int, documents: int) -> str:
     """One line with a corpus' size."""
-    return f"{path}: {sentences:,} sentences in {documents:,} documents"
+    return f"{path}: {counted(sentences, 'sentence')} in {counted(documents, 'document')}"

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from shlex import quote
 
 from rich.markup import escape
 
@@ -27,6 +28,17 @@ def explain(text: str) -> None:
 def write(content: str) -> None:
     """Write JSON, CSV or a page to stdout: to a file or a pipe as it is, to a terminal with its controls shown."""
     sys.stdout.write(visible(content) if sys.stdout.isatty() else content)
+
+
+def typeable(path: object) -> str:
+    """A path as it is typed in a shell."""
+    return quote(str(path))
+
+
+def suggest(what: str, *commands: object) -> None:
+    """Say on stderr what to type next, if a person reads both stdout and stderr."""
+    if console.is_terminal and errors.is_terminal:
+        inform("\n".join([what, *(f"  {command}" for command in commands)]))
 
 
 def inform(line: str) -> None:

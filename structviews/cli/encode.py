@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from structviews.cli.console import GO_ON, errors, inform, say
+from structviews.cli.console import GO_ON, errors, inform, say, suggest
 from structviews.cli.options import Tokenised, Transductive, check_writable, word_limit
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
 from structviews.cli.which_runs import Run
@@ -62,16 +62,15 @@ def encode_sentences(
     limit, changes = word_limit(given)
     changes |= {"transductive": True} if transductive else {}
     with open_text(source) as text, TemporaryDirectory(prefix="structviews-") as temporary:
-        embedder = Embedder.load(run).with_representation(**changes).with_limit(**vars(limit))
         file = out or Path(temporary) / "vectors.npy"
         try:
-            with (
-                rate_bar(errors, "encoding", "sentences") as progress,
-                open_pool(embedder, workers) if workers > 1 else nullcontext() as pool,
-            ):
-                encode_text(
-                    text, embedder, file, tokenised=tokenised, batch_size=batch_size, pool=pool, progress=progress
-                )
+            with rate_bar(errors, "encoding", "sentences") as progress:
+                progress.stage("loading the run")
+                embedder = Embedder.load(run).with_representation(**changes).with_limit(**vars(limit))
+                with open_pool(embedder, workers) if workers > 1 else nullcontext() as pool:
+                    encode_text(
+                        text, embedder, file, tokenised=tokenised, batch_size=batch_size, pool=pool, progress=progress
+                    )
         except KeyboardInterrupt:
             again = f"; {GO_ON}" if out else ""
             inform(f"stopped{again}")
@@ -81,3 +80,4 @@ def encode_sentences(
                 copyfileobj(vectors, sys.stdout.buffer)
         else:
             say(str(out))
+            suggest("Next, in Python:", f'import numpy; numpy.load("{out}")  # a row for each line')

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structviews.cli.console import errors, say
+from structviews.cli.console import errors, say, suggest, typeable
 from structviews.cli.options import (
     Probing,
     Senteval,
@@ -24,6 +24,7 @@ from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.runs import RUNS
 from structviews.runs.which_vectors import Representation
+from structviews.runtime.wording import counted
 
 if TYPE_CHECKING:
     from structviews.evaluation.senteval.tasks.reading import Task
@@ -109,6 +110,11 @@ def evaluate_runs(
     how = {"scored": scored, "protocol": followed, "ensemble": ensemble, "trees": trees, "save_vectors": save_vectors}
     n_scored = score_all(runs, found, unavailable, how)
     print_scores(runs, "rich")
+    typed = " ".join(map(typeable, runs))
+    if len(runs) == 2:
+        suggest("Next, test whether they differ:", f"structviews compare {typed}")
+    else:
+        suggest("Next, see the scores with intervals and the papers' results:", f"structviews report {typed}")
     if not n_scored:
         raise typer.Exit(2)
 
@@ -168,4 +174,4 @@ def write_sentences_of_tasks(
     check_writable(out)
     sentences = sentences_of_tasks(senteval, probing, tasks)
     write_sentences(out, sentences)
-    say(f"{out}: {len(sentences):,} sentences")
+    say(f"{out}: {counted(len(sentences), 'sentence')}")

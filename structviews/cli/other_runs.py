@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from structviews.cli.console import errors, say
+from structviews.cli.console import errors, say, suggest, typeable
 from structviews.cli.options import NewFolder
 from structviews.cli.setting_flags import NONE_GIVEN, some_train_flags, with_flags
 from structviews.cli.which_runs import Runs
@@ -59,3 +59,4 @@ def make_a_baseline(
 
     run = make_baseline(kind, corpus, out, vectors, dict(given), errors)
     say(str(run))
+    suggest("Next, score it:", f"structviews eval {typeable(run)} --senteval DIR")

@@ -12,6 +12,7 @@ from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
 from structviews.cli.which_runs import Run, Runs
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
+from structviews.runtime.wording import counted
 
 PANEL = "Pages"
 app = typer.Typer()
@@ -47,8 +48,8 @@ def project_sentences(
     pool = open_pool(corpus, tokenised)
     with rate_bar(errors, f"encoding {corpus}", "sentences") as progress:
         projection, sample = draw_run(run, pool, out, labels=labels, most=max_sentences, progress=progress)
-    of_all = f" of {len(pool):,}" if len(pool) > len(sample.texts) else ""
-    say(f"{out}: {len(sample.texts):,}{of_all} sentences, {projection.method}")
+    some = f"{len(sample.texts):,} of " if len(pool) > len(sample.texts) else ""
+    say(f"{out}: {some}{counted(len(pool), 'sentence')}, {projection.method}")
 
 
 @app.command("report")

@@ -2,13 +2,17 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structviews.cli.console import errors, inform, say
+from structviews.cli.console import errors, inform, say, suggest, typeable
 from structviews.cli.options import Device, Language, Models, Probing, Senteval, Tasks, Tokenised, sentences_of_tasks
 from structviews.errors import InputError
+from structviews.runtime.wording import counted
+
+if TYPE_CHECKING:
+    from structviews.corpus.parsed_corpus import ParsedCorpus
 
 PANEL = "Corpora"
 app = typer.Typer()
@@ -126,7 +130,10 @@ def parse_text(
             raise InputError("nothing to parse: name a text, or give --senteval or --probing")
         limit = 120 if max_tokens is None else max_tokens
         out = out or Path(output_name(source[0]))
-        parse_into(out, source, layout=format, tokenised=tokenised, max_tokens=limit, **settings)
+        corpus = parse_into(out, source, layout=format, tokenised=tokenised, max_tokens=limit, **settings)
+        views = ["dep"] * corpus.has_dependencies + ["const"] * corpus.has_constituents
+        views += ["seq"] * (2 - len(views))
+        suggest("Next, train on it:", f"structviews train --views {','.join(views)} --corpus {typeable(out)}")
         return
     if source or format or tokenised or parser == "treebank":
         raise InputError(
@@ -139,6 +146,8 @@ def parse_text(
         limit = MOST_TOKENS if max_tokens is None else max_tokens
         out = out or Path(output_name(str(folder.resolve())))
         parse_into(out, [str(text)], layout=TextFormat.lines, tokenised=True, max_tokens=limit, **settings)
+    where = f"--senteval {typeable(senteval)}" if senteval else f"--probing {typeable(folder)}"
+    suggest("Next, score a run with these trees:", f"structviews eval RUN {where} --parsed {typeable(out)}")
 
 
 def parser_of(parser: str | None, dep: str | None, const: str | None) -> str:
@@ -164,8 +173,8 @@ def parse_into(
     address: str | None,
     compression: str | None,
     **settings: Any,
-) -> None:
-    """Parse a text with the settings of ``open_source`` and print a summary."""
+) -> "ParsedCorpus":
+    """Parse a text with the settings of ``open_source`` and print a summary; return the corpus."""
     from structviews.parsing.pipeline import parse_corpus, summary
     from structviews.parsing.sources import open_source
 
@@ -183,8 +192,9 @@ def parse_into(
     except KeyboardInterrupt:
         inform(f"stopped; run the same command again to finish {out}")
         raise typer.Exit(130) from None
-    counts = f"{len(corpus):,} sentences in {corpus.manifest['documents']:,} documents"
+    counts = f"{counted(len(corpus), 'sentence')} in {counted(corpus.manifest['documents'], 'document')}"
     there = " already exists" if already else ""
     kinds = {"dependency": corpus.has_dependencies, "constituency": corpus.has_constituents}
     lacking = "".join(f", no {kind} trees" for kind, has in kinds.items() if not has)
     say(f"{out}{there}: {counts}, {summary(corpus)}{lacking}")
+    return corpus

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from structviews.cli.console import console, stages
+from structviews.cli.console import console, explain, stages, suggest, typeable
 from structviews.cli.options import Corpus, NewFolder, Seed
 
 PANEL = "Evaluation"
@@ -48,4 +48,5 @@ def make_probing_tasks(
     console.print(table, f"in {out}", sep="\n")
     for each in made:
         if each.reason:
-            console.print(f"{each.task.name} is left out: {each.reason}", highlight=False, soft_wrap=True)
+            explain(f"{each.task.name} is left out: {each.reason}")
+    suggest("Next, score runs on them:", f"structviews eval RUN --probing {typeable(out)}")

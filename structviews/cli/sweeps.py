@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from structviews.cli.console import GO_ON, errors, inform, say
+from structviews.cli.console import GO_ON, errors, inform, say, suggest, typeable
 from structviews.cli.options import Device, own_device
 from structviews.cli.setting_flags import HELP_ALL, NONE_GIVEN, TrainCommand, names_in, train_flags, with_flags
 from structviews.runs import RUNS
@@ -56,3 +56,4 @@ def sweep_views(
     if ranks.leads:
         for run in runs:
             say(str(run))
+        suggest("Next, score them and compare:", f"structviews eval {typeable(out)}/* --senteval DIR")

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structviews.cli.console import GO_ON, console, errors, inform, say, write
+from structviews.cli.console import GO_ON, console, errors, inform, say, suggest, typeable, write
 from structviews.cli.options import Device, own_device
 from structviews.cli.setting_flags import HELP_ALL, NONE_GIVEN, TrainCommand, train_flags, with_flags
 from structviews.cli.which_runs import named_run, own_run
 from structviews.errors import InputError
 from structviews.runs import RUNS
+from structviews.runtime.wording import counted, duration
 
 if TYPE_CHECKING:
     from structviews.runs.config import TrainConfig
@@ -44,7 +45,7 @@ def train_views(
         ),
     ] = None,
     device: Device = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate steps, memory and hours; do not train.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate steps, memory and time; do not train.")] = False,
     help_all: Annotated[
         bool, typer.Option(HELP_ALL, help="Show all flags, with rare ones and those of each objective and view.")
     ] = False,
@@ -82,6 +83,17 @@ def train_views(
         raise typer.Exit(128 + stop.signal) from None
     if ranks.leads:
         say(str(runs[0]))
+        suggest_uses(runs[0])
+
+
+def suggest_uses(run: Path) -> None:
+    """Say what a finished run is for."""
+    suggest(
+        "Next, score it, encode your own sentences, or load it in Python:",
+        f"structviews eval {typeable(run)} --senteval DIR",
+        f"structviews encode {typeable(run)} sentences.txt -o vectors.npy",
+        f'from structviews import Embedder; embedder = Embedder.load("{run}")',
+    )
 
 
 def resumed(run: Path, config: Path | None, recipe: str | None, given: Mapping[str, Any]) -> "TrainConfig":
@@ -100,13 +112,14 @@ def resumed(run: Path, config: Path | None, recipe: str | None, given: Mapping[s
 
 
 def print_estimate(settings: "TrainConfig") -> None:
-    """Print a run's estimated steps, memory and hours on one line."""
+    """Print a run's estimated steps, memory and time on one line."""
     from structviews.training.estimate import estimate
 
     needed = estimate(settings)
     say(
-        f"{needed.steps:,} steps; {needed.parameters:,} parameters, {needed.gigabytes:.2f} GB with gradients and "
-        f"Adam's moments; about {needed.sentences_per_second:,.0f} sentences/s, {needed.hours:.2f} hours"
+        f"{counted(needed.steps, 'step')} in about {duration(max(needed.seconds, 1))}, at "
+        f"{needed.sentences_per_second:,.0f} sentences/s; {needed.parameters:,} parameters, "
+        f"{needed.gigabytes:.2f} GB with gradients and Adam's moments"
     )
 
 

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from structviews.cli.console import GO_ON, errors, inform, say
+from structviews.cli.console import GO_ON, errors, inform, say, suggest, typeable
 from structviews.cli.options import Corpus, check_writable
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
 from structviews.cli.which_runs import OwnRun
+from structviews.runtime.wording import counted
 from structviews.words.learning_settings import Word2VecConfig
 
 PANEL = "Training"
@@ -44,13 +45,16 @@ def learn_word_vectors(
     try:
         with writing(out):
             with rate_bar(errors, "learning", "sentences") as progress:
+                progress.stage("counting the words")
                 words, vectors = learn_vectors(ParsedCorpus.open(corpus), config, state, progress)
             save_vectors(out, words, vectors)
             state.unlink()
     except KeyboardInterrupt:
         inform(f"stopped; {GO_ON}")
         raise typer.Exit(130) from None
-    say(f"{out}: {len(words):,} words, {config.dim} dimensions")
+    say(f"{out}: {counted(len(words), 'word')}, {counted(config.dim, 'dimension')}")
+    flags = f"--channels fixed --vectors {typeable(out)} --corpus {typeable(corpus)}"
+    suggest("Next, train on these words:", f"structviews train --views dep,const {flags}")
 
 
 @app.command("expand")
@@ -69,9 +73,10 @@ def expand_vocabulary(
 
     with rate_bar(errors, f"reading {vectors}", "MB", 10**6) as progress:
         report = expand(run, vectors, progress)
-    lines = [f"{run}: added {report.n_new:,} words from {vectors}"]
+    lines = [f"{run}: added {counted(report.n_new, 'word')} from {vectors}"]
     lines += [
-        f"  {fit.view}: R^2 {fit.r2:.3f} on {report.n_shared:,} shared words; {fit.r2_left_out:.3f} on a held-out tenth"
+        f"  {fit.view}: R^2 {fit.r2:.3f} on {counted(report.n_shared, 'shared word')}; "
+        f"{fit.r2_left_out:.3f} on a held-out tenth"
         for fit in report.fits
     ]
     say("\n".join(lines))

@@ -4,10 +4,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from itertools import chain
+from dataclasses import dataclass
+from itertools import chain, repeat
 from pathlib import Path
-from typing import Annotated, Any, Self, TypedDict
+from typing import Annotated, Any, NotRequired, Self, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -36,9 +36,9 @@ PLACES = {"document": pa.int32(), "position": pa.int32(), "line": pa.int64()}
 NAMES = ("tokens", "tags", "relations", "labels")
 NUMBERS = ("heads", "left", "right", "dep_height", "const_height")
 COLUMNS = (*PLACES, "tokens", "tags", "heads", "relations", "left", "right", "labels", "dep_height", "const_height")
-PLAIN = pa.schema(
-    [(name, PLACES.get(name, pa.list_(pa.string() if name in NAMES else pa.uint16()))) for name in COLUMNS]
-)
+# Two more of a corpus from treebank files: each sentence's part of the text of these files, so that they can be given
+# back. Nothing but export and the tools for whole corpora reads them.
+KEPT = ("conllu", "ptb")
 # The node numbers of a sentence with at most this many words fit in a byte.
 BYTE_WORDS = 128
 SKIPPED_KEY = b"structviews.skipped"
@@ -54,22 +54,27 @@ class Row:
         position: index of the sentence in its source document, from 0; skipped sentences leave gaps.
         line: line in the source file, from 1.
         sentence: the words and their trees.
+        conllu, ptb: its part of the text of such treebank files, if the corpus keeps that.
     """
 
     document: int
     position: int
     line: int
     sentence: ParsedSentence
+    conllu: str = ""
+    ptb: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A sentence of the source that was left out, and the reason; places as in :class:`Row`."""
+    """A sentence of the source that was left out, and the reason; the rest as in :class:`Row`."""
 
     document: int
     position: int
     line: int
     reason: str
+    conllu: str = ""
+    ptb: str = ""
 
 
 class SkippedEntry(TypedDict):
@@ -79,6 +84,8 @@ class SkippedEntry(TypedDict):
     position: Count
     line: Count
     reason: str
+    conllu: NotRequired[str]
+    ptb: NotRequired[str]
 
 
 def shard_name(number: int) -> str:
@@ -94,16 +101,24 @@ class Form:
         longest: maximum number of words of a sentence, which fixes the integer width for all shards; None to use the
             narrowest width for each shard.
         compression: ``zstd``, or None for uncompressed files, which are memory-mapped without a copy.
+        kept: which of the columns ``KEPT`` there are.
     """
 
     longest: int | None = None
     compression: str | None = None
+    kept: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, job: dict[str, Any]) -> Self:
         """The form of the corpus that a manifest or a job describes."""
         settings = job.get("settings", {})
-        return cls(settings.get("max_tokens"), settings.get("compression"))
+        return cls(settings.get("max_tokens"), settings.get("compression"), tuple(job.get("kept", ())))
+
+    @property
+    def plain(self) -> pa.Schema:
+        """The columns, with names as strings and the widest numbers."""
+        lists = {name: pa.list_(pa.string() if name in NAMES else pa.uint16()) for name in COLUMNS}
+        return pa.schema({**lists, **PLACES, **dict.fromkeys(self.kept, pa.string())})
 
     def numbers(self, longest: int) -> pa.DataType:
         """The integer type of word and node numbers in a shard whose longest sentence has ``longest`` words."""
@@ -123,13 +138,19 @@ def encode_shard(rows: Sequence[Row], skipped: Sequence[Skipped], form: Form = B
 
 def encode_batch(batch: pa.RecordBatch, skipped: Sequence[Skipped], form: Form) -> pa.Buffer:
     """The bytes of a shard with the columns of ``batch_of``; see ``encode_shard``."""
-    notes = json.dumps([asdict(skip) for skip in skipped])
+    notes = json.dumps([note(skip) for skip in skipped])
     batch = batch.replace_schema_metadata({SKIPPED_KEY: notes})
     options = pa.ipc.IpcWriteOptions(compression=form.compression)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
     return sink.getvalue()
+
+
+def note(skip: Skipped, *, with_text: bool = True) -> dict[str, Any]:
+    """A skipped sentence as in a file, with or without the text that is kept of it."""
+    kept = (name for name in KEPT if with_text and getattr(skip, name))
+    return {name: getattr(skip, name) for name in ("document", "position", "line", "reason", *kept)}
 
 
 def batch_of(rows: Sequence[Row], form: Form = BY_ROWS) -> pa.RecordBatch:
@@ -143,7 +164,9 @@ def batch_of(rows: Sequence[Row], form: Form = BY_ROWS) -> pa.RecordBatch:
     columns |= {name: numbers(lists[name], flat(lists[name]), kind) for name in ("heads", "left", "right")}
     columns["dep_height"] = numbers(heads, heights_below(dependency_parents(heads)), kind)
     columns["const_height"] = numbers(labels, heights_below(constituency_parents(left, right, labels)), kind)
-    return pa.RecordBatch.from_arrays([columns[name] for name in COLUMNS], names=list(COLUMNS))
+    columns |= {name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in form.kept}
+    names = [*COLUMNS, *form.kept]
+    return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
 
 def flat(lists: Sequence[Sequence[int]]) -> np.ndarray:
@@ -218,8 +241,9 @@ def rows_of(table: pa.Table) -> Iterator[Row]:
     """The rows of a shard's table."""
     places = (table[name].to_pylist() for name in ("document", "position", "line"))
     fields = ((tuple(each) for each in table[name].to_pylist()) for name in SENTENCE_FIELDS)
-    for document, position, line, *sentence in zip(*places, *fields, strict=True):
-        yield Row(document, position, line, ParsedSentence(*sentence))
+    texts = (table[name].to_pylist() if name in table.column_names else repeat("", len(table)) for name in KEPT)
+    for document, position, line, conllu, ptb, *sentence in zip(*places, *texts, *fields, strict=True):
+        yield Row(document, position, line, ParsedSentence(*sentence), conllu, ptb)
 
 
 def new_job(**fields: Any) -> dict[str, Any]:

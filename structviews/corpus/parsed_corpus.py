@@ -24,7 +24,7 @@ from structviews.corpus.format import (
     rows_of,
 )
 from structviews.corpus.sentence import ParsedSentence
-from structviews.corpus.shard_checks import DamagedCorpus, ShardEntry, check_size, sound_shard
+from structviews.corpus.shard_checks import OTHER_COLUMNS, DamagedCorpus, ShardEntry, check_size, kept_in, sound_shard
 from structviews.errors import InputError
 from structviews.runtime.documents import CHECKSUM, checked, checksum, parse_json
 
@@ -61,6 +61,7 @@ class Manifest(TypedDict):
     sources: list[dict[str, Any]]
     models: NotRequired[str]
     repaired: NotRequired[dict[str, Count]]
+    kept: NotRequired[list[str]]
 
 
 class ParsedCorpus:
@@ -127,6 +128,12 @@ class ParsedCorpus:
         return there
 
     @property
+    def kept(self) -> list[str]:
+        """Which treebank files' text is kept: ``conllu``, ``ptb``, both or none."""
+        kept: list[str] = self.manifest.get("kept", [])
+        return kept
+
+    @property
     def skipped(self) -> list[Skipped]:
         """The sentences of the source that were left out, in order."""
         return [Skipped(**skip) for skip in self.manifest["skipped"]]
@@ -157,6 +164,8 @@ class ParsedCorpus:
         if number in self._verified:
             return read_shard(path)
         table = sound_shard(path, entry)
+        if kept_in(table.schema) != self.kept:
+            raise DamagedCorpus(path, OTHER_COLUMNS)
         self._verified.add(number)
         return table
 

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from structviews.corpus.flat import Flat, end_of_chains
-from structviews.corpus.format import COLUMNS, NAMES, NUMBERS, PLACES, SKIPPED_KEY, read_shard, skipped_of
+from structviews.corpus.format import COLUMNS, KEPT, NAMES, NUMBERS, PLACES, SKIPPED_KEY, read_shard, skipped_of
 from structviews.errors import InputError
 from structviews.runtime.arrays import Array
 from structviews.runtime.files import file_hash
 
 Place = tuple[int, int]
+OTHER_COLUMNS = "its columns are not those that the manifest names"
 # The characters for which str.isspace() is true.
 WHITE_SPACE = "[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 
@@ -97,9 +98,11 @@ def whole_shard(path: Path, entry: ShardEntry) -> pa.Table:
 
 def is_schema(schema: pa.Schema) -> bool:
     """Whether the columns have the names and types of a shard."""
-    if schema.names != list(COLUMNS) or any(schema.field(name).type != kind for name, kind in PLACES.items()):
+    also = kept_in(schema)
+    plain = PLACES | dict.fromkeys(also, pa.string())
+    if schema.names != [*COLUMNS, *also] or any(schema.field(name).type != kind for name, kind in plain.items()):
         return False
-    lists = [field.type for field in schema if field.name not in PLACES]
+    lists = [field.type for field in schema if field.name not in plain]
     if not all(map(pa.types.is_list, lists)):
         return False
     names = [schema.field(name).type.value_type for name in NAMES]
@@ -107,6 +110,11 @@ def is_schema(schema: pa.Schema) -> bool:
     return numbers in ({pa.uint8()}, {pa.uint16()}) and all(
         pa.types.is_dictionary(kind) and kind.value_type == pa.string() for kind in names
     )
+
+
+def kept_in(schema: pa.Schema) -> list[str]:
+    """Which of the columns ``KEPT`` there are."""
+    return [name for name in KEPT if name in schema.names]
 
 
 def has_nulls(array: pa.Array) -> bool:

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,9 @@ import pyarrow.ipc
 
 from structviews.corpus.format import (
     BY_ROWS,
-    COLUMNS,
     MANIFEST,
     NAMES,
     NUMBERS,
-    PLAIN,
     Form,
     Row,
     Skipped,
@@ -25,6 +22,7 @@ from structviews.corpus.format import (
     encode_shard,
     has_values,
     narrow,
+    note,
     shard_name,
     skipped_of,
 )
@@ -115,7 +113,7 @@ class Totals:
         counted["tokens"] += pc.sum(pc.list_value_length(table["tokens"])).as_py() or 0
         counted["has_dependencies"] &= has_values(table["heads"])
         counted["has_constituents"] &= has_values(table["labels"])
-        counted["skipped"] += map(asdict, skipped_of(table))
+        counted["skipped"] += (note(skip, with_text=False) for skip in skipped_of(table))
 
 
 def what_made(corpus: "ParsedCorpus") -> dict[str, Any]:
@@ -151,14 +149,14 @@ class ShardWriter:
     def __init__(self, folder: Path, form: Form) -> None:
         self._folder = folder
         self._form = form
-        self._waiting = [PLAIN.empty_table()]
+        self._waiting = [form.plain.empty_table()]
         self._skipped: list[Skipped] = []
         self._shards: list[ShardEntry] = []
 
     def add(self, table: pa.Table, skipped: Iterable[Skipped] = ()) -> None:
         """Append rows, in the order of the new corpus, and the sentences skipped among them."""
         # Decode to plain strings, since every shard has its own dictionary.
-        self._waiting.append(table.replace_schema_metadata().cast(PLAIN))
+        self._waiting.append(table.replace_schema_metadata().cast(self._form.plain))
         self._skipped += skipped
         if sum(map(len, self._waiting)) >= SHARD_ROWS:
             rows = pa.concat_tables(self._waiting)
@@ -175,7 +173,7 @@ class ShardWriter:
         write_manifest(self._folder, self._shards, job)
 
     def _write(self, rows: pa.Table) -> None:
-        columns = {name: rows[name].combine_chunks() for name in COLUMNS}
+        columns = {name: rows[name].combine_chunks() for name in rows.column_names}
         columns |= {name: renamed(columns[name]) for name in NAMES}
         kind = self._form.numbers(pc.max(pc.list_value_length(rows["tokens"])).as_py() or 0)
         columns |= {name: columns[name].cast(pa.list_(kind)) for name in NUMBERS}

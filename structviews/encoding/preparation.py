@@ -18,6 +18,7 @@ from structviews.parsing.repair import repair
 from structviews.parsing.specification import load
 from structviews.parsing.tokenising import tokenise_all
 from structviews.runs.settings_file import Parsed
+from structviews.runtime.wording import counted
 
 Sentence = str | Sequence[str] | ParsedSentence
 TREEBANK = "treebank"
@@ -231,10 +232,10 @@ class Shortened:
         most, characters = self.limit.max_tokens, self.limit.characters
         pieces = text.split(maxsplit=most)
         if len(pieces) > most:
-            self._over(index, f"{len(text.split()):,} words", f"{most:,}")
+            self._over(index, counted(len(text.split()), "word"), f"{most:,}")
             text = " ".join(pieces[:most])
         if len(text) > characters:
-            self._over(index, f"{len(text):,} characters", f"{characters:,} for max_tokens = {most}")
+            self._over(index, counted(len(text), "character"), f"{characters:,} for max_tokens = {most}")
             text = text[:characters]
         return text if pieces else EMPTY
 
@@ -248,7 +249,7 @@ class Shortened:
         if len(sentence.tokens) <= most:
             return sentence
         whole = sentence.has_dependencies or sentence.has_constituents
-        self._over(index, f"{len(sentence.tokens):,} words", f"{most:,}", whole)
+        self._over(index, counted(len(sentence.tokens), "word"), f"{most:,}", whole)
         return replace(sentence, tokens=sentence.tokens[:most], tags=sentence.tags[:most])
 
     def _over(self, index: int, size: str, most: str, whole: bool = False) -> None:

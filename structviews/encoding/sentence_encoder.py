@@ -27,6 +27,7 @@ from structviews.parsing.parser import Parser
 from structviews.runs.copying import check_outside
 from structviews.runs.weights import write_weights
 from structviews.runs.which_vectors import Representation
+from structviews.runtime.keywords import names_checked
 from structviews.views.word_tables import WordTable
 
 
@@ -77,6 +78,7 @@ class SentenceEncoder(nn.Module):
         self.to(next((part.embedder.device for part in self._trained()), embedder.device))
 
     @classmethod
+    @names_checked
     def load(
         cls,
         run: str | Path,

@@ -16,6 +16,7 @@ import numpy as np
 from structviews.errors import InputError
 from structviews.runtime.array_files import map_array
 from structviews.runtime.files import write_bytes, write_whole
+from structviews.runtime.wording import counted
 
 Tokens = tuple[str, ...]
 Encode = Callable[[list[Tokens]], np.ndarray]
@@ -72,9 +73,8 @@ def read_vectors(file: Path) -> tuple[dict[Tokens, int], np.ndarray]:
         )
     sentences = read_sentences(file.with_suffix(".txt"))
     if len(sentences) != len(vectors):
-        raise InputError(
-            f"{file}: {len(vectors)} vectors for the {len(sentences)} lines of {file.stem}.txt: give one per line"
-        )
+        found, lines = counted(len(vectors), "vector"), counted(len(sentences), "line")
+        raise InputError(f"{file}: {found} for the {lines} of {file.stem}.txt: give one per line")
     for start in range(0, len(vectors), ROWS_AT_ONCE):
         with np.errstate(over="ignore"):  # infinite in single precision
             rows = vectors[start : start + ROWS_AT_ONCE].astype(np.float32)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from structviews.runtime.wording import counted
 from structviews.settings import Settings, setting
 
 CUT, RAISE = "cut", "raise"
@@ -35,7 +36,7 @@ class WordLimit(Settings):
 
     def __str__(self) -> str:
         """What the limit does to vectors; empty if it cuts nothing."""
-        return f"cut to {self.max_tokens} words" if self.overlong == CUT else ""
+        return f"cut to {counted(self.max_tokens, 'word')}" if self.overlong == CUT else ""
 
 
 DEFAULT_LIMIT = WordLimit()
@@ -69,5 +70,6 @@ def tell_cuts(counts: Counter[int]) -> None:
         counting.update(counts)
         return
     for words, count in counts.items():
-        what = "1 sentence was" if count == 1 else f"{count:,} sentences were"
-        warnings.warn(f"{what} cut to the first {words:,} words (max_tokens)", stacklevel=2)
+        were = "was" if count == 1 else "were"
+        which = f"{counted(count, 'sentence')} {were} cut to the first {counted(words, 'word')}"
+        warnings.warn(f"{which} (max_tokens)", stacklevel=2)

@@ -15,6 +15,7 @@ from structviews.hub.portable import CARD, PATTERNS, check_arrived, stage
 from structviews.runs import RUNS, bundled
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import new_folder
+from structviews.runtime.network import network_reason
 
 PULLED = "pulled.json"
 """File in a pulled run that says where it came from."""
@@ -164,7 +165,8 @@ def hub_errors(repo: str) -> Iterator[None]:
         remedy = f": {TOKEN}, with a token that permits this" if status in (401, 403) else ": try again later"
         raise InputError(f"{repo}: the Hub refused the request ({status}, {reason}){remedy}") from None
     except (errors.HTTPError, errors.EntryNotFoundError, ConnectionError) as error:
-        raise InputError(f"{repo}: the Hub cannot be reached ({_line(error)}): check the network") from None
+        reason = network_reason(error) or _line(error)
+        raise InputError(f"{repo}: the Hub cannot be reached ({reason}): check the network") from None
 
 
 def _line(error: object) -> str:

@@ -19,6 +19,7 @@ from structviews.report.projection import (
 )
 from structviews.report.sample import Sample, read_labels, sample_vectors
 from structviews.runtime import pictures
+from structviews.runtime.wording import counted
 
 KINDS = (".png", ".svg", ".html")
 
@@ -58,7 +59,7 @@ def draw_run(
     sample = Sample.of(pool, most)
     classes = Classes.of_labels(read_labels(labels, pool, sample.rows)) if labels else None
     projection = project(sample_vectors(Embedder.load(run), pool, sample, progress))
-    title = f"{run.resolve().name}: {len(sample.texts):,} sentences of {pool.path.name}"
+    title = f"{run.resolve().name}: {counted(len(sample.texts), 'sentence')} of {pool.path.name}"
     if out.suffix.lower() == ".html":
         content = {"title": title, **cloud([("", projection)], sample, classes)}
         html.write_page(out, "projection.html", content)

@@ -14,7 +14,7 @@ ALIKE = 0.5
 
 def names_checked(function: Callable[P, R]) -> Callable[P, R]:
     """Decorator: an unknown keyword argument is a TypeError that names the nearest known one."""
-    known = [name for name in signature(function).parameters if name != "self"]
+    known = [name for name in signature(function).parameters if name not in ("self", "cls")]
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -21,14 +21,14 @@ class Estimate:
         parameters: number of trainable parameters.
         gigabytes: weights, gradients and Adam's two moments, without activations.
         sentences_per_second: measured on a few batches.
-        hours: all steps at that rate.
+        seconds: all steps at that rate.
     """
 
     steps: int
     parameters: int
     gigabytes: float
     sentences_per_second: float
-    hours: float
+    seconds: float
 
 
 def estimate(config: TrainConfig) -> Estimate:
@@ -45,5 +45,5 @@ def estimate(config: TrainConfig) -> Estimate:
     parameters = sum(p.numel() for p in training.model.parameters())
     rate = sum(len(batch) for step in timed for batch in step.batches) / len(timed) / seconds
     return Estimate(
-        training.n_steps, parameters, BYTES_PER_PARAMETER * 1e-9 * parameters, rate, training.n_steps * seconds / 3600
+        training.n_steps, parameters, BYTES_PER_PARAMETER * 1e-9 * parameters, rate, training.n_steps * seconds
     )

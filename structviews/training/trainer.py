@@ -27,6 +27,7 @@ from structviews.runs.weights import start_from
 from structviews.runtime.device import best_device, free_bytes, half_precision, send
 from structviews.runtime.memory import check_memory
 from structviews.runtime.unfilled import Unfilled
+from structviews.runtime.wording import counted
 from structviews.training.checkpoint import Place, load_state, read_progress
 from structviews.training.log import flat, mean_metrics
 from structviews.training.optimiser import LazyAdam, clip_gradients, merge_rows
@@ -105,7 +106,9 @@ class Training:
         chosen = held_out(documents, config.optimisation.seed, config.data.held_out)
         self.train_rows, self.held_out_rows = (np.flatnonzero(rows).astype(np.int32) for rows in (~chosen, chosen))
         if len(self.train_rows) < 2:
-            raise InputError(f"{config.data.corpus}: {len(self.train_rows)} training sentences: parse a larger corpus")
+            raise InputError(
+                f"{config.data.corpus}: {counted(len(self.train_rows), 'training sentence')}: parse a larger corpus"
+            )
         firsts = np.flatnonzero(np.diff(documents[self.train_rows], prepend=-1))
         self.document_starts = np.append(firsts, len(self.train_rows))
         shares = np.diff(deal(self.document_starts, self.ranks.count))

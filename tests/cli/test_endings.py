@@ -12,7 +12,9 @@ from typer.core import TyperGroup
 
 import structviews.corpus.parsed_corpus
 from structviews.cli import app as cli
+from structviews.cli import console as printing
 from structviews.cli.console import write
+from structviews.runtime.terminal import Terminal
 
 
 @pytest.fixture
@@ -176,3 +178,15 @@ def test_a_warning_is_given_once(monkeypatch, capsys):
         with pytest.raises(SystemExit):
             cli.main()
     assert capsys.readouterr().err.splitlines() == ["warning: another parser", "warning: something else"]
+
+
+@pytest.mark.parametrize(("reads", "writes"), [(True, True), (True, False), (False, True)])
+def test_what_to_type_next_is_said_to_people_only(reads, writes, monkeypatch, capsys):
+    """Not where either output goes to a file or a program."""
+    monkeypatch.setattr(printing, "console", Terminal(force_terminal=reads))
+    monkeypatch.setattr(printing, "errors", Terminal(stderr=True, force_terminal=writes, color_system=None))
+    printing.suggest("Next, train:", f"structviews train --corpus {printing.typeable('my corpus.parsed')}")
+    output, errors = capsys.readouterr()
+    assert output == ""
+    said = ["Next, train:", "  structviews train --corpus 'my corpus.parsed'"]
+    assert errors.splitlines() == (said if reads and writes else [])

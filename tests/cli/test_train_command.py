@@ -104,7 +104,7 @@ def test_both_channels_are_trained_and_a_run_expanded(command, corpus, tmp_path)
     ended = command("expand", "runs/dep-const", "--vectors", "v.vec")
     assert ended.code == 0
     first, *views = ended.output.decode().splitlines()
-    assert first == "runs/dep-const: added 1 words from v.vec"
+    assert first == "runs/dep-const: added 1 word from v.vec"
     assert [line.split(":")[0].strip() for line in views] == ["dep", "const"]
     message = fails(command, tmp_path, "train", "--views", "dep,seq", "--channels", "fixed")
     assert "the channel 'fixed' needs word vectors: give a file with --vectors" in message
@@ -149,8 +149,7 @@ def test_a_dry_run_writes_nothing(command, corpus, tmp_path):
     before = contents(tmp_path)
     ended = command("train", "--views", "dep,const", *FLAGS, "--dry-run")
     assert ended.code == 0
-    assert b"steps; " in ended.output
-    assert b"hours" in ended.output
+    assert ended.output.startswith(b"1 step in about 1 s, at ")
     assert contents(tmp_path) == before
     assert command("train", "--views", "dep,const", *FLAGS).code == 0
     before = contents(tmp_path)

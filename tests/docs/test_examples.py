@@ -13,7 +13,7 @@ from code_blocks import ROOT
 from structviews import Embedder
 
 EXAMPLES = ROOT / "examples"
-NAMES = ("train_a_pair", "own_view", "own_objective", "fine_tune", "probe", "search")
+NAMES = ("train_a_pair", "own_view", "own_objective", "fine_tune", "probe", "search", "grid_search")
 # A line of a hit: its cosine, and the sentence.
 HIT = re.compile(r"^  (-?\d\.\d\d)  (\S.*)$", re.MULTILINE)
 
@@ -58,13 +58,36 @@ def test_each_explains_itself_and_stands_in_the_readme():
         assert f"({name}.py)" in readme
 
 
+def without_faiss(folder):
+    """A folder of modules in which FAISS is not installed."""
+    (folder / "modules").mkdir()
+    (folder / "modules/faiss.py").write_text("raise ImportError\n")
+    return folder / "modules"
+
+
 @pytest.mark.slow
 def test_train_a_pair(tmp_path):
+    printed = run("train_a_pair", tmp_path, without_faiss(tmp_path))
+    found = int(re.search(r"(\d+) sentences parsed", printed)[1])
+    assert 500 < found < 1000
+    assert "views=['dep', 'const'], dim=128" in printed
+    assert f"{found} vectors, searched by similarity" in printed
+    queries = ["The old captain looked at the sea.", "Would you like to help us with the project?"]
+    hits = hits_of(printed, queries=2)
+
+    saved = Embedder.load(tmp_path / "out/saved")
+    assert not (tmp_path / "out/saved/state").exists()
+    sentences = [sentence for _, sentence in hits]
+    found = saved.similarity(saved.encode(queries), saved.encode([sentence.split() for sentence in sentences]))
+    np.testing.assert_allclose(found.numpy()[[0] * 3 + [1] * 3, range(6)], [cosine for cosine, _ in hits], atol=0.02)
+
+
+@pytest.mark.slow
+def test_train_a_pair_with_faiss(tmp_path):
+    pytest.importorskip("faiss")
     printed = run("train_a_pair", tmp_path)
-    assert 500 < int(re.search(r"(\d+) sentences parsed", printed)[1]) < 1000
-    assert "vectors of 128 numbers: dep and const" in printed
+    assert "vectors, searched by FAISS" in printed
     hits_of(printed, queries=2)
-    assert (tmp_path / "out/runs/dep-const/model.safetensors").exists()
 
 
 def test_own_view(tmp_path):
@@ -121,8 +144,24 @@ def test_search(tmp_path):
     assert "open source" in hits[0][1]
 
     # A second time with the vectors that the first has left, and without FAISS.
-    (tmp_path / "modules").mkdir()
-    (tmp_path / "modules/faiss.py").write_text("raise ImportError\n")
-    again = run("search", tmp_path, tmp_path / "modules")
+    again = run("search", tmp_path, without_faiss(tmp_path))
     assert "searched by numpy" in again
     assert [sentence for _, sentence in hits_of(again, queries=3)] == [sentence for _, sentence in hits]
+
+
+def test_grid_search(tmp_path):
+    pytest.importorskip("sklearn")
+    printed = run("grid_search", tmp_path)
+    assert "12 settings, 60 questions, in three folds:" in printed
+    rows = re.findall(r"^ +(\d+\.\d) %  C \S+, pooling (\w+), view (\w+)$", printed, re.M)
+    assert len(rows) == 12
+    assert {(pooling, view) for _, pooling, view in rows} == {
+        (pooling, view) for pooling in ("vector", "mean") for view in ("dep", "const", "None")
+    }
+    accuracies = [float(accuracy) for accuracy, *_ in rows]
+    assert accuracies == sorted(accuracies, reverse=True)
+    # One of six classes, by chance, 17 %.
+    assert all(40 < each <= 100 for each in accuracies)
+    assert float(re.search(r"accuracy +(\d\.\d\d)", printed)[1]) > 0.5
+    assert "How many legs does a spider have? -> NUM" in printed
+    assert any((tmp_path / "out/memory").rglob("output.pkl"))

@@ -203,3 +203,8 @@ def test_what_is_no_module_is_one_line(runs):
         SentenceEncoder.load(runs["dep-const"], representation=transductive)
     with pytest.raises(InputError, match="sentence 2: 'stop here': not parsed: says stop"):
         SentenceEncoder.load(runs["dep-const"], parser=RandomParser())(["fine", "stop here"])
+
+
+def test_an_unknown_argument_is_told_the_nearest():
+    with pytest.raises(TypeError, match="'max_token': did you mean 'max_tokens'"):
+        SentenceEncoder.load("default", max_token=7)

@@ -237,9 +237,10 @@ class Trap:
         return open, (str(self.path), "w")
 
 
-def test_libraries_that_are_not_installed(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "stanza", None)
-    assert "pip install 'structviews[parsers]'" in failure("stanza", None)
+@pytest.mark.parametrize("name", ["stanza", "spacy"])
+def test_libraries_that_are_not_installed(monkeypatch, name):
+    monkeypatch.setitem(__import__("sys").modules, name, None)
+    assert f"{name}, which is not installed: pip install 'structviews[parsers]'" in failure(name, None)
 
 
 # stanza.

@@ -82,7 +82,7 @@ def test_dep_and_const_are_another_way_to_say_it(text, tmp_path):
         (["--dep", "builtin+builtin", "--const", "builtin"], "--dep builtin+builtin: give one parser"),
         (["--parser", "treebank+builtin"], "--parser treebank+builtin: treebank files already have trees: "),
         (["--dep", "treebank", "--const", "builtin"], "--parser treebank+builtin: treebank files already have"),
-        (["--parser", "treebank", "--lang", "de"], "--format, --tokenised, --lang, --models, --device and --strict"),
+        (["--parser", "treebank", "--device", "cpu"], "--format, --tokenised, --models, --device and --strict only"),
     ],
 )  # fmt: skip
 def test_bad_options_are_one_line(text, tmp_path, arguments, message):

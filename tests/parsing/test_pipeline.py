@@ -155,7 +155,7 @@ def test_missing_shards_are_made_again(tmp_path, missing):
     whole = contents(out)
     manifest = json.loads((out / "manifest.json").read_bytes())
     (out / "manifest.json").unlink()
-    job = {k: manifest[k] for k in ("format", "format_version", "sources", "settings", "tokeniser", "parser")}
+    job = {k: manifest[k] for k in ("format", "format_version", "sources", "settings", "kept", "tokeniser", "parser")}
     write_json(out / "job.json", job)
     for entry in manifest["shards"]:
         note_shard(out, entry)

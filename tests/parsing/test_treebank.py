@@ -45,7 +45,7 @@ def test_both_trees_of_the_same_words(write):
     conllu = write("t.conllu", "# text = I go", row(1, "I", 2, "nsubj", "PRP"), row(2, "go", 0, "root", "VBP"), "")
     ptb = write("t.ptb", "(ROOT (S (NP-SBJ (PRP I)) (VP (VB go))))")
     (item,) = read(conllu, ptb)
-    assert item == (0, 0, 2, item.sentence)
+    assert item == (0, 0, 2, item.sentence, conllu.read_text(), ptb.read_text())
     assert item.sentence == ParsedSentence(
         tokens=("I", "go"),
         tags=("PRP", "VBP"),  # CoNLL-U's, not the bracketed file's

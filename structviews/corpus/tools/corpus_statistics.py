@@ -12,10 +12,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from structviews.corpus.flat import Flat, end_of_chains
-from structviews.corpus.format import COLUMNS, Form, reasons
+from structviews.corpus.format import Form, reasons
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.runtime.arrays import Array
 from structviews.runtime.terminal_tables import Table
+from structviews.runtime.wording import counted
 
 MOST_FREQUENT = 20
 QUANTILES = {"min": 0.0, "median": 0.5, "95 %": 0.95, "max": 1.0}
@@ -73,7 +74,7 @@ class Statistics:
             for name, counts in statistics.names.items():
                 counts.update(count_strings(table, name))
             codec = Form.of(corpus.manifest).compression
-            statistics.column_bytes.update({name: bytes_of(table[name].chunk(0), codec) for name in COLUMNS})
+            statistics.column_bytes.update({name: bytes_of(table[name].chunk(0), codec) for name in table.column_names})
         return statistics
 
 
@@ -181,8 +182,8 @@ def heading(corpus: ParsedCorpus) -> str:
         for kind in ("parser", "tokeniser")
     ]
     return (
-        f"{corpus.path}: {len(corpus):,} sentences, {manifest['tokens']:,} tokens, "
-        f"{manifest['documents']:,} documents, {len(corpus.skipped):,} skipped\n{', '.join(tools)}\n"
+        f"{corpus.path}: {counted(len(corpus), 'sentence')}, {counted(manifest['tokens'], 'token')}, "
+        f"{counted(manifest['documents'], 'document')}, {len(corpus.skipped):,} skipped\n{', '.join(tools)}\n"
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,9 @@ def check_alike(corpora: Sequence[ParsedCorpus]) -> None:
         raise InputError(f"{len(corpora)} corpora: give at least two to merge")
     first, *others = corpora
     for other in others:
-        for kind in ("parser", "tokeniser", "has_dependencies", "has_constituents"):
-            ours, theirs = first.manifest[kind], other.manifest[kind]
+        for kind in ("parser", "tokeniser", "has_dependencies", "has_constituents", "kept"):
+            ours, theirs = ({"kept": []} | each.manifest for each in (first, other))
+            ours, theirs = ours[kind], theirs[kind]
             if ours != theirs:
                 raise InputError(
                     f"{other.path} has {difference(kind, theirs, ours)}, but {first.path} has "
@@ -77,6 +79,8 @@ def difference(kind: str, this: Any, other: Any) -> str:
     if isinstance(this, bool):
         trees = {"has_dependencies": "dependency", "has_constituents": "constituency"}[kind]
         return f"{trees} trees" if this else f"no {trees} trees"
+    if kind == "kept":
+        return f"the text of {' and '.join(this) or 'no'} files"
     name = next(key for key in ("name", *this, *other) if this.get(key) != other.get(key))
     return f"{kind} {this['name']}" if name == "name" else f"{kind} {this['name']} with {name} {this.get(name)}"
 
@@ -93,6 +97,7 @@ def describe(corpora: Sequence[ParsedCorpus], firsts: Sequence[int]) -> dict[str
     models = next(({MODELS: manifest[MODELS]} for manifest in manifests if MODELS in manifest), {})
     repaired = sum((Counter(manifest.get("repaired", {})) for manifest in manifests), Counter[str]())
     counted = {"repaired": dict(repaired)} if repaired else {}
+    kept = {"kept": corpora[0].kept} if corpora[0].kept else {}
     return new_job(
         parser=manifests[0]["parser"],
         tokeniser=manifests[0]["tokeniser"],
@@ -101,6 +106,7 @@ def describe(corpora: Sequence[ParsedCorpus], firsts: Sequence[int]) -> dict[str
         merged=parts,
         **models,
         **counted,
+        **kept,
     )
 
 
@@ -123,7 +129,7 @@ def as_wide(batch: pa.RecordBatch, form: Form) -> pa.RecordBatch:
 
 def moved(skip: Skipped, first: int) -> Skipped:
     """A skipped sentence with its document number shifted by ``first``."""
-    return Skipped(skip.document + first, skip.position, skip.line, skip.reason)
+    return replace(skip, document=skip.document + first)
 
 
 def whole_batch(table: pa.Table) -> pa.RecordBatch:

@@ -11,6 +11,7 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.writer import ShardWriter, what_made
 from structviews.errors import InputError
 from structviews.runtime.files import new_folder
+from structviews.runtime.wording import counted
 
 # Suffix of each part's folder.
 SUFFIX = ".parsed"
@@ -70,7 +71,9 @@ def split(
     parts = deal(len(documents), list(shares.values()), seed)
     for number, name in enumerate(shares):
         if not (parts == number).any():
-            raise InputError(f"{corpus.path}: {len(documents)} documents: none left for {name}: give fewer parts")
+            raise InputError(
+                f"{corpus.path}: {counted(len(documents), 'document')}: none left for {name}: give fewer parts"
+            )
     with new_folder(out) as folder:
         form = Form.of(corpus.manifest)
         writers = [ShardWriter(made(folder / f"{name}{SUFFIX}"), form) for name in shares]

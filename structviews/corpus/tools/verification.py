@@ -10,7 +10,15 @@ import pyarrow as pa
 from structviews.corpus.format import MANIFEST, rows_of
 from structviews.corpus.parsed_corpus import parse_manifest, read_manifest
 from structviews.corpus.sentence import InvalidSentence
-from structviews.corpus.shard_checks import DamagedCorpus, Place, malformed, misplaced, whole_shard
+from structviews.corpus.shard_checks import (
+    OTHER_COLUMNS,
+    DamagedCorpus,
+    Place,
+    kept_in,
+    malformed,
+    misplaced,
+    whole_shard,
+)
 from structviews.corpus.writer import Totals
 
 
@@ -41,6 +49,8 @@ def verify_corpus(path: Path, progress: Callable[[int, int], None]) -> Iterator[
             yield damage.fault
         else:
             totals.add(table)
+            if kept_in(table.schema) != manifest.get("kept", []):
+                yield f"{entry['name']}: {OTHER_COLUMNS}"
             yield from (f"{entry['name']}: {fault}" for fault in faults_of(table, last))
             last = max([last, *places_of(table[-1:])])
         progress(number, len(manifest["shards"]))

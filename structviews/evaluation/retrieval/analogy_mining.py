@@ -15,6 +15,7 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.runtime.files import text_lines, write_output
 from structviews.runtime.hashing import placed, row_sums, word_hashes
+from structviews.runtime.wording import counted
 
 WordPair = tuple[str, str]
 MOST = 10
@@ -53,7 +54,7 @@ def read_word_analogies(path: Path) -> list[WordAnalogy]:
             continue
         words = line.lower().split()
         if len(words) != 4:
-            raise InputError(f"{path}:{number}: {len(words)} words, not 4: fix the line")
+            raise InputError(f"{path}:{number}: {counted(len(words), 'word')}, not 4: fix the line")
         found.append(WordAnalogy((words[0], words[1]), (words[2], words[3]), category))
     if not found:
         raise InputError(f"{path}: no analogies: give lines of four words")

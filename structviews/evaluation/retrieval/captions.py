@@ -29,6 +29,7 @@ from structviews.runtime.device import best_device
 from structviews.runtime.documents import parse_json
 from structviews.runtime.files import file_hash, text_lines
 from structviews.runtime.terminal_tables import Table
+from structviews.runtime.wording import counted
 
 TASK = "COCO"
 SPLITS = ("train", "dev", "test")
@@ -324,7 +325,7 @@ def evaluate_captions(
         name: np.array([distinct.setdefault(caption, len(distinct)) for caption in each.captions])
         for name, each in data.splits.items()
     }
-    progress(f"encoding {len(distinct):,} captions")
+    progress(f"encoding {counted(len(distinct), 'caption')}")
     table = embedder.encode(trees.find(list(distinct), TASK) if trees else list(distinct))
     if not np.isfinite(table).all():
         raise InputError("caption vectors contain NaN or infinite numbers: train the run again with a lower --lr")
@@ -349,7 +350,7 @@ def caption_table(scored: Sequence[tuple[str, dict[str, Any]]]) -> Table:
     protocol = scored[0][1]["protocol"]
     table = Table(
         title="Image-caption retrieval: R@k in per cent, median rank",
-        caption=f"mean over {protocol['folds']} fold(s) of {protocol['images']:,} test images",
+        caption=f"mean over {counted(protocol['folds'], 'fold')} of {counted(protocol['images'], 'test image')}",
     )
     table.add_column("run")
     table.add_column("direction")

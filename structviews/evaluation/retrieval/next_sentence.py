@@ -25,6 +25,7 @@ from structviews.runs.folder import MEMBERS
 from structviews.runs.settings_file import Parsed, load_run, read_settings, run_corpus, run_kind
 from structviews.runtime.progress import OnProgress
 from structviews.runtime.terminal_tables import Table
+from structviews.runtime.wording import counted
 
 AMONG = (1, 5, 10)
 SEED = 0
@@ -204,9 +205,10 @@ def entry(
 def context_table(rows: Sequence[tuple[str, int, ContextScores]], trials: Trials, passages: Passages) -> Table:
     """Table with one row per run: its name, the dimensions of its vectors and its scores."""
     candidates = trials.candidates.shape[1]
+    documents = counted(len(np.unique(trials.documents)), "document")
     table = Table(
         title=f"Next sentence among {candidates:,}: per cent, with 95 % intervals",
-        caption=f"{len(trials.anchors):,} sentences of {len(np.unique(trials.documents)):,} documents "
+        caption=f"{counted(len(trials.anchors), 'sentence')} of {documents} "
         f"({passages.chosen}); chance: {100 / candidates:.1f} at 1, median rank {(candidates + 1) / 2:g}",
     )
     table.add_column("run")

@@ -13,6 +13,7 @@ from structviews.evaluation.scores.figures import BEST, MISSING, TIE, Cell
 from structviews.evaluation.scores.tables import Row, ScoreTable
 from structviews.runtime.markdown import as_text
 from structviews.runtime.terminal_tables import Table as RichTable
+from structviews.runtime.wording import counted
 
 PUBLISHED = "published"
 MARKS = "bold: best of the runs; underlined: within the 95 % interval of the best"
@@ -142,7 +143,7 @@ def as_html(table: ScoreTable) -> str:
     """A self-contained HTML page."""
     notes = "\n".join(f"<li>{escape(note)}</li>" for note in (*marked_legend(table), *table.notes))
     tasks = range(len(table.header) - table.n_fixed)
-    title = f"Scores of {len(table.runs)} runs on {len(tasks)} tasks"
+    title = f"Scores of {counted(len(table.runs), 'run')} on {counted(len(tasks), 'task')}"
     return _PAGE.format(title=title, table=html_table(table, tasks), notes=notes)
 
 

@@ -21,6 +21,7 @@ from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
 from structviews.evaluation.senteval.task_scores import score_task
 from structviews.evaluation.senteval.tasks.finding import known_tasks, read_task
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
+from structviews.runtime.wording import counted
 
 Encode = Callable[[list[Tokens]], np.ndarray]
 OnStage = Callable[[str], None]
@@ -187,7 +188,7 @@ class TaskVectors:
         """
         sentences = task.sentences()
         new = sum(sentence not in self._kept for sentence in sentences)
-        progress(f"{task.name}: encoding {new:,} sentences")
+        progress(f"{task.name}: encoding {counted(new, 'sentence')}")
         places = {sentence: place for place, sentence in enumerate(sentences)}
         wanted = {
             split: tuple(np.array([places[s] for s in part], dtype=np.int64) for part in (each.first, each.second))

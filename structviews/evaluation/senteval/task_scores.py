@@ -18,6 +18,7 @@ from structviews.evaluation.senteval.relatedness import (
     fit_relatedness,
 )
 from structviews.evaluation.senteval.tasks.reading import Task
+from structviews.runtime.wording import counted
 
 
 def score_task(
@@ -197,7 +198,9 @@ def _folds(rows: np.ndarray, labels: np.ndarray, protocol: Protocol) -> Iterator
     """Folds of ``rows``: (training rows, held-out rows)."""
     rarest = int(np.bincount(labels[rows]).min())
     if rarest < FOLDS:
-        raise InputError(f"the rarest class has {rarest} examples, too few for {FOLDS} folds; use the complete task")
+        raise InputError(
+            f"the rarest class has {counted(rarest, 'example')}, too few for {FOLDS} folds; use the complete task"
+        )
     for train, test in protocol.splitter.split(np.zeros(len(rows)), labels[rows]):
         yield rows[train], rows[test]
 

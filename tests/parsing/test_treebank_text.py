@@ -1,0 +1,270 @@
+"""What comes in as treebank files goes out as the same files."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from corpora import write_corpus
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structviews.corpus.format import Row, skipped_of
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.tools.corpus_statistics import Statistics, as_json
+from structviews.corpus.tools.merging import merge
+from structviews.corpus.tools.splitting import split
+from structviews.corpus.tools.verification import verify_corpus
+from structviews.errors import InputError
+from structviews.parsing import pipeline
+from structviews.parsing.export import export
+from structviews.parsing.parser import Options
+from structviews.parsing.sources import TreebankSource, open_source
+from structviews.parsing.treebank import read_treebank
+from structviews.runtime.documents import write_json
+
+SHARD, LONGEST = 3, 4
+FEATURES = """\
+# newdoc id = doc-1
+# sent_id = doc-1-a
+# text = Don't say 1 000 €.
+# a comment of mine
+1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=Yes
+1\tDo\tdo\tAUX\tVB\tMood=Imp\t3\taux\t3:aux\t_
+2\tn't\tnot\tPART\tRB\tPolarity=Neg\t3\tadvmod\t3:advmod\t_
+3\tsay\tsay\tVERB\tVB\t_\t0\troot\t0:root\t_
+3.1\tsay\tsay\tVERB\tVB\t_\t_\t_\t0:root|3:conj\tCopyOf=3
+4\t1 000\t1000\tNUM\tCD\tNumType=Card\t3\tobj\t3:obj|3.1:obj\tGloss=so\u0085|Id=\u2028
+
+"""
+TWO_ROOTS = "# sent_id = doc-1-b\n1\ta\ta\tX\tX\t_\t0\troot\t0:root\t_\n2\tb\tb\tX\tX\t_\t0\troot\t0:root\t_\n\n"
+TOO_LONG = "# sent_id = doc-1-c\n" + "".join(f"{i}\tw\tw\tX\tX\t_\t{i - 1}\tdep\t_\t_\n" for i in range(1, 7)) + "\n"
+LAST = "# newdoc id = doc-2\n# sent_id = 2-a\n1\tEnd\tend\tNOUN\tNN\tNumber=Sing\t0\troot\t0:root\tSpaceAfter=No\n\n"
+BRACKETS = ["(ROOT (S (VB Do)  (RB n't) (VP (VB say) (NP-OBJ (CD 1␣000)))))\n", "(X (X a) (X b))\n"]
+BRACKETS += [f"(X {'(X w)' * 6})\n", "((NN End))\n"]
+
+
+def quiet(done, total):
+    """Progress that nobody looks at."""
+
+
+def corpus_of(folder, files, name="a", **options):
+    """A corpus of files, whose texts are given by their endings."""
+    paths = [folder / f"{name}{ending}" for ending in files]
+    for path, content in zip(paths, files.values(), strict=True):
+        path.write_bytes(content.encode())
+    return parsed(paths, folder / f"{name}.parsed", **options)
+
+
+def parsed(paths, folder, **options):
+    source = TreebankSource(paths, max_tokens=LONGEST, **options)
+    return pipeline.parse_corpus(source, folder, sentences_per_shard=SHARD)[0]
+
+
+def exported(corpus, out):
+    return {path.suffix: path.read_bytes().decode() for path in export(corpus, out, quiet)}
+
+
+def shards(corpus):
+    return [path.read_bytes() for path in sorted(corpus.path.glob("*.arrow"))]
+
+
+def faults(corpus):
+    return list(verify_corpus(corpus.path, quiet))
+
+
+@pytest.mark.parametrize(
+    "conllu",
+    [
+        FEATURES + TWO_ROOTS + TOO_LONG + LAST,
+        "\n\n# lone\n\n" + LAST + "\n\n" + FEATURES + "# the end\n\n# or not",
+        LAST.rstrip("\n"),
+        LAST.removesuffix("\n"),
+        (FEATURES + LAST).replace("\n", "\r\n"),
+        TOO_LONG + TWO_ROOTS + LAST,
+    ],
+)
+def test_conllu_comes_back(tmp_path, conllu):
+    corpus = corpus_of(tmp_path, {".conllu": conllu})
+    assert exported(corpus, tmp_path / "out") == {".conllu": conllu}
+    again = parsed([tmp_path / "out.conllu"], tmp_path / "again.parsed")
+    assert shards(again) == shards(corpus)
+    assert again.fingerprint == corpus.fingerprint
+    assert not faults(corpus)
+
+
+def test_both_files_come_back(tmp_path):
+    files = {".conllu": FEATURES + TWO_ROOTS + TOO_LONG + LAST, ".ptb": "\n".join(BRACKETS)}
+    corpus = corpus_of(tmp_path, files)
+    assert [row.sentence.tokens for row in corpus] == [("Do", "n't", "say", "1␣000"), ("End",)]
+    roots, long = (skip.reason for skip in corpus.skipped)
+    assert roots.startswith("2 dependency roots")
+    assert long == f"more than {LONGEST} tokens"
+    assert exported(corpus, tmp_path / "out") == files
+    # The text of skipped sentences is with the shards alone.
+    assert corpus.manifest["skipped"][0].keys() == {"document", "position", "line", "reason"}
+    assert corpus.manifest["kept"] == ["conllu", "ptb"]
+
+
+@pytest.mark.parametrize("ptb", ["".join(BRACKETS), "\n" + "\n\n".join(BRACKETS) + "\n \n", BRACKETS[0].rstrip("\n")])
+def test_brackets_come_back(tmp_path, ptb):
+    corpus = corpus_of(tmp_path, {".mrg": ptb})
+    assert exported(corpus, tmp_path / "out") == {".ptb": ptb}
+    assert shards(parsed([tmp_path / "out.ptb"], tmp_path / "again.parsed")) == shards(corpus)
+
+
+def test_brackets_that_are_no_whole_file_need_their_places(tmp_path):
+    corpus = corpus_of(tmp_path, {".ptb": "".join(BRACKETS).removesuffix("\n")})
+    both = merge([corpus, corpus], tmp_path / "both.parsed", quiet)
+    files = exported(both, tmp_path / "out")
+    rows = [BRACKETS[0], BRACKETS[1], BRACKETS[3]]
+    assert files[".ptb"] == "".join(rows * 2)
+    # The words and places are of our own making, and are not kept when they come back.
+    assert files[".conllu"].startswith("# structviews:made = conllu\n")
+    again = parsed([tmp_path / "out.conllu", tmp_path / "out.ptb"], tmp_path / "again.parsed")
+    assert again.kept == ["ptb"]
+    assert [(*trees_alone(row), row.ptb.strip()) for row in again] == [
+        (*trees_alone(row), row.ptb.strip()) for row in both
+    ]
+    assert again.skipped == both.skipped
+
+
+WORD = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), min_size=1, max_size=4)
+VALUE = st.just("_") | WORD
+COMMENT = WORD | st.sampled_from(["newdoc id = x", "newdoc", "newdoc id = y", "sent_id = a-1", "sent_id = b-1"])
+
+
+@st.composite
+def conllu_sentences(draw):
+    """A sentence with anything that CoNLL-U allows; it may be too long, or no tree."""
+    n = draw(st.integers(1, LONGEST + 1))
+    heads = [draw(st.integers(0, n)) for _ in range(n)] if draw(st.booleans()) else range(n)
+    values = st.lists(VALUE, min_size=8, max_size=8)
+    rows = [[f"1-{n}", *draw(values), "_"]] if draw(st.booleans()) else []
+    for i, head in enumerate(heads, 1):
+        before, after = draw(values)[:5], draw(values)[:3]
+        rows.append([str(i), *before, str(head), *after])
+        if draw(st.integers(0, 4)) == 0:
+            rows.append([f"{i}.1", *before, "_", *after])
+    lines = [f"# {each}" for each in draw(st.lists(COMMENT, max_size=3))] + ["\t".join(row) for row in rows]
+    return "".join(f"{line}\n" for line in lines) + "\n" * draw(st.integers(1, 3))
+
+
+FILES = st.lists(conllu_sentences(), min_size=1, max_size=9)
+ENDS = st.sampled_from(["", "# at the end\n", "# at the end\n\n", "# newdoc id = z"])
+
+
+def has_rows(sentences):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.conllu"
+        path.write_bytes("".join(sentences).encode())
+        trees = [each.sentence for each in read_treebank([path])]
+    return any(hasattr(tree, "tokens") and len(tree.tokens) <= LONGEST for tree in trees)
+
+
+@settings(max_examples=60, deadline=None)
+@given(FILES.filter(has_rows), st.booleans(), ENDS)
+def test_any_file_comes_back_also_in_parts(sentences, cut, end):
+    content = "".join(sentences).rstrip("\n" if cut else "") + ("" if cut else end)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        corpus = corpus_of(folder, {".conllu": content})
+        assert exported(corpus, folder / "out") == {".conllu": content}
+        assert shards(parsed([folder / "out.conllu"], folder / "again.parsed")) == shards(corpus)
+        # Twice the same corpus as one: a file that ends in the middle of a line goes on with another sentence.
+        merged = merge([corpus, corpus], folder / "both.parsed", quiet)
+        check_part(merged, folder / "both")
+        try:
+            parts = split(merged, {"a": 1, "b": 1}, folder / "parts", 1, quiet)
+        except InputError:  # too few documents
+            return
+        for part, of in parts.items():
+            if len(of):
+                check_part(of, folder / f"part-{part}")
+
+
+def check_part(corpus, out):
+    """A corpus that is not a whole file goes out with all lines of its sentences, and comes back in its places."""
+    assert not faults(corpus)
+    files = exported(corpus, out)
+    again = parsed([out.with_suffix(".conllu")], out.with_suffix(".again"))
+    assert [(each.document, each.position, each.line, each.sentence) for each in again] == [
+        (each.document, each.position, each.line, each.sentence) for each in corpus
+    ]
+    assert again.skipped == corpus.skipped
+    assert exported(again, out.with_suffix(".twice")) == files
+    ours = [line for line in files[".conllu"].split("\n") if not line.startswith("# structviews:place")]
+    blocks = sorted([*corpus, *(skip for table in corpus.tables() for skip in skipped_of(table))], key=place)
+    theirs = [line for each in blocks for line in each.conllu.split("\n")]
+    assert list(filter(str.strip, ours)) == list(filter(str.strip, theirs))
+
+
+def place(each):
+    return each.document, each.position
+
+
+def test_a_treebank_of_a_corpus_of_trees_alone_keeps_nothing(tmp_path):
+    corpus = corpus_of(tmp_path, {".conllu": FEATURES + LAST, ".ptb": BRACKETS[0] + BRACKETS[3]})
+    plain = write_corpus(tmp_path / "plain.parsed", [Row(*each) for each in map(trees_alone, corpus)])
+    files = exported(ParsedCorpus.open(plain), tmp_path / "out")
+    assert files[".conllu"].startswith("# structviews:made = conllu ptb\n# newdoc id = 0\n# sent_id = 0-0\n")
+    again = parsed([tmp_path / "out.conllu", tmp_path / "out.ptb"], tmp_path / "again.parsed")
+    assert "kept" not in again.manifest
+    assert "conllu" not in again.shard(0).column_names
+    # What somebody adds to such a file is kept once its first line is gone.
+    mine = files[".conllu"].split("\n", 1)[1].replace("\t_\t_\n", "\t_\tGloss=x\n", 1)
+    (tmp_path / "mine.conllu").write_text(mine)
+    kept = parsed([tmp_path / "mine.conllu"], tmp_path / "mine.parsed")
+    assert exported(kept, tmp_path / "mine-too")[".conllu"] == mine
+
+
+def trees_alone(row):
+    return row.document, row.position, row.line, row.sentence
+
+
+def test_only_export_and_the_tools_see_the_text(tmp_path):
+    corpus = corpus_of(tmp_path, {".conllu": FEATURES + LAST, ".ptb": BRACKETS[0] + BRACKETS[3]})
+    assert corpus.shard(0).column_names[-2:] == ["conllu", "ptb"]
+    assert {"conllu", "ptb"} < as_json(corpus, Statistics.of(corpus))["bytes_per_token"].keys()
+    assert "".join(corpus.shard(0)["conllu"].to_pylist()) == FEATURES + LAST
+    smaller, _ = pipeline.parse_corpus(
+        TreebankSource([tmp_path / "a.conllu", tmp_path / "a.ptb"], max_tokens=LONGEST),
+        tmp_path / "z.parsed",
+        compression="zstd",
+    )
+    assert exported(smaller, tmp_path / "z")[".conllu"] == FEATURES + LAST
+
+
+def test_corpora_that_keep_other_texts_are_not_merged(tmp_path):
+    kept = corpus_of(tmp_path, {".conllu": FEATURES})
+    made = corpus_of(tmp_path, {".conllu": "# structviews:made = conllu\n" + LAST}, name="b")
+    with pytest.raises(InputError, match=r"has the text of no files, but .*a\.parsed has the text of conllu files"):
+        merge([kept, made], tmp_path / "all.parsed", quiet)
+
+
+def test_shards_without_the_columns_that_the_manifest_names_are_refused(tmp_path):
+    corpus = corpus_of(tmp_path, {".conllu": FEATURES})
+    manifest = {key: value for key, value in corpus.manifest.items() if key not in ("kept", "checksum")}
+    write_json(corpus.path / "manifest.json", manifest)
+    opened = ParsedCorpus.open(corpus.path)
+    with pytest.raises(InputError, match=r"shard-00000\.arrow is damaged: its columns are not those that the manifest"):
+        opened.shard(0)
+    assert faults(opened) == ["shard-00000.arrow: its columns are not those that the manifest names"]
+
+
+def test_the_language_is_in_the_manifest(tmp_path):
+    (tmp_path / "a.conllu").write_text(LAST)
+    given = {"parser": "treebank", "layout": None, "tokenised": False, "max_tokens": 9}
+    for options in ({}, {"options": Options("de")}):
+        source = open_source([str(tmp_path / "a.conllu")], **given, **options)
+        language = options["options"].language if options else "en"
+        assert source.work.describe()["parser"] == {"name": "treebank", "language": language}
+
+
+@pytest.mark.parametrize("files", [("gum/dev.conllu", "gum/dev.ptb"), ("gum/dev.ptb",), ("ewt/dev.conllu",)])
+def test_real_treebanks_come_back(treebanks, tmp_path, files):
+    paths = [treebanks / file for file in files]
+    corpus, _ = pipeline.parse_corpus(TreebankSource(paths, max_tokens=50), tmp_path / "x.parsed")
+    assert corpus.skipped
+    files = exported(corpus, tmp_path / "out")
+    for path in paths:
+        assert files[path.suffix] == path.read_text("utf-8")
