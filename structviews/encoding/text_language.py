@@ -121,7 +121,7 @@ for _code, (_, _words) in FUNCTION_WORDS.items():
     for _word in _words.split():
         LANGUAGES_OF.setdefault(_word, []).append(_code)
 # What is read of a call's sentences, for a bounded cost.
-SENTENCES, CHARACTERS = 100, 500
+SENTENCES, CHARACTERS = 30, 500
 # Another language needs so many function words, such a share of all words, and so many times the run's own. So, of
 # 45,279 single sentences of English tasks, treebanks and corpora 26 are noticed, 25 of which are in another language.
 LEAST, SHARE, TIMES = 3, 0.1, 2
@@ -142,7 +142,7 @@ def remark(sentences: Iterable[str], language: str) -> str | None:
     """A line on sentences that are not in a run's language, and what to do; None if nothing shows that.
 
     Args:
-        sentences: the first hundred are read.
+        sentences: the first thirty are read.
         language: the run's, as ``parse --lang`` takes it; nothing is said if its function words are not known here.
     """
     own = language.partition("-")[0]
