@@ -13,7 +13,7 @@ from code_blocks import ROOT
 from structviews import Embedder
 
 EXAMPLES = ROOT / "examples"
-NAMES = ("train_a_pair", "own_view", "own_objective", "fine_tune", "probe", "search")
+NAMES = ("own_text", "train_a_pair", "own_view", "own_objective", "fine_tune", "probe", "search")
 # A line of a hit: its cosine, and the sentence.
 HIT = re.compile(r"^  (-?\d\.\d\d)  (\S.*)$", re.MULTILINE)
 
@@ -56,6 +56,17 @@ def test_each_explains_itself_and_stands_in_the_readme():
         assert any(isinstance(each, ast.FunctionDef) and each.name == "main" for each in program.body)
         assert len(text.splitlines()) <= 80, f"{name}: too long for a newcomer"
         assert f"({name}.py)" in readme
+
+
+@pytest.mark.slow
+def test_own_text(tmp_path):
+    printed = run("own_text", tmp_path)
+    assert printed.count("$ structviews ") == 8
+    sentences = int(re.search(r"mine\.parsed: (\d+) sentences in 4 documents", printed)[1])
+    rows = [line.split(" & ")[0] for line in printed.splitlines() if " & " in line]
+    assert rows == ["run", "dep-const", "seq-seq"]
+    assert printed.endswith("report.html, vectors.npy\n")
+    assert np.load(tmp_path / "out/vectors.npy").shape == (sentences, 2 * 2 * 32)
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
 """Every recipe has settings that hold; one that joins runs trains them all."""
 
-import numpy as np
 from pathlib import Path
 
+import numpy as np
 import pytest
 import vector_files
 from corpora import opened, random_trees, topic_corpus
