@@ -65,6 +65,8 @@ def encode_sentences(
     for flag, value in (("--workers", workers), ("--batch-size", batch_size)):
         if value < 1:
             raise InputError(f"{flag} {value}: give at least 1")
+    if source is None and sys.stdin.isatty():
+        inform("reading sentences from the terminal, one on each line: end with Ctrl-D")
     limit, changes = word_limit(given)
     changes |= {"transductive": True} if transductive else {}
     with open_text(source, skip_blank) as text, TemporaryDirectory(prefix="structviews-") as temporary:

@@ -1,7 +1,7 @@
 """Mistakes in what was typed, as one line like all others: the place, what is wrong, the remedy."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from structviews.errors import nearest
@@ -15,6 +15,11 @@ REASONS = (
     (r"Input should be greater than or equal to (\S+)", r"give at least \1"),
     (r"Value error, .* is not one of (.*)\.", r"choose one of \1"),
 )
+# The same of a command line as a whole.
+OTHERS = (
+    (r"Option '(.*)' requires an argument.*", r"\1: no value after it: give one"),
+    (r"Got unexpected extra argument.*? \((.*?)\).*", r"\1: no argument of this command: leave it out"),
+)
 
 
 def mistake(error: Any) -> str:
@@ -27,17 +32,18 @@ def mistake(error: Any) -> str:
     if hasattr(error, "possibilities"):
         flags = [flag for each in error.ctx.command.params for flag in each.opts]
         return f"{where}: no option {error.option_name}{_asked(error.option_name, flags)}: {see}"
-    if extra := re.match(r"Got unexpected extra argument\(?s?\)? \((.*)\)", what):
-        return f"{where}: takes no argument {extra[1]}: leave it out, or {see}"
     if what.startswith("Missing") and parameter:
         example = next(_examples(error.ctx.command), "")
         return f"{where}: {max(parameter.opts, key=len)} is missing: {f'give it, as in {example}' if example else see}"
     if parameter and hasattr(cause, "errors"):
-        flag, (fault, *_) = max(parameter.opts, key=len), cause.errors()
-        for pattern, ours in REASONS:
-            if re.fullmatch(pattern, fault["msg"]):
-                return f"{flag} {fault['input']}: {re.sub(pattern, ours, fault['msg'].replace(QUOTE, ''))}"
-    return f"{what} ({see})"
+        fault = cause.errors()[0]
+        return f"{max(parameter.opts, key=len)} {fault['input']}: {_reworded(fault['msg'].replace(QUOTE, ''), REASONS)}"
+    return _reworded(f"{what} ({see})", ((pattern, f"{ours}, or {see}") for pattern, ours in OTHERS))
+
+
+def _reworded(what: str, ours: Iterable[tuple[str, str]]) -> str:
+    """A message in our words, if we have any for it."""
+    return next((re.sub(pattern, new, what) for pattern, new in ours if re.fullmatch(pattern, what)), what)
 
 
 def _names(context: Any) -> list[str]:
