@@ -8,8 +8,10 @@ import typer
 from structviews.cli.console import console, errors, say
 from structviews.cli.options import Corpus, ForSimilarity, Tokenised, check_writable
 from structviews.cli.which_runs import OwnRun
+from structviews.errors import InputError
 from structviews.runtime.wording import counted
 
+WORD_ANALOGIES = Path("questions-words.txt")
 PANEL = "Evaluation"
 GROUP = "analogy"
 app = typer.Typer(help="Make and score sentence analogies: A is to B as C is to D.", no_args_is_help=True)
@@ -23,10 +25,14 @@ def group() -> None:
 @app.command("make")
 def make_analogies(
     corpus: Corpus,
-    words: Annotated[Path, typer.Option(help="Word analogies, in the format of Google's questions-words.txt.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="File to write.", show_default=False)],
+    words: Annotated[Path, typer.Option(help="Word analogies, in the format of word2vec's questions-words.txt.")] = (
+        WORD_ANALOGIES
+    ),
 ) -> None:
     """Make sentence analogies: sentences of a corpus that differ in one word, combined by word analogies.
+
+    questions-words.txt comes with the source code of word2vec (Mikolov et al. 2013), and with gensim.
 
     Example: structviews analogy make corpus.parsed --words questions-words.txt -o analogies.tsv
     """
@@ -38,6 +44,11 @@ def make_analogies(
     )
 
     check_writable(out)
+    if words == WORD_ANALOGIES and not words.exists():
+        raise InputError(
+            f"{words}: not here: copy it from the source code of word2vec, or from gensim's folder test/test_data, or "
+            "give a file of your own with --words, whose lines have four words such as: he she king queen"
+        )
     mined = mine(ParsedCorpus.open(corpus), read_word_analogies(words))
     write_tuples(out, mined)
     lines = [

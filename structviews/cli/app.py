@@ -18,6 +18,7 @@ import structviews.cli
 from structviews import __version__
 from structviews.cli.console import complain, inform, warn_once
 from structviews.cli.help_screens import HelpfulCommand, HelpfulGroup
+from structviews.cli.usage import mistake
 from structviews.errors import InputError, interrupted
 from structviews.runtime.terminal import visible
 
@@ -136,9 +137,8 @@ def main() -> None:
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except UsageError as error:
-        if what := " ".join(error.format_message().split()):  # otherwise the help was printed
-            place = error.ctx.command_path if error.ctx else "structviews"
-            complain("red", "error", f"{what} (see {place} --help)")
+        if error.format_message():  # otherwise the help was printed
+            complain("red", "error", mistake(error))
     except BrokenPipeError:
         # The reader of our output has gone (``| head``), which is no error. Redirect stdout so that
         # Python's flush at exit does not fail again.

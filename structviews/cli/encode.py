@@ -14,6 +14,7 @@ from structviews.cli.which_runs import Run
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.runs.which_vectors import Representation
+from structviews.runtime.wording import counted
 
 PANEL = "Vectors"
 REPRESENTATION = ("pooling", "remove_component", "normalise", "join")
@@ -31,6 +32,9 @@ def encode_sentences(
         Path | None, typer.Option("-o", "--out", help="File to write.", show_default="standard output")
     ] = None,
     tokenised: Tokenised = False,
+    skip_blank: Annotated[
+        bool, typer.Option("--skip-blank", help="Skip blank lines, as between documents: they get no row.")
+    ] = False,
     batch_size: Annotated[int, typer.Option(help="Sentences per batch.")] = 256,
     workers: Annotated[int, typer.Option(help="Number of processes; each loads the run.")] = 1,
     transductive: Transductive = None,
@@ -41,6 +45,8 @@ def encode_sentences(
     With --out, if it is stopped, run the same command again to resume; the file appears once it is complete.
 
     Example: structviews encode runs/dep-const big.txt -o vectors.npy --workers 4
+
+    Example: structviews encode runs/dep-const corpus.txt --skip-blank -o vectors.npy
 
     Example: structviews encode runs/dep-const < sentences.txt > vectors.npy
     """
@@ -57,11 +63,18 @@ def encode_sentences(
         raise InputError("the vectors are binary: write them to a file with --out vectors.npy or > vectors.npy")
     if out:
         check_writable(out)
-    if workers < 1:
-        raise InputError(f"--workers {workers}: give at least 1")
+    for flag, value in (("--workers", workers), ("--batch-size", batch_size)):
+        if value < 1:
+            raise InputError(f"{flag} {value}: give at least 1")
+    if source is None and sys.stdin.isatty():
+        inform("reading sentences from the terminal, one on each line: end with Ctrl-D")
     limit, changes = word_limit(given)
     changes |= {"transductive": True} if transductive else {}
-    with open_text(source) as text, TemporaryDirectory(prefix="structviews-") as temporary:
+    with open_text(source, skip_blank) as text, TemporaryDirectory(prefix="structviews-") as temporary:
+        if text.blank:
+            inform(
+                f"skipping {counted(text.blank, 'blank line')}: a row for each other line, {text.n:,} in all, in order"
+            )
         file = out or Path(temporary) / "vectors.npy"
         try:
             with rate_bar(errors, "encoding", "sentences") as progress:

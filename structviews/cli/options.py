@@ -140,7 +140,7 @@ def lines_of(query: str) -> list[str]:
         raise InputError("--query: empty: give a sentence, or a file of sentences")
     if not os.path.isfile(query):  # unlike Path.is_file, no error for a sentence too long to be a path
         return [query]
-    with open_text(Path(query)) as text:
+    with open_text(Path(query), skip_blank=True) as text:
         return text.lines(0, text.n)
 
 

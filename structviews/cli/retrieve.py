@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from structviews.cli.console import console, errors, say
+from structviews.cli.console import console, errors, inform, say
 from structviews.cli.options import ForSimilarity, Sentences, Tokenised, lines_of
 from structviews.cli.which_runs import OwnRuns, Runs
 from structviews.errors import InputError
@@ -24,8 +24,11 @@ app = typer.Typer()
 def retrieve_neighbours(
     runs: OwnRuns,
     corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the runs'")] = None,
-    candidates: Annotated[int, typer.Option(help="Number of candidate sentences.")] = 1000,
-    max_sentences: Annotated[int, typer.Option(help="Sample at most this many, in whole documents.")] = 20_000,
+    candidates: Annotated[
+        int | None,
+        typer.Option(help="Number of candidate sentences.", show_default="1000, or fewer for a small corpus"),
+    ] = None,
+    max_sentences: Annotated[int, typer.Option(help="Most sentences to sample, in whole documents.")] = 20_000,
     similarity: ForSimilarity = False,
 ) -> None:
     """Find each sentence's successor among candidates, in documents that no run was trained on.
@@ -40,11 +43,17 @@ def retrieve_neighbours(
     from structviews.evaluation.retrieval.records import save_entry
     from structviews.runtime.progress import rate_bar
 
-    if candidates < 2:
+    if candidates is not None and candidates < 2:
         raise InputError(f"--candidates {candidates}: give at least 2")
     opened = ParsedCorpus.open(corpus or next_sentence.corpus_of(runs))
     passages = next_sentence.read_passages(runs, opened, max_sentences)
-    trials = passages.trials(candidates)
+    trials = passages.trials(candidates or next_sentence.CANDIDATES)
+    drawn = trials.candidates.shape[1]
+    if drawn < (candidates or next_sentence.CANDIDATES[0]):
+        n = len(passages.sentences)
+        inform(
+            f"only {n:,} sentences ({passages.chosen}): {drawn} candidates each, so chance is {100 / drawn:g} % at 1"
+        )
     rows = []
     for run in runs:
         embedder = Embedder.load(run)

@@ -39,8 +39,9 @@ class Text:
     Attributes:
         name: file name for messages.
         checksum: SHA-256 of its bytes.
-        starts: byte offset of every ``AT_ONCE``-th line.
-        n: number of lines.
+        starts: byte offset of every ``AT_ONCE``-th sentence.
+        n: number of sentences, that is, of lines that are not blank.
+        blank: number of blank lines, which are skipped.
         longest: a line with the most words, by white space: its number from 1, and that of its words.
         file: opened in binary mode.
     """
@@ -49,35 +50,48 @@ class Text:
     checksum: str
     starts: list[int]
     n: int
+    blank: int
     longest: tuple[int, int]
     file: BinaryIO
 
     def lines(self, start: int, stop: int) -> list[str]:
-        """Lines ``start`` to ``stop`` (from 0, exclusive), stripped.
+        """The sentences ``start`` to ``stop`` (from 0, exclusive), stripped.
 
         Raises:
             InputError: if the file has changed since it was opened.
         """
         first = start // AT_ONCE
         self.file.seek(self.starts[first])
-        found = [
-            line.decode("utf-8", "replace").strip(whitespace) for line in islice(self.file, stop - first * AT_ONCE)
-        ]
-        found = found[start - first * AT_ONCE :]
-        if len(found) < stop - start or not all(found):
+        found = [line for _, line in islice(self._sentences(), stop - first * AT_ONCE)][start - first * AT_ONCE :]
+        if len(found) < stop - start:
             raise InputError(f"{self.name}: changed while it was being read: run the same command again")
         return found
 
+    def place(self, row: int) -> str:
+        """The file and line of a sentence, for messages."""
+        self.file.seek(0)
+        if self.file.read(len(BOM)) != BOM:
+            self.file.seek(0)
+        number = next((number for number, _ in islice(self._sentences(), row, None)), row)
+        return f"{self.name}:{number + 1}"
+
+    def _sentences(self) -> Iterator[tuple[int, str]]:
+        """The sentences from the file's present place on, each with its line, counted from there."""
+        for number, line in enumerate(self.file):
+            if sentence := line.decode("utf-8", "replace").strip(whitespace):
+                yield number, sentence
+
 
 @contextmanager
-def open_text(source: Path | None) -> Iterator[Text]:
+def open_text(source: Path | None, skip_blank: bool = False) -> Iterator[Text]:
     """Open a text, checking and counting its lines in one pass.
 
     Args:
         source: a file; None for standard input, which is copied to a temporary file.
+        skip_blank: skip blank lines, as between documents.
 
     Raises:
-        InputError: if the text cannot be read, is not UTF-8, is empty or has a blank line.
+        InputError: if the text cannot be read, is not UTF-8, has no sentence, or has a blank line that is not skipped.
     """
     name = str(source) if source else "standard input"
     try:
@@ -88,22 +102,22 @@ def open_text(source: Path | None) -> Iterator[Text]:
         if source is None:
             copyfileobj(sys.stdin.buffer, file)
             file.seek(0)
-        yield _scan(name, file)
+        yield _scan(name, file, skip_blank)
 
 
-def _scan(name: str, file: BinaryIO) -> Text:
-    digest, starts, place, n, longest = hashlib.sha256(), [], 0, 0, (0, 0)
+def _scan(name: str, file: BinaryIO, skip_blank: bool) -> Text:
+    digest, starts, place, n, longest, number = hashlib.sha256(), [], 0, 0, (0, 0), 0
     try:
-        for line in file:
-            if n == 0 and line.startswith(BOM):
+        for number, line in enumerate(file, 1):
+            if number == 1 and line.startswith(BOM):
                 place, line = len(BOM), line[len(BOM) :]  # noqa: PLW2901
-            if n % AT_ONCE == 0:
-                starts.append(place)
-            n_words = len(line.decode("utf-8").split())
-            n += 1
-            if not n_words:
-                raise InputError(f"{name}:{n}: blank line: put one sentence on each line")
-            longest = max(longest, (n, n_words), key=itemgetter(1))
+            if n_words := len(line.decode("utf-8").split()):
+                if n % AT_ONCE == 0:
+                    starts.append(place)
+                n += 1
+            elif not skip_blank:
+                raise InputError(f"{name}:{number}: blank line: put a sentence on each line, or give --skip-blank")
+            longest = max(longest, (number, n_words), key=itemgetter(1))
             digest.update(line)
             place += len(line)
     except OSError as error:
@@ -112,7 +126,7 @@ def _scan(name: str, file: BinaryIO) -> Text:
         raise InputError(f"{name}: not UTF-8 at byte {place + error.start}: convert it to UTF-8") from None
     if not n:
         raise InputError(f"{name}: empty: give one sentence per line")
-    return Text(name, digest.hexdigest(), starts, n, longest, file)
+    return Text(name, digest.hexdigest(), starts, n, number - n, longest, file)
 
 
 def encode_text(
@@ -177,7 +191,7 @@ def encode_text(
             vectors = encode([line.split() if tokenised else line for line in lines], show)
             check_finite(vectors)
         except SentenceError as error:
-            raise InputError(f"{text.name}:{start + error.index + 1}: {error.reason}") from None
+            raise InputError(f"{text.place(start + error.index)}: {error.reason}") from None
         return vectors
 
     journal = partial.with_name(f"{partial.name}.digests")

@@ -40,10 +40,13 @@ def read_labels(path: Path, pool: Pool, rows: np.ndarray) -> list[str]:
     """Read the labels of some rows of a pool from a file with one label per line of the source text.
 
     Raises:
-        InputError: if the file cannot be read, is too short, or lacks a label for one of the sentences.
+        InputError: if the file cannot be read, is too short, is longer than a text with one sentence per line, or lacks
+            a label for one of the sentences.
     """
     lines = text_lines(path)
     found = pool.lines[rows]
+    if pool.path.is_file() and len(lines) > (n := len(text_lines(pool.path))):
+        raise InputError(f"{path}: {len(lines)} lines, but {pool.path} has {n}: give one label per line of that text")
     if found.max() > len(lines):
         raise InputError(
             f"{path}: {len(lines)} lines, but a sentence of {pool.path} is from line {found.max()} of its text: "

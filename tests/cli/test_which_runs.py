@@ -73,6 +73,7 @@ def test_what_is_here_comes_before_what_is_in_runs(command, runs, tmp_path):
         ("table dep-cnst", "dep-cnst: not a run: no such folder (did you mean dep-const?); give"),
         ("table elsewhere", "elsewhere: not a run: no such folder; give"),
         ("table runs runs/dep-const", "runs/dep-const: named twice: name each run once"),
+        ("eval runs dep-const --senteval none", "runs/dep-const: named twice: name each run once"),
         (
             "encode sweep x.txt -o x.npy",
             "runs/sweep: a folder of 2 runs: name one of them, such as runs/sweep/bow-avg-seed1",

@@ -14,6 +14,7 @@ from structviews import Embedder
 
 EXAMPLES = ROOT / "examples"
 NAMES = (
+    "own_text",
     "train_a_pair",
     "own_view",
     "own_objective",
@@ -72,6 +73,17 @@ def without_faiss(folder):
     (folder / "modules").mkdir()
     (folder / "modules/faiss.py").write_text("raise ImportError\n")
     return folder / "modules"
+
+
+@pytest.mark.slow
+def test_own_text(tmp_path):
+    printed = run("own_text", tmp_path)
+    assert printed.count("$ structviews ") == 8
+    sentences = int(re.search(r"mine\.parsed: (\d+) sentences in 4 documents", printed)[1])
+    rows = [line.split(" & ")[0] for line in printed.splitlines() if " & " in line]
+    assert rows == ["run", "dep-const", "seq-seq"]
+    assert printed.endswith("report.html, vectors.npy\n")
+    assert np.load(tmp_path / "out/vectors.npy").shape == (sentences, 2 * 2 * 32)
 
 
 @pytest.mark.slow

@@ -178,6 +178,35 @@ def test_texts_that_cannot_be_read(source, tmp_path, content, message):
         pass
 
 
+def test_blank_lines_are_skipped_where_that_is_asked_for(source, runs, tmp_path):
+    encode(source, runs[0], tmp_path / "v.npy")
+    blank = ["", " \t"]
+    spread = [line for i, each in enumerate(LINES) for line in (*blank[: i % 3], each)]
+    source.write_bytes(streaming.BOM + "\n".join(["", *spread, "", ""]).encode())
+    with open_text(source, skip_blank=True) as text:
+        assert (text.n, text.blank) == (len(LINES), len(spread) - len(LINES) + 2)
+        assert text.lines(3, 12) == [line.strip() for line in LINES[3:12]]
+        for row in (0, 7, len(LINES) - 1):
+            line = int(text.place(row).rpartition(":")[2])
+            assert source.read_text("utf-8-sig").split("\n")[line - 1].strip() == LINES[row].strip()
+        encode_text(text, Embedder.load(runs[0]), tmp_path / "w.npy", tokenised=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "v.npy"), np.load(tmp_path / "w.npy"))
+    source.write_text("\n \n")
+    with pytest.raises(InputError, match="empty: give one sentence"), open_text(source, skip_blank=True):
+        pass
+
+
+def test_the_flag_that_skips_blank_lines(command, runs, tmp_path):
+    (tmp_path / "x.txt").write_text("a\n\nb\n \n")
+    code, output, errors = command("encode", runs[0], "x.txt", "-o", "x.npy", "--tokenised")
+    assert (code, output) == (2, "")
+    assert errors == "error: x.txt:2: blank line: put a sentence on each line, or give --skip-blank\n"
+    code, output, errors = command("encode", runs[0], "x.txt", "-o", "x.npy", "--tokenised", "--skip-blank")
+    assert (code, output) == (0, "x.npy\n")
+    assert "skipping 2 blank lines: one row for each of the 2 other lines, in order" in errors
+    assert len(np.load(tmp_path / "x.npy")) == 2
+
+
 def test_a_line_that_cannot_be_encoded_is_named_and_nothing_is_left(source, runs, tmp_path):
     source.write_text("\n".join([*LINES[:11], "\u200b", *LINES]), "utf-8")
     embedder = Embedder.load(runs[0])

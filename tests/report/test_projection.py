@@ -96,6 +96,9 @@ def test_labels_belong_to_lines_of_the_source(made, tmp_path):
     labels.write_text("a\n\n \nc\nd\n")
     with pytest.raises(InputError, match=r"labels:3: no label, but .*x\.txt has a sentence from that line"):
         read_labels(labels, pool, np.arange(3))
+    labels.write_text("a\n\nb\nc\nd\ne\nf\n")
+    with pytest.raises(InputError, match=r"labels: 7 lines, but .*x\.txt has 5: give one label per line"):
+        read_labels(labels, pool, np.arange(3))
     labels.write_text("a\nb\n")
     with pytest.raises(InputError, match=r"labels: 2 lines, but a sentence of .*x\.txt is from line 5"):
         read_labels(labels, pool, np.arange(3))

@@ -90,8 +90,8 @@ def test_settings_from_a_file(command, corpus, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--views", "bow,avg", "--seed", "4"], "No such option: --seed"),
-        (["--views", "bow,avg", "--dry-run"], "No such option: --dry-run"),
+        (["--views", "bow,avg", "--seed", "4"], "structviews sweep: no option --seed (did you mean --seeds?): see"),
+        (["--views", "bow,avg", "--dry-run"], "structviews sweep: no option --dry-run"),
         (["--views", "bow,avg", "--seeds", "1000000000"], "seeds = 1000000000: give at least 1 and at most 1000"),
         (["--views", "bow,avg", "--seeds", "0"], "seeds = 0: give at least 1"),
         (["--views", "bow,avg", "--views", "bow,avg"], "--views bow,avg: given twice: remove one"),
@@ -104,4 +104,6 @@ def test_what_is_no_sweep(command, corpus, tmp_path, arguments, message):
 
 
 def test_a_flag_that_train_does_not_have(command, corpus, tmp_path):
-    assert "No such option: --hiden" in fails(command, tmp_path, "sweep", "--views", "bow,avg", "--hiden", "3")
+    assert "no option --hiden (did you mean --hidden?)" in fails(
+        command, tmp_path, "sweep", "--views", "bow,avg", "--hiden", "3"
+    )

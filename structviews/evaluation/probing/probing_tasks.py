@@ -325,8 +325,8 @@ TASKS = (
     ProbingTask("ObjNumber", "obj_number.txt", (TAGS, DEPENDENCY), object_number),
     ProbingTask("OddManOut", "odd_man_out.txt", (TAGS,), odd_man_out),
     ProbingTask("CoordinationInversion", "coordination_inversion.txt", (TAGS, CONSTITUENCY), coordination_inversion),
-    ProbingTask("head_distance", "head_distance.txt", (DEPENDENCY,), head_distance),
-    ProbingTask("root_position", "root_position.txt", (DEPENDENCY,), root_position),
-    ProbingTask("pp_attachment", "pp_attachment.txt", (TAGS, DEPENDENCY), attachment),
-    ProbingTask("tree_edit", "tree_edit.txt", (CONSTITUENCY,), tree_edit),
+    ProbingTask("HeadDistance", "head_distance.txt", (DEPENDENCY,), head_distance),
+    ProbingTask("RootPosition", "root_position.txt", (DEPENDENCY,), root_position),
+    ProbingTask("PPAttachment", "pp_attachment.txt", (TAGS, DEPENDENCY), attachment),
+    ProbingTask("TreeEdit", "tree_edit.txt", (CONSTITUENCY,), tree_edit),
 )

@@ -1,4 +1,4 @@
-"""Context retrieval: find the next sentence among 1,000, in documents that no run was trained on."""
+"""Context retrieval: find the next sentence among others, in documents that no run was trained on."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +29,8 @@ from structviews.runtime.wording import counted
 
 AMONG = (1, 5, 10)
 SEED = 0
+# Numbers of candidates unless one is chosen: the first for which there are enough sentences.
+CANDIDATES = (1000, 500, 200, 100, 50, 20)
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,11 @@ class Passages:
     positions: np.ndarray
     chosen: str
 
-    def trials(self, candidates: int) -> Trials:
-        """Trials for every sentence followed by its next one: that sentence and others, ``candidates`` in all."""
+    def trials(self, candidates: int | Sequence[int] = CANDIDATES) -> Trials:
+        """Trials for every sentence followed by its next one: that sentence and others, ``candidates`` in all.
+
+        See ``neighbour_trials`` for several numbers.
+        """
         texts = [sentence.tokens for sentence in self.sentences]
         return neighbour_trials(self.documents, self.positions, texts, size=candidates, seed=SEED)
 

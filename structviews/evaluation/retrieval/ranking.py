@@ -39,7 +39,7 @@ def neighbour_trials(
     positions: NDArray[np.integer],
     texts: Sequence[Sequence[str]],
     *,
-    size: int = CANDIDATES,
+    size: int | Sequence[int] = CANDIDATES,
     seed: int = 0,
 ) -> Trials:
     """Draw the candidates for every sentence whose next sentence is among the given ones.
@@ -52,7 +52,8 @@ def neighbour_trials(
         documents: (m,) document of each sentence, in corpus order.
         positions: (m,) position of each sentence in its document.
         texts: tokens of the ``m`` sentences.
-        size: number of candidates, including the true one.
+        size: number of candidates, including the true one; of several numbers, the first that leaves a sixth of the
+            sentences undrawn, else the last.
         seed: random seed.
 
     Raises:
@@ -68,16 +69,23 @@ def neighbour_trials(
     previous = np.where(np.r_[False, next_to][anchors], anchors - 1, -1)
     same = np.bincount(text)[text]
     eligible = m - (same[anchors] + same[anchors + 1] + (previous >= 0)).max()
+    if not isinstance(size, int):
+        size = next((each for each in size if 6 * each <= 5 * eligible), size[-1])
     if eligible < size - 1:
-        raise InputError(f"{m} held-out sentences are too few to draw {size - 1} candidates: hold out more documents")
+        raise InputError(
+            f"{m} held-out sentences are too few to draw {size - 1} candidates: hold out more documents, or give fewer "
+            "--candidates or another --corpus"
+        )
 
     candidates = np.column_stack([anchors + 1, np.full((len(anchors), size - 1), -1)])
     rng = np.random.default_rng(seed)
-    while (missing := candidates < 0).any():
-        candidates[missing] = rng.integers(m, size=missing.sum())
-        drawn = candidates[:, 1:]
-        drawn[repeated(drawn) | (drawn == previous[:, None])] = -1
-        drawn[(text[drawn] == text[anchors, None]) | (text[drawn] == text[anchors + 1, None])] = -1
+    while len(rows := np.flatnonzero((candidates < 0).any(axis=1))):
+        drawn, here = candidates[rows, 1:], anchors[rows, None]
+        missing = drawn < 0
+        drawn[missing] = rng.integers(m, size=missing.sum())
+        drawn[repeated(drawn) | (drawn == previous[rows, None])] = -1
+        drawn[(text[drawn] == text[here]) | (text[drawn] == text[here + 1])] = -1
+        candidates[rows, 1:] = drawn
     return Trials(anchors, candidates, np.asarray(documents)[anchors])
 
 

@@ -223,8 +223,8 @@ def test_without_trees_some_tasks_are_left_out(rows, tmp_path):
     corpus = write_corpus(tmp_path / "bare.parsed", bare, 1000)
     result = CliRunner().invoke(app, ["probe", "make", str(corpus), "-o", str(out)], env={"COLUMNS": "200"})
     assert result.exit_code == 0, result.output
-    assert "pp_attachment is left out: the corpus has no tags" in result.output
-    assert "root_position is left out: the corpus has no dependency trees" in result.output
+    assert "PPAttachment is left out: the corpus has no tags" in result.output
+    assert "RootPosition is left out: the corpus has no dependency trees" in result.output
     assert {path.name for path in out.glob("*.txt")} == {"sentence_length.txt", "word_content.txt", "bigram_shift.txt"}
 
 

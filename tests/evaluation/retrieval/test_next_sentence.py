@@ -152,10 +152,22 @@ def test_bad_input_is_one_line(place, tmp_path):
     few = write_corpus(tmp_path / "few.parsed", topic_rows(documents=2, sentences=3))
     for flags, message in (
         (["--candidates", "1"], "--candidates 1: give at least 2"),
-        (["--corpus", str(few)], "6 held-out sentences are too few to draw 999 candidates"),
+        (["--corpus", str(few)], "6 held-out sentences are too few to draw 19 candidates"),
         (["--corpus", str(tmp_path)], "is not a parsed corpus"),
     ):
         ended = CliRunner().invoke(app, ["retrieve", str(place / "run-1"), *flags])
         assert isinstance(ended.exception, InputError)
         assert message in str(ended.exception)
         assert "\n" not in str(ended.exception)
+
+
+def test_small_corpora_get_fewer_candidates(place, tmp_path):
+    corpus = write_corpus(tmp_path / "small.parsed", topic_rows(documents=10, sentences=7))
+    ended = CliRunner().invoke(app, ["retrieve", str(place / "run-1"), "--corpus", str(corpus)])
+    assert ended.exit_code == 0, ended.output
+    assert "only 70 sentences (all): 50 candidates each, so chance is 2 % at 1" in ended.output
+    assert "Next sentence among 50" in ended.output
+    assert json.loads((place / "run-1/retrieval.json").read_text())["entries"][-1]["settings"]["candidates"] == 50
+    told = CliRunner().invoke(app, ["retrieve", str(place / "run-1"), "--corpus", str(corpus), "--candidates", "60"])
+    assert "only" not in told.output
+    assert "Next sentence among 60" in told.output

@@ -188,3 +188,15 @@ def test_ranks_with_ties_are_means_over_their_orders():
         places.append(np.mean(possible))
     np.testing.assert_allclose(ranks.reciprocal(), reciprocals)
     assert ranks.median() == np.median(places)
+
+
+@pytest.mark.parametrize(("m", "size"), [(130, 100), (110, 50), (20, 5), (6, 5)])
+def test_the_first_size_that_leaves_enough(m, size):
+    documents, positions, texts = np.zeros(m, int), np.arange(m), [(str(i),) for i in range(m)]
+    if m == 6:
+        with pytest.raises(InputError, match="6 held-out sentences are too few to draw 4 candidates"):
+            neighbour_trials(documents, positions, texts, size=(100, 50, 5))
+        return
+    found = neighbour_trials(documents, positions, texts, size=(100, 50, 5))
+    np.testing.assert_array_equal(found.candidates, neighbour_trials(documents, positions, texts, size=size).candidates)
+    assert found.candidates.shape[1] == size

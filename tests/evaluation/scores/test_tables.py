@@ -124,10 +124,10 @@ def test_a_narrow_terminal_gets_several_tables_with_every_score_whole(runs):
 def test_a_task_that_was_not_scored_is_asked_for_with_its_folder(tmp_path):
     accuracy = {"scores": {"accuracy": 50.0}}
     a = make_run(tmp_path, "a", ["dep"], {"MR": accuracy})
-    b = make_run(tmp_path, "b", ["dep"], {"Tense": accuracy, "head_distance": accuracy})
+    b = make_run(tmp_path, "b", ["dep"], {"Tense": accuracy, "HeadDistance": accuracy})
     notes = score_table([a, b]).notes
-    left = f"run: structviews eval {a} --probing DIR --tasks Tense,head_distance"
-    assert f"a: Tense, head_distance not evaluated; {left}" in notes
+    left = f"run: structviews eval {a} --probing DIR --tasks Tense,HeadDistance"
+    assert f"a: Tense, HeadDistance not evaluated; {left}" in notes
     assert f"b: MR not evaluated; run: structviews eval {b} --senteval DIR --tasks MR" in notes
 
 

@@ -194,18 +194,18 @@ def test_kept_vectors_score_as_the_run_does(runs, folder, tmp_path):
 def test_sentences_to_encode_elsewhere(folder, probing, encode, tmp_path):
     (folder / "MR/rt-polarity.pos").unlink()
     text = tmp_path / "x.txt"
-    which = ["--senteval", folder, "--probing", probing, "--tasks", "head_distance,SST5,MR"]
+    which = ["--senteval", folder, "--probing", probing, "--tasks", "HeadDistance,SST5,MR"]
     ended = structviews("sentences", *which, "-o", text)
     assert ended.exit_code == 0, ended.output
     assert "skipping MR: " in ended.output
     np.save(tmp_path / "x.npy", encode([tuple(line.split()) for line in text.read_text().splitlines()]))
     ended = structviews("eval", "--vectors", tmp_path / "x.npy", *which, "--partial", "-o", tmp_path / "run")
     assert ended.exit_code == 0, ended.output
-    expected = evaluate(encode, ["head_distance", "SST5"], folder, probing=probing, allow_partial=True)["tasks"]
-    assert scores(tmp_path / "run") == {name: expected[name]["scores"] for name in ("head_distance", "SST5")}
+    expected = evaluate(encode, ["HeadDistance", "SST5"], folder, probing=probing, allow_partial=True)["tasks"]
+    assert scores(tmp_path / "run") == {name: expected[name]["scores"] for name in ("HeadDistance", "SST5")}
     assert "MR unavailable" in ended.output
     header = structviews("table", tmp_path / "run", "--format", "md").output.split("\n", 1)[0]
-    assert header == r"| run | views | dim | MR | SST5 | head\_distance |"
+    assert header == r"| run | views | dim | MR | SST5 | HeadDistance |"
 
 
 @pytest.mark.parametrize(

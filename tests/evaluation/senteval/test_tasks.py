@@ -145,35 +145,35 @@ def test_distinct_sentences_in_order_of_appearance(folder):
 
 
 def test_probing_tasks(probing):
-    assert probing_files(probing) == {"Tense": "past_present.txt", "head_distance": "head_distance.txt"}
+    assert probing_files(probing) == {"Tense": "past_present.txt", "HeadDistance": "head_distance.txt"}
     tense = read_task("Tense", None, probing=probing)
     assert {split: len(examples) for split, examples in tense.splits.items()} == {"train": 30, "dev": 10, "test": 12}
     assert tense.splits["test"].first[1] == ("she", "runs", "to", "n1", ".")
     assert tense.splits["test"].targets[:3].tolist() == [0, 1, 0]
     assert list(tense.checksums) == ["past_present.txt"]
     # The sentence is in the last column, whatever stands between.
-    own = read_task("head_distance", None, probing=probing).splits["dev"]
+    own = read_task("HeadDistance", None, probing=probing).splits["dev"]
     assert own.first[:2] == (("away", "n0"), ("far", "away", "n1"))
 
 
 def test_probing_tasks_about_pairs(probing):
     rows = [f"{part}\t{('FAR', 'NEAR')[i % 2]}\tone {i}\ttwo {i}" for part in ("tr", "va", "te") for i in range(3)]
     (probing / "tree_edit.txt").write_text("\n".join(rows))
-    dev = read_task("tree_edit", None, probing=probing).splits["dev"]
+    dev = read_task("TreeEdit", None, probing=probing).splits["dev"]
     assert dev.first == (("one", "0"), ("one", "1"), ("one", "2"))
     assert dev.second == (("two", "0"), ("two", "1"), ("two", "2"))
     assert dev.targets.tolist() == [0, 1, 0]
     (probing / "tree_edit.txt").write_text("tr\tFAR\tone")
     with pytest.raises(InputError, match=r"tree_edit.txt:1: 3 tab-separated columns, not 4"):
-        read_task("tree_edit", None, probing=probing)
+        read_task("TreeEdit", None, probing=probing)
 
 
 def test_labels_are_numbered_as_sorted_strings(probing):
     path = probing / "head_distance.txt"
     path.write_text(path.read_text().replace("\t2\t", "\t10\t"))
-    assert read_task("head_distance", None, probing=probing).splits["train"].targets[:3].tolist() == [0, 1, 2]
+    assert read_task("HeadDistance", None, probing=probing).splits["train"].targets[:3].tolist() == [0, 1, 2]
     path.write_text(path.read_text().replace("\t0\t", "\t2\t"))
-    assert read_task("head_distance", None, probing=probing).splits["train"].targets[:3].tolist() == [2, 0, 1]
+    assert read_task("HeadDistance", None, probing=probing).splits["train"].targets[:3].tolist() == [2, 0, 1]
 
 
 PROBING_BAD = [
@@ -216,7 +216,7 @@ def test_a_task_without_its_folder(folder, probing):
         read_task("Tense", folder)
     with pytest.raises(InputError, match=r"MR is one of SentEval's tasks; give .* --senteval"):
         read_task("MR", None, probing=probing)
-    with pytest.raises(InputError, match=r"unknown task 'Depth': choose one of .* STS16, SICK14, Tense, head_distance"):
+    with pytest.raises(InputError, match=r"unknown task 'Depth': choose one of .* STS16, SICK14, Tense, HeadDistance"):
         read_task("Depth", folder, probing=probing)
 
 

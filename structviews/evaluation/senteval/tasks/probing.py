@@ -9,10 +9,11 @@ from structviews.evaluation.senteval.tasks import TASKS
 from structviews.evaluation.senteval.tasks.reading import Examples, Task, TaskFolder, Tokens, tokens_of
 
 # Probing tasks on sentence pairs.
-PAIRS = ("tree_edit",)
+PAIRS = ("TreeEdit",)
 
 
-# SentEval's probing tasks (Conneau et al. 2018), with the names and files of senteval/probing.py.
+# SentEval's probing tasks (Conneau et al. 2018), with the names and files of senteval/probing.py, and those that
+# `probe make` adds, named alike.
 PROBING = {
     "Length": "sentence_length.txt",
     "WordContent": "word_content.txt",
@@ -24,13 +25,17 @@ PROBING = {
     "ObjNumber": "obj_number.txt",
     "OddManOut": "odd_man_out.txt",
     "CoordinationInversion": "coordination_inversion.txt",
+    "HeadDistance": "head_distance.txt",
+    "RootPosition": "root_position.txt",
+    "PPAttachment": "pp_attachment.txt",
+    "TreeEdit": "tree_edit.txt",
 }
 
 
 def probing_files(folder: Path) -> dict[str, str]:
     """The probing tasks in a folder: the file of each task name.
 
-    Every ``.txt`` file is a task: SentEval's ten files go by SentEval's task names, others by their own file name.
+    Every ``.txt`` file is a task: those of ``PROBING`` go by the names there, others by their own file name.
 
     Raises:
         InputError: if the folder does not exist or has no ``.txt`` file, or a file is named like another task.
