@@ -17,7 +17,7 @@ from structviews.runs.vocabularies import open_vectors, save_vocabularies
 from structviews.runs.weights import save_weights
 from structviews.runtime.locks import creating
 from structviews.runtime.memory import keep_freed_memory
-from structviews.runtime.progress import Bar, rate_bar, say
+from structviews.runtime.progress import rate_bar, say
 from structviews.runtime.signals import Interrupted, stop_signals
 from structviews.runtime.terminal import Terminal
 from structviews.training.checkpoint import Place, mark, random_state, save_state
@@ -67,7 +67,10 @@ def _train(config: TrainConfig, console: Console | None, ranks: Ranks) -> Path:
         bar.stage("reading the corpus")
         training = Training(config, ranks)
         check_learnable(training)
-        monitor = open_monitor(training, bar) if config.monitoring.eval_every and ranks.leads else None
+        monitor = None
+        if config.monitoring.eval_every and ranks.leads:
+            bar.stage(f"parsing {config.monitoring.eval_task}")
+            monitor = open_monitor(training)
         if ranks.leads:
             open_run(config, training.parsed)
             save_vocabularies(training.run, training.vocabularies)
@@ -129,12 +132,11 @@ def _take_steps(training: Training, start: Place, reporter: Reporter | None, mon
     return place
 
 
-def open_monitor(training: Training, bar: Bar) -> "Monitor":
+def open_monitor(training: Training) -> "Monitor":
     """A monitor for a run's evaluation task; parses its sentences."""
     # Evaluation brings scikit-learn, two seconds that a run without --eval-every need not wait for.
     from structviews.training.monitor import Monitor  # noqa: PLC0415
 
-    bar.stage(f"parsing {training.config.monitoring.eval_task}")
     with undisturbed(training.device):
         return Monitor(training.config, training.parsed, training.model, training.vocabularies)
 

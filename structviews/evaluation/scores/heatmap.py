@@ -101,9 +101,7 @@ def view_matrix(runs: Sequence[Path], task: str, *, intervals: bool = False) -> 
         ends = [names.index(name) for name in both]
         for i, j in ((ends[0], ends[-1]), (ends[-1], ends[0])):
             values[i, j], texts[i][j] = value, text
-    notes = [
-        note for note in table.legend if not note.startswith(tuple(f"{other}*" for other in tasks if other != task))
-    ]
+    notes = score_table(runs, tasks=[task], intervals=intervals).legend
     if left_out:
         notes.append(f"not in the matrix (not two views, or no score): {', '.join(left_out)}")
     return Matrix(task, names, values, texts, widest, notes)

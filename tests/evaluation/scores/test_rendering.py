@@ -170,6 +170,11 @@ def test_a_matrix_has_each_pair_on_both_sides_and_holes_where_there_is_none(runs
     assert "not in the matrix (not two views, or no score): c" in matrix.notes
 
 
+def test_a_matrix_explains_only_its_task(runs, tmp_path):
+    other = scored(tmp_path, "d", ["bow", "seq"], MR=77.0, **{"SICK-R": 0.8})
+    assert heatmap.view_matrix([*runs, other], "MR").notes == ["accuracy in percent"]
+
+
 def test_what_has_no_matrix(runs, tmp_path):
     with pytest.raises(InputError, match="--matrix CR: no run has a score for it; scored tasks: MR, TREC"):
         heatmap.view_matrix(runs, "CR")
