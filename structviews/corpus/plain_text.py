@@ -44,12 +44,12 @@ def plain_text(tokens: Sequence[str]) -> str:
 
 
 def _closes_an_earlier(words: Sequence[str], i: int) -> bool:
-    """Whether a mark that nothing opened ends a quotation of the sentence before, or is a plural's possessive."""
+    """Whether a mark that nothing opened ends a quotation of the sentence before, or is an apostrophe."""
     before, after = words[:i], words[i + 1 :]
     if not before:
         return False
-    if words[i] == "'" and before[-1].endswith("s") and "'" not in after:
-        return True
+    if words[i] == "'" and "'" not in after and before[-1][-1].isalpha():
+        return True  # the birds' nests, mornin'
     if before[-1][-1] not in ENDS or words[i] in before:
         return False
     if words[i] in after:  # "It is," he said, "so.": the next one opens, after a comma
