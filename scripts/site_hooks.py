@@ -26,7 +26,11 @@ ROOT_PAGES = {
     "CHANGELOG.md": "changelog.md",
     "data/README.md": "data.md",
 }
-ROOT_FILES = {"LICENSE": "LICENSE.txt", "CITATION.cff": "CITATION.cff"}
+ROOT_FILES = {
+    "LICENSE": "LICENSE.txt",
+    "CITATION.cff": "CITATION.cff",
+    "parsing/models/english/LICENSE": "LICENSE-spacy.txt",
+}
 
 
 def on_files(files: Any, config: Any) -> Any:
