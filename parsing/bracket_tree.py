@@ -29,7 +29,7 @@ class Tree(list["Tree | str"]):
     def __ne__(self, other: object) -> bool:
         return not self == other  # that of lists compares the children alone
 
-    __hash__ = None  # type: ignore[assignment]  # as of any list
+    __hash__ = None  # as of any list
 
     def __repr__(self) -> str:
         return f"({' '.join([self._label, *map(str, self)])})"

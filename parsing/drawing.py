@@ -117,9 +117,8 @@ def sideways(tree: Tree) -> list[str]:
         while len(node) == 1 and isinstance(node[0], Tree):
             node = node[0]
             labels.append(node.label())
-        children = list(node)
-        if isinstance(children[0], str):
-            labels, children = [*labels, children[0]], []
+        labels += [child for child in node if isinstance(child, str)]
+        children = [child for child in node if isinstance(child, Tree)]
         lines.append(before + " ".join(guarded(printable(label)) for label in labels))
         below = [(child, f"{before_children}├─ ", f"{before_children}│  ") for child in children[:-1]]
         below += [(child, f"{before_children}└─ ", f"{before_children}   ") for child in children[-1:]]

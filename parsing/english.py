@@ -59,7 +59,7 @@ class EnglishRules:
     by_string = True
 
     def __init__(self) -> None:
-        rules = read_json(RULES, RulesFile, "install structviews again")
+        rules: RulesFile = read_json(RULES, RulesFile, "install structviews again")
         self.version = rules["version"]
         self._special = rules["special"]
         self._prefix = re.compile(rules["prefix"]).search
@@ -111,8 +111,7 @@ class EnglishRules:
             return self._special[string]
         if not string or self._url.match(string):
             return [string] * bool(string)
-        # What is found at the start is no infix.
-        cuts = [place for found in self._infixes(string) if found.start() for place in found.span()]
+        cuts = [place for found in self._infixes(string) for place in found.span()]
         parts = (string[start:end] for start, end in pairwise([0, *cuts, len(string)]))
         return [part for part in parts if part]
 

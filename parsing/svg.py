@@ -306,8 +306,8 @@ def post_order(tree: Tree) -> tuple[list[str], list[list[int]]]:
             waiting += [(child, len(found)) for child in node]
         found.append((node.label() if isinstance(node, Tree) else node, parent))
     children: list[list[int]] = [[] for _ in found]
-    for node, (_, parent) in enumerate(reversed(found[1:])):
-        children[len(found) - 1 - parent].append(node)
+    for number, (_, parent) in enumerate(reversed(found[1:])):
+        children[len(found) - 1 - parent].append(number)
     return [label for label, _ in reversed(found)], children
 
 

@@ -45,12 +45,10 @@ def imports(path):
 
 
 # What is imported only where a function is called. Scoring a task while training imports scikit-learn, which other jobs
-# need not wait for; the command line's imports may be interrupted; and every run has a method that reaches the Hub,
-# whose model cards have scores, so it stands on a floor above.
+# need not wait for, and the command line's imports may be interrupted.
 LATE = {
     "structviews.training.loop": {"structviews.training.monitor"},
     "structviews.__main__": {"structviews.cli.app"},
-    "structviews.encoding.embedder": {"structviews.hub.transfer"},
 }
 ARROWS = {
     name: {target for target, _ in imports(path)} - {name} - LATE.get(name, set()) for name, path in MODULES.items()

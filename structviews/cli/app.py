@@ -12,11 +12,12 @@ from pkgutil import iter_modules
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand
 
 import structviews.cli
 from structviews import __version__
 from structviews.cli.console import complain, inform, warn_once
+from structviews.cli.help_screens import HelpfulCommand, HelpfulGroup
 from structviews.errors import InputError, interrupted
 from structviews.runtime.terminal import visible
 
@@ -49,7 +50,7 @@ def show_traceback(wanted: bool) -> None:
         os.environ[TRACEBACK] = "1"
 
 
-class Commands(TyperGroup):
+class Commands(HelpfulGroup):
     """The commands; one that is interrupted and does not say so itself ends with a line, too."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
@@ -105,11 +106,13 @@ def build() -> typer.Typer:
 
     for module in command_modules():
         group = getattr(module, "GROUP", None)
-        if group:
-            app.add_typer(module.app, name=group, rich_help_panel=module.PANEL)
-            continue
         for command in module.app.registered_commands:
-            command.rich_help_panel = module.PANEL
+            command.rich_help_panel = None if group else module.PANEL
+            if command.cls is TyperCommand:
+                command.cls = HelpfulCommand
+        if group:
+            app.add_typer(module.app, name=group, cls=HelpfulGroup, rich_help_panel=module.PANEL)
+            continue
         app.add_typer(module.app)
     return app
 

@@ -27,9 +27,9 @@ def project_sentences(
     ],
     labels: Annotated[
         Path | None,
-        typer.Option(help="Labels to colour by: one per line of the corpus' text.", show_default=False),
+        typer.Option(help="Labels to colour by: one per line of the corpus's text.", show_default=False),
     ] = None,
-    max_sentences: Annotated[int, typer.Option(help="Most sentences to draw, evenly spaced.")] = 2000,
+    max_sentences: Annotated[int, typer.Option(help="Draw at most this many sentences, evenly spaced.")] = 2000,
     tokenised: Tokenised = False,
 ) -> None:
     """Plot sentence vectors in two dimensions.
@@ -62,7 +62,7 @@ def report_on_runs(
     ] = None,
     labels: Annotated[
         Path | None,
-        typer.Option(help="Labels to colour by: one per line of the corpus' text.", show_default=False),
+        typer.Option(help="Labels to colour by: one per line of the corpus's text.", show_default=False),
     ] = None,
     query: Annotated[
         list[str] | None,
@@ -72,7 +72,7 @@ def report_on_runs(
     ] = None,
     tokenised: Tokenised = False,
 ) -> None:
-    """Write one page on runs: scores, training curves, projections, neighbours, trees with attention, settings.
+    """Write a page about runs: scores, training curves, projections, neighbours, trees with attention, settings.
 
     The page is a single self-contained file. For each missing part it names the command that makes it.
 

@@ -107,6 +107,7 @@ def parse_text(
     If it is stopped, run the same command again to resume.
 
     Example: structviews parse corpus.txt --workers 4
+
     Example: structviews parse corpus.txt --engine ray --address head:6379
     """
     from tempfile import TemporaryDirectory

@@ -22,12 +22,12 @@ def make_probing_tasks(
     corpus: Corpus,
     out: NewFolder,
     size: Annotated[
-        int, typer.Option(help="Most training examples per task; dev and test get a tenth each.")
+        int, typer.Option(help="At most this many training examples per task; a tenth as many for dev and test.")
     ] = 100_000,
-    sentences: Annotated[int, typer.Option(help="Most sentences to read, from random shards.")] = 1_000_000,
+    sentences: Annotated[int, typer.Option(help="Read at most this many sentences, from random shards.")] = 1_000_000,
     seed: Seed = 1,
 ) -> None:
-    """Make SentEval's ten probing tasks, and four about trees, from a corpus' own sentences and trees.
+    """Make SentEval's ten probing tasks, and four about trees, from a corpus's own sentences and trees.
 
     Training, dev and test parts share no document. Tasks with too few examples are left out and reported.
 
@@ -41,7 +41,7 @@ def make_probing_tasks(
 
     with stages() as tell:
         made = make_tasks(ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)
-    table = Table("task", *(Column(name, justify="right") for name in ("tr", "va", "te", "classes")))
+    table = Table("task", *(Column(name, justify="right") for name in ("train", "dev", "test", "classes")))
     for each in made:
         if not each.reason:
             table.add_row(each.task.name, *(f"{n:,}" for n in (*each.counts, len(each.labels))))

@@ -25,7 +25,7 @@ def retrieve_neighbours(
     runs: OwnRuns,
     corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the runs'")] = None,
     candidates: Annotated[int, typer.Option(help="Number of candidate sentences.")] = 1000,
-    max_sentences: Annotated[int, typer.Option(help="Most sentences to sample, in whole documents.")] = 20_000,
+    max_sentences: Annotated[int, typer.Option(help="Sample at most this many, in whole documents.")] = 20_000,
     similarity: ForSimilarity = False,
 ) -> None:
     """Find each sentence's successor among candidates, in documents that no run was trained on.

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from typer.core import TyperCommand
 
+from structviews.cli.help_screens import HelpfulCommand
 from structviews.cli.which_runs import named_run
 from structviews.objectives import OBJECTIVES
 from structviews.registry import Registry
@@ -133,7 +133,7 @@ def component_flags() -> Iterator[inspect.Parameter]:
         yield flag(setting, f"For the {' and the '.join(owners[name])}")
 
 
-class TrainCommand(TyperCommand):
+class TrainCommand(HelpfulCommand):
     """A command that also takes the flags of all views and objectives.
 
     It imports them, and with them PyTorch, only to train or to show the full help.

@@ -53,7 +53,7 @@ def learn_word_vectors(
         inform(f"stopped; {GO_ON}")
         raise typer.Exit(130) from None
     say(f"{out}: {counted(len(words), 'word')}, {counted(config.dim, 'dimension')}")
-    flags = f"--channels fixed --vectors {typeable(out)} --corpus {typeable(corpus)}"
+    flags = f"--channels fixed --vectors {typeable(out)}"
     suggest("Next, train on these words:", f"structviews train --views dep,const {flags}")
 
 

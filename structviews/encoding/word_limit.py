@@ -24,9 +24,9 @@ class WordLimit(Settings):
         InputError: for an unknown value.
     """
 
-    max_tokens: int = setting(500, "Words of the longest sentence that is encoded.", least=1)
+    max_tokens: int = setting(500, "Encode sentences of at most this many words.", least=1)
     overlong: str = setting(
-        RAISE, "What becomes of longer sentences: raise an error, or cut them, with a warning.", choices=(RAISE, CUT)
+        RAISE, "What to do with longer sentences: raise an error, or cut them with a warning.", choices=(RAISE, CUT)
     )
 
     @property

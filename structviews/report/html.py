@@ -21,6 +21,11 @@ def check_page(path: Path, what: str) -> None:
 def require_pages(what: str) -> None:
     """Raise InputError unless the libraries for pages are installed; ``what`` names the output in the message."""
     require_matplotlib(what, extra="report")
+    require_templates(what)
+
+
+def require_templates(what: str) -> None:
+    """Raise InputError unless jinja2 is installed; ``what`` names the output in the message."""
     try:
         import jinja2  # noqa: F401, PLC0415  an extra
     except ImportError:

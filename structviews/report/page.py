@@ -21,7 +21,7 @@ from structviews.evaluation.retrieval.side_by_side import Neighbours
 from structviews.evaluation.scores.results import all_results
 from structviews.parsing import svg
 from structviews.report import curves, html
-from structviews.report.project import cloud
+from structviews.report.clouds import cloud
 from structviews.report.projection import Classes, Projection, project
 from structviews.report.sample import Sample, prepared, read_labels, sample_vectors
 from structviews.report.score_section import pairs_of_views, published, scores

@@ -1,25 +1,20 @@
 """Plot a run's sentence vectors as a picture or an interactive page."""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from structviews.encoding.embedder import Embedder
 from structviews.evaluation.retrieval.candidates import Pool
 from structviews.report import html
-from structviews.report.projection import (
-    SYMBOLS,
-    Classes,
-    Projection,
-    drawn_rows,
-    project,
-    scatter,
-    style,
-)
+from structviews.report.colourings import Colouring, Scale, colourings
+from structviews.report.projection import SYMBOLS, Classes, Projection, project, scatter, style
 from structviews.report.sample import Sample, read_labels, sample_vectors
 from structviews.runtime import pictures
 from structviews.runtime.wording import counted
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 KINDS = (".png", ".svg", ".html")
 
@@ -28,7 +23,7 @@ def check_out(path: Path) -> None:
     """Raise InputError unless a picture or page can be written to ``path``."""
     pictures.check_file(path, KINDS)
     if path.suffix.lower() == ".html":
-        html.require_pages(str(path))
+        html.require_templates(str(path))
     else:
         pictures.require_matplotlib(str(path))
 
@@ -57,43 +52,55 @@ def draw_run(
     """
     check_out(out)
     sample = Sample.of(pool, most)
-    classes = Classes.of_labels(read_labels(labels, pool, sample.rows)) if labels else None
+    colours = colourings(pool, sample, read_labels(labels, pool, sample.rows) if labels else None)
     projection = project(sample_vectors(Embedder.load(run), pool, sample, progress))
     title = f"{run.resolve().name}: {counted(len(sample.texts), 'sentence')} of {pool.path.name}"
     if out.suffix.lower() == ".html":
-        content = {"title": title, **cloud([("", projection)], sample, classes)}
-        html.write_page(out, "projection.html", content)
+        html.write_page(out, "projection.html", page_content(title, projection, pool, sample, colours))
     else:
-        pictures.write_picture(out, lambda: scatter(projection, title, classes))
+        pictures.write_picture(out, lambda: coloured(projection, title, colours[0]))
     return projection, sample
 
 
-def cloud(projections: list[tuple[str, Projection]], sample: Sample, classes: Classes | None) -> dict[str, Any]:
-    """Template data for the projections of one sample: plots, texts and label styles.
+def coloured(projection: Projection, title: str, colouring: Colouring) -> "Figure":
+    """The scatter plot in the colours of a colouring, with their legend."""
+    if isinstance(colouring.by, Classes):
+        return scatter(projection, title, colouring.by)
+    figure = scatter(projection, title, None)
+    (points,) = figure.axes[0].collections
+    points.set(array=colouring.by.values, cmap="plasma_r", clim=(colouring.by.low, colouring.by.high))
+    figure.colorbar(points, label=colouring.name, shrink=0.6, extend="max" if colouring.by.is_cut else "neither")
+    return figure
 
-    Args:
-        projections: title and projection of each run.
-        sample: the sentences.
-        classes: their labels, if any.
-    """
-    from markupsafe import Markup  # noqa: PLC0415  comes with jinja2
 
-    drawn = []
-    for title, projection in projections:
-        draw = partial(scatter, projection, title, classes, legend=False)
-        svg = pictures.inline_svg(draw, f"projection {title}".strip())
-        drawn.append(Markup(svg))
-    order = [int(row) for rows in drawn_rows(len(sample.texts), classes) for row in rows]
-    styles = [style(i) for i in range(len(classes.names))] if classes else []
+def page_content(
+    title: str, projection: Projection, pool: Pool, sample: Sample, colours: list[Colouring]
+) -> dict[str, Any]:
+    """Template data of the page: points in a square from 0 to 1, with y downwards, and what is known of them."""
+    points = projection.points - projection.points.min(0)
+    points = points / (points.max() or 1)
+    points[:, 1] = points[:, 1].max() - points[:, 1]
+    x, y = points.T.astype(float).round(4).tolist()
     return {
-        "clouds": drawn,
-        "points": {
-            "order": order,
-            "texts": sample.texts,
-            "labels": [classes.names[i] for i in classes.of] if classes else [],
+        "title": title,
+        "method": projection.method,
+        "data": {
+            "x": x,
+            "y": y,
+            "texts": [pool.shown(row) for row in sample.rows],
+            "lines": pool.lines[sample.rows].tolist(),
+            "colourings": [{"name": each.name, **colouring_content(each.by)} for each in colours],
         },
-        "labels": [
-            {"name": name, "colour": colour, "symbol": SYMBOLS[marker]}
-            for name, (colour, marker) in zip(classes.names if classes else [], styles, strict=True)
-        ],
     }
+
+
+def colouring_content(by: Classes | Scale) -> dict[str, Any]:
+    """Template data of a colouring: an index into named classes for each sentence, or a number."""
+    if isinstance(by, Scale):
+        return {"values": by.values.tolist(), "low": by.low, "high": by.high, "cut": by.is_cut}
+    styles = [style(i) for i in range(len(by.names))]
+    names = [
+        {"name": name, "colour": colour, "symbol": SYMBOLS[marker]}
+        for name, (colour, marker) in zip(by.names, styles, strict=True)
+    ]
+    return {"values": by.of.tolist(), "classes": names}

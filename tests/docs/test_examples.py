@@ -13,7 +13,16 @@ from code_blocks import ROOT
 from structviews import Embedder
 
 EXAMPLES = ROOT / "examples"
-NAMES = ("train_a_pair", "own_view", "own_objective", "fine_tune", "probe", "search", "grid_search")
+NAMES = (
+    "train_a_pair",
+    "own_view",
+    "own_objective",
+    "fine_tune",
+    "probe",
+    "search",
+    "grid_search",
+    "open_the_page",
+)
 # A line of a hit: its cosine, and the sentence.
 HIT = re.compile(r"^  (-?\d\.\d\d)  (\S.*)$", re.MULTILINE)
 
@@ -165,3 +174,15 @@ def test_grid_search(tmp_path):
     assert float(re.search(r"accuracy +(\d\.\d\d)", printed)[1]) > 0.5
     assert "How many legs does a spider have? -> NUM" in printed
     assert any((tmp_path / "out/memory").rglob("output.pkl"))
+
+
+def test_open_the_page(tmp_path):
+    pytest.importorskip("fastapi")
+    printed = run("open_the_page", tmp_path)
+    assert "default: a sentence is 1,200 numbers, by the views dep, const" in printed
+    shares = re.findall(r"^  (\w+) +(-?\d\.\d{3})  closer than (\d+)% of random pairs$", printed, re.M)
+    assert [view for view, _, _ in shares] == ["dep", "const", "joined"]
+    assert all(-1 <= float(cosine) <= 1 and 0 <= int(share) <= 100 for _, cosine, share in shares)
+    hits_of(printed, queries=2)
+    assert re.search(r"^  He +nsubj +walked$", printed, re.M)
+    assert len(re.findall(r"^  \S+ +root +-$", printed, re.M)) == 2

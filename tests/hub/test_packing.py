@@ -231,6 +231,7 @@ def test_what_cannot_be_shipped(hub, run, packed, average, tmp_path):
         ship(packed, out, None, tmp_path / "none.md")
     assert not list(tmp_path.glob("*models*"))
     out.mkdir()
+    (out / "notes.txt").write_text("")
     with pytest.raises(InputError, match="models: already exists"):
         ship(packed, out)
 

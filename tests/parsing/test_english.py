@@ -47,6 +47,7 @@ def test_tokenise():
 @example("8) :) :-) (: x:) :)y 'tis \\n \\\") C++ C++. <space> '' a. a.. ...")
 @example(" \n a  b \t")
 @example("8)8) 8 )8)")
+@example("8>:(((")  # emoticons that overlap
 def test_words_are_those_of_spacy(line):
     assert tokenising.rules("en").places([line]) == spacys_rules().places([line])
 

@@ -58,7 +58,7 @@ def test_overview(corpus, tmp_path):
     assert flat[flat.index("nsubj") + 1] == "1"
     assert flat[flat.index("root") + 1] == "2"
     assert ["odd [x]", "1"] in rows
-    assert "2 sentences, 7 tokens, 1 documents, 1 skipped" in output
+    assert "2 sentences, 7 tokens, 1 document, 1 skipped" in output
 
 
 def test_both_trees_of_a_sentence(corpus, tmp_path):

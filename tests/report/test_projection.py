@@ -10,11 +10,13 @@ from report_pages import read_page
 from typer.testing import CliRunner
 
 from structviews.cli.app import app
+from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import open_pool
 from structviews.report import projection
+from structviews.report.colourings import colourings
 from structviews.report.project import draw_run
 from structviews.report.projection import Classes, project, style
 from structviews.report.sample import Sample, read_labels
@@ -139,33 +141,80 @@ def labels(made, tmp_path):
     return path
 
 
+def page_data(path):
+    (data,) = (json.loads(each.text) for each in read_page(path).all("script", id="data"))
+    return data
+
+
 def test_an_interactive_page_has_each_sentence_where_its_vector_is(made, labels, tmp_path):
     corpus, (run, _) = made
     pool, out = open_pool(corpus), tmp_path / "x.html"
     found, sample = draw_run(run, pool, out, labels=labels, most=50)
     np.testing.assert_allclose(found.points, project(Embedder.load(run).encode(sample.sentences)).points)
-    page = read_page(out)
-    (data,) = (json.loads(each.text) for each in page.all("script", id="points"))
-    assert data["texts"] == sample.texts
-    assert data["labels"] == read_labels(labels, pool, sample.rows)
-    assert sorted(data["order"]) == list(range(50))
-    groups = page.all("g", of="points")
-    drawn = [(float(use.attributes["x"]), float(use.attributes["y"])) for group in groups for use in group.all("use")]
-    # Places in the picture are places in the plane, moved and scaled, with y downwards.
-    at = found.points[data["order"]]
-    for got, wanted in zip(np.array(drawn).T, (at[:, 0], -at[:, 1]), strict=True):
-        assert np.corrcoef(got, wanted)[0, 1] == pytest.approx(1, abs=1e-5)
-    names = [each.text.split(" ", 1)[1] for each in page.all("button")]
-    of_group = [{data["labels"][row] for row in data["order"][i : i + n]} for i, n in spans(groups)]
-    assert of_group == [{name} for name in names]
-    assert [group.attributes["class"] for group in groups] == [f"points c{i} l{i}" for i in range(3)]
+    data = page_data(out)
+    assert data["texts"] == [pool.shown(row) for row in sample.rows]
+    assert data["lines"] == pool.lines[sample.rows].tolist()
+    # Places on the page are places in the plane, moved and scaled alike, with y downwards.
+    x, y = np.array([data["x"], data["y"]])
+    scale = np.ptp(found.points, axis=0).max()
+    np.testing.assert_allclose(np.diff(x), np.diff(found.points[:, 0]) / scale, atol=2e-4)
+    np.testing.assert_allclose(np.diff(y), -np.diff(found.points[:, 1]) / scale, atol=2e-4)
+    assert (x.min(), y.min()) == (0, 0)
+    assert max(x.max(), y.max()) == 1
+    label, document, length = data["colourings"]
+    assert [each["name"] for each in data["colourings"]] == ["label", "document", "length in words"]
+    assert [label["classes"][i]["name"] for i in label["values"]] == read_labels(labels, pool, sample.rows)
+    assert length["values"] == [len(text.split()) for text in sample.texts]
+    numbers = [int(document["classes"][i]["name"].split()[1]) for i in document["values"]]
+    assert numbers == pool.documents[sample.rows].tolist()
 
 
-def spans(groups):
-    start = 0
-    for group in groups:
-        yield start, (n := len(group.all("use")))
-        start += n
+def names(*arguments):
+    return [each.name for each in colourings(*arguments)]
+
+
+def test_sentences_are_coloured_by_what_tells_them_apart(tmp_path):
+    text = tmp_path / "x.txt"
+    text.write_text("one bird\nno bird\n")
+    pool = open_pool(text)
+    sample = Sample.of(pool, 10)
+    assert names(pool, sample, None) == ["length in words"]
+    assert names(pool, sample, ["a", "b"]) == ["label", "length in words"]
+    text.write_text("\n\n".join(f"bird {i}\nbird {i} sings" for i in range(12)) + "\n\n\n")
+    pool = open_pool(text)
+    sample = Sample.of(pool, 100)
+    documents, _ = colourings(pool, sample, None)
+    assert documents.by.names == [f"document {i}" for i in range(1, 13)]
+    assert documents.by.of.tolist() == [i // 2 for i in range(24)]
+    text.write_text("\n\n".join(f"bird {i}\nbird {i} sings" for i in range(13)))
+    pool = open_pool(text)
+    length, document = colourings(pool, Sample.of(pool, 100), None)
+    assert (document.by.low, document.by.high, document.by.is_cut) == (1, 13, False)
+    assert (length.by.low, length.by.high) == (2, 3)
+
+
+def test_one_long_sentence_does_not_make_all_others_short(tmp_path):
+    text = tmp_path / "x.txt"
+    text.write_text("".join(f"bird {i}\n" for i in range(99)) + "bird " * 100)
+    pool = open_pool(text)
+    (length,) = colourings(pool, Sample.of(pool, 100), None)
+    assert (length.by.high, length.by.is_cut, length.by.values.max()) == (2, True, 100)
+
+
+def test_documents_of_a_text_are_those_of_its_parsed_corpus(made, tmp_path):
+    pool = open_pool(made[0])
+    numbers = [row.document + 1 for row in ParsedCorpus.open(made[0])]
+    assert pool.documents.tolist() == [numbers[place] for place in pool.places]
+    text = tmp_path / "x.txt"
+    text.write_text("\n\none\n\n\ntwo\none\nthree\n")
+    pool = open_pool(text)
+    assert (pool.texts, pool.documents.tolist()) == (["one", "two", "three"], [1, 2, 2])
+
+
+def test_sentences_are_shown_as_they_were_written(made):
+    pool = open_pool(made[0])
+    pool.texts[0] = "The five - lobed leaf , and it 's green ."
+    assert pool.shown(0) == "The five-lobed leaf, and it's green."
 
 
 def project_command(*arguments):

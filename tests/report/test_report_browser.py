@@ -62,14 +62,101 @@ document.title = JSON.stringify([...before, data.labels[row] + data.texts[row], 
 """
 
 
-@pytest.mark.parametrize(("name", "n"), [("report.html", 2), ("projection.html", 1)])
-def test_what_is_pointed_at_is_said_and_shown_in_every_picture(pages, tmp_path, name, n):
-    dom, console = browse(pages / name, tmp_path, POINT)
+def test_what_is_pointed_at_is_said_and_shown_in_every_picture(pages, tmp_path):
+    dom, console = browse(pages / "report.html", tmp_path, POINT)
     assert console == []
     hidden, said, rings, expected, after, next_one, hidden_again = told(dom)
-    assert (hidden, said, rings) == (False, expected, ["visible"] * n)
+    assert (hidden, said, rings) == (False, expected, ["visible"] * 2)
     assert after == next_one
     assert hidden_again
+
+
+# There are no frames to wait for in a browser that only dumps a page.
+PLAY = """
+window.requestAnimationFrame = (step) => setTimeout(step);
+window.cancelAnimationFrame = clearTimeout;
+const $ = (id) => document.getElementById(id);
+const data = JSON.parse($("data").textContent);
+const plot = $("plot"), said = () => $("sentence").firstElementChild.textContent;
+const key = (key) => plot.dispatchEvent(new KeyboardEvent("keydown", {key}));
+const pixels = () => plot.toDataURL();
+const after = (steps) => new Promise((done) => setTimeout(() => done(steps()), 100));
+(async () => {
+  const told = {empty: said(), options: [...$("colour").options].map((each) => each.text)};
+  key("ArrowRight");
+  told.first = said();
+  key("ArrowDown");
+  told.second = said();
+  const whole = await after(pixels);
+  key("+");
+  told.zoomed = await after(() => pixels() !== whole && plot.classList.contains("zoomed"));
+  key("0");
+  told.whole = await after(() => pixels() === whole);
+  key("Escape");
+  told.left = said();
+  $("search").value = data.texts[7].toUpperCase();
+  $("search").dispatchEvent(new Event("input"));
+  $("tools").requestSubmit();
+  told.found = [$("found").textContent, said(), $("hits").children.length];
+  $("search").value = "";
+  $("search").dispatchEvent(new Event("input"));
+  $("legend").querySelector("button").click();
+  told.pressed = [...$("legend").querySelectorAll("button")].map((each) => each.getAttribute("aria-pressed"));
+  $("colour").selectedIndex = 2;
+  $("colour").dispatchEvent(new Event("change"));
+  told.scale = $("legend").querySelectorAll(".scale").length;
+  const light = await after(pixels);
+  dispatchEvent(new Event("beforeprint"));
+  told.printed = document.documentElement.classList.contains("printed");
+  dispatchEvent(new Event("afterprint"));
+  told.same = await after(() => pixels() === light);
+  told.seven = data.texts[7];
+  told.texts = data.texts;
+  document.title = JSON.stringify(told);
+})();
+"""
+
+
+def test_the_projection_is_played_with_by_keys_search_and_colours(pages, tmp_path):
+    dom, console = browse(pages / "projection.html", tmp_path, PLAY)
+    assert console == []
+    found = told(dom)
+    assert found["empty"] == found["left"] == "Point at a sentence, tap it, or use the arrow keys."
+    assert found["options"] == ["label", "document", "length in words"]
+    assert found["first"] != found["second"]
+    assert {found["first"], found["second"]} <= set(found["texts"])
+    assert (found["zoomed"], found["whole"]) == (True, True)
+    assert found["found"] == ["1 of 50 sentences", found["seven"], 1]
+    assert found["pressed"] == ["true", "false"]
+    assert (found["scale"], found["printed"], found["same"]) == (1, True, True)
+
+
+TOUCH = """
+const $ = (id) => document.getElementById(id);
+const data = JSON.parse($("data").textContent);
+const plot = $("plot"), spread = {x: Math.max(...data.x), y: Math.max(...data.y)};
+const one = Math.min((plot.clientWidth - 32) / spread.x, (plot.clientHeight - 32) / spread.y);
+const box = plot.getBoundingClientRect();
+const at = (i) => [(plot.clientWidth - spread.x * one) / 2 + data.x[i] * one,
+  (plot.clientHeight - spread.y * one) / 2 + data.y[i] * one];
+const said = [0, 20, 49].map((i) => {
+  const [left, top] = at(i);
+  const place = {bubbles: true, clientX: box.left + left + 1, clientY: box.top + top + 1};
+  plot.dispatchEvent(new PointerEvent("pointermove", place));
+  return [$("sentence").firstElementChild.textContent, data.texts[i]];
+});
+plot.dispatchEvent(new WheelEvent("wheel", {deltaY: -400, clientX: box.left + 100, clientY: box.top + 100,
+  cancelable: true}));
+document.title = JSON.stringify([said, plot.classList.contains("zoomed")]);
+"""
+
+
+def test_the_sentence_of_a_point_stands_beside_the_plot(pages, tmp_path):
+    dom, console = browse(pages / "projection.html", tmp_path, f"setTimeout(() => {{{TOUCH}}}, 300);")
+    assert console == []
+    said, zoomed = told(dom)
+    assert all(found == expected for found, expected in said)
+    assert zoomed
 
 
 LEGEND = """

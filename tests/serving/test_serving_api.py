@@ -347,6 +347,7 @@ def test_the_drawings_are_safe_whatever_the_words(client):
         assert elements <= {"svg", "style", "rect", "g", "text", "path"}
 
 
+@pytest.mark.filterwarnings("ignore:this text looks like German")
 def test_text_in_another_language_is_noticed(client, served, monkeypatch):
     """By the run's language; the run of these tests has a parser without one."""
     german = "Der alte Mann ging mit seinem Hund durch den Wald."

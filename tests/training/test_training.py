@@ -443,7 +443,7 @@ def test_an_estimate_writes_nothing(config, tmp_path):
 
 def test_a_corpus_too_small(tmp_path):
     corpus = topic_corpus(tmp_path / "x.parsed", documents=1, sentences=1)
-    with pytest.raises(InputError, match=r"x\.parsed: 1 training sentences: parse a larger corpus"):
+    with pytest.raises(InputError, match=r"x\.parsed: 1 training sentence: parse a larger corpus"):
         train(small_config(corpus, tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 

@@ -85,6 +85,11 @@ class Pool(ABC):
     def lines(self) -> np.ndarray:
         """Lines ``(n,)`` of the source text with the first occurrence of each sentence, from 1."""
 
+    @property
+    @abstractmethod
+    def documents(self) -> np.ndarray:
+        """Documents ``(n,)`` with the first occurrence of each sentence, from 1."""
+
     @abstractmethod
     def read(self, line: str) -> tuple[str, Sentence]:
         """A sentence from elsewhere, as text comparable with the pool's, and ready to encode."""
@@ -111,6 +116,8 @@ class TextPool(Pool):
         texts = [" ".join(line.split()) for line in text_lines(path)]
         checksum = f"{file_hash(path)} {'tokenised' * tokenised}"
         super().__init__(path, checksum, texts, first=1)
+        blank = np.array([True, *(not text for text in texts)])
+        self._documents = np.cumsum(blank[:-1] & ~blank[1:])[self.places - 1]
 
     def sentences(self, start: int, stop: int) -> list[Sentence]:
         return [text.split() if self._tokenised else text for text in self.texts[start:stop]]
@@ -118,6 +125,10 @@ class TextPool(Pool):
     @property
     def lines(self) -> np.ndarray:
         return self.places
+
+    @property
+    def documents(self) -> np.ndarray:
+        return self._documents
 
     def read(self, line: str) -> tuple[str, Sentence]:
         text = " ".join(line.split())
@@ -142,7 +153,14 @@ class CorpusPool(Pool):
 
     @property
     def lines(self) -> np.ndarray:
-        return np.concatenate([table["line"].to_numpy() for table in self._corpus.tables()])[self.places]
+        return self._column("line")
+
+    @property
+    def documents(self) -> np.ndarray:
+        return self._column("document") + 1
+
+    def _column(self, name: str) -> np.ndarray:
+        return np.concatenate([table[name].to_numpy() for table in self._corpus.tables()])[self.places]
 
     def read(self, line: str) -> tuple[str, Sentence]:
         (sentence,) = Preparer(Parsed.of(self._corpus)).prepare([line.split() if self._tokenised else line], ())
