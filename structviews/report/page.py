@@ -66,7 +66,8 @@ class Shown:
         pool: the sentences' source.
         sample: the sentences to project and search.
         classes: the labels of the sample, if any.
-        texts: the example sentences, as text.
+        texts: the example sentences, as text comparable with the pool's.
+        headings: the same as readers write them.
         examples: the example sentences with trees, if they could be parsed.
         runs: the runs' vectors of both.
         missing: why runs are missing.
@@ -77,6 +78,7 @@ class Shown:
     sample: Sample
     classes: Classes | None
     texts: list[str]
+    headings: list[str]
     examples: Sequence[Sentence]
     runs: list[EncodedSample]
     missing: list[str]
@@ -203,6 +205,8 @@ def show_sentences(
         except InputError as error:
             missing.append(f"{name}: {error}")
     texts, given = examples(pool, sample, queries)
+    rows = dict(zip(sample.texts, sample.rows.tolist(), strict=True))
+    headings = [pool.shown(rows[text]) if text in rows else text for text in texts]
     tell("parsing")
     sample = sample._replace(sentences=list(prepared(sample.sentences, list(embedders.values()))))
     parsed, no_trees = with_trees(given, list(embedders.values()))
@@ -214,7 +218,7 @@ def show_sentences(
             encoded.append(EncodedSample(name, *vectors, embedder.attention(parsed)))
         except InputError as error:
             missing.append(f"{name}: {error}")
-    return Shown(pool, sample, classes, texts, parsed, encoded, missing, no_trees)
+    return Shown(pool, sample, classes, texts, headings, parsed, encoded, missing, no_trees)
 
 
 def examples(pool: Pool, sample: Sample, queries: Sequence[str]) -> tuple[list[str], list[Sentence]]:
@@ -270,7 +274,7 @@ def neighbours(shown: Shown | list[str]) -> dict[str, Any]:
     table = Neighbours(shown.texts, [each.run for each in shown.runs], found)
     return {
         "runs": table.runs,
-        "queries": [{"text": text, "rows": neighbour_rows(table, i, shown)} for i, text in enumerate(shown.texts)],
+        "queries": [{"text": text, "rows": neighbour_rows(table, i, shown)} for i, text in enumerate(shown.headings)],
         "note": f"Nearest neighbours by cosine among {len(shown.sample.texts):,} sentences of "
         f"{shown.pool.path}{spread(shown)}.",
         "missing": shown.missing,
@@ -279,11 +283,14 @@ def neighbours(shown: Shown | list[str]) -> dict[str, Any]:
 
 def neighbour_rows(table: Neighbours, query: int, shown: Shown) -> list[list[dict[str, str] | None]]:
     """For each rank, the neighbour that each run finds."""
-    each = [table.of(query, run) for run in range(len(table.runs))]
-    return [
-        [{"cosine": f"{f[i][0]:.3f}", "text": shown.sample.texts[f[i][1]]} if i < len(f) else None for f in each]
-        for i in range(max(map(len, each), default=0))
-    ]
+    found = [table.of(query, run) for run in range(len(table.runs))]
+    depth = max(map(len, found), default=0)
+    return [[neighbour(*each[i], shown) if i < len(each) else None for each in found] for i in range(depth)]
+
+
+def neighbour(cosine: float, place: int, shown: Shown) -> dict[str, str]:
+    """A sentence of the sample, and its cosine."""
+    return {"cosine": f"{cosine:.3f}", "text": shown.pool.shown(shown.sample.rows[place])}
 
 
 def trees(shown: Shown | list[str]) -> dict[str, Any]:
@@ -294,7 +301,7 @@ def trees(shown: Shown | list[str]) -> dict[str, Any]:
     missing = [] if attentive else ["no attention to draw: give a run of structviews train --views dep,const"]
     drawn = [
         {"text": text, "pictures": tree_pictures(sentence, i, attentive)}
-        for i, (text, sentence) in enumerate(zip(shown.texts, shown.examples, strict=True))
+        for i, (text, sentence) in enumerate(zip(shown.headings, shown.examples, strict=True))
         if isinstance(sentence, ParsedSentence)
     ]
     return {"sentences": drawn, "missing": shown.no_trees + missing}

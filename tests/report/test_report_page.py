@@ -8,13 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from corpora import load_random
+from corpora import load_random, random_trees, write_corpus
 from report_pages import read_page
 from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
 from structviews.cli.app import app
+from structviews.corpus.format import Row
 from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.plain_text import plain_text
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
@@ -163,7 +165,7 @@ def test_the_projections_show_each_sentence_of_the_corpus(root, made):
 def test_neighbours_are_those_of_the_cosine(root, made):
     part = section(root, "neighbours")
     corpus = ParsedCorpus.open(made[0])
-    sentences = {" ".join(row.sentence.tokens): row.sentence for row in corpus}
+    sentences = {plain_text(row.sentence.tokens): row.sentence for row in corpus}
     queries, tables = [each.text for each in part.all("h3")], part.all("table")
     assert len(queries) == len(tables) == 3
     for place, run in enumerate(made[1]):
@@ -184,7 +186,7 @@ def test_neighbours_are_those_of_the_cosine(root, made):
 def test_arcs_bear_the_weights_of_the_attentive_view(root, made):
     part = section(root, "trees")
     assert {each.text for each in part.all("figcaption") if each.text} == {"dep-const: attention of dep"}
-    sentences = {" ".join(row.sentence.tokens): row.sentence for row in ParsedCorpus.open(made[0])}
+    sentences = {plain_text(row.sentence.tokens): row.sentence for row in ParsedCorpus.open(made[0])}
     trees = [each for each in part.all("figure", of="tree") if each.all("path", of="arc")]
     for heading, tree in zip(part.all("h3"), trees, strict=True):
         sentence = sentences[heading.text]
@@ -335,3 +337,14 @@ def test_a_log_file_is_told_each_stage(made, tmp_path):
         *(f"{name}: encoding" for name in names),
         "drawing",
     ]
+
+
+def test_neighbours_and_headings_read_as_their_source(made, tmp_path):
+    """A parsed corpus has tokens; readers are shown words with the white space that they are used to."""
+    written = ["It 's here , at last .", "Nobody came ; we left .", "So it is ."]
+    rows = [Row(0, i, i + 1, random_trees(text.split())) for i, text in enumerate(written)]
+    root = told(tmp_path, made[1][1:], write_corpus(tmp_path / "y.parsed", rows))
+    part = section(root, "neighbours")
+    texts = {each.text for each in part.all("h3")}
+    texts |= {row[0].split(" ", 1)[1] for row in part.all("table")[0].rows()[1:]}
+    assert texts == {"It's here, at last.", "Nobody came; we left.", "So it is."}
