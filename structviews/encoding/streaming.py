@@ -30,6 +30,7 @@ from structviews.runtime.npy import AT_ONCE, Layout, write_blocks
 from structviews.runtime.progress import OnProgress
 
 BOM = b"\xef\xbb\xbf"
+ELLIPSIS = "\x85"
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,16 @@ class Text:
     def _sentences(self) -> Iterator[tuple[int, str]]:
         """The sentences from the file's present place on, each with its line, counted from there."""
         for number, line in enumerate(self.file):
-            if sentence := line.decode("utf-8", "replace").strip(whitespace):
+            if sentence := sentence_in(line.decode("utf-8", "replace")):
                 yield number, sentence
+
+
+def sentence_in(line: str) -> str:
+    """The sentence of a line, stripped; empty if the line is blank.
+
+    U+0085 is white space to Python, but an ellipsis where text is repaired.
+    """
+    return line.strip(whitespace) if not line.isspace() or ELLIPSIS in line else ""
 
 
 @contextmanager
@@ -111,13 +120,13 @@ def _scan(name: str, file: BinaryIO, skip_blank: bool) -> Text:
         for number, line in enumerate(file, 1):
             if number == 1 and line.startswith(BOM):
                 place, line = len(BOM), line[len(BOM) :]  # noqa: PLW2901
-            if n_words := len(line.decode("utf-8").split()):
+            if sentence := sentence_in(line.decode("utf-8")):
                 if n % AT_ONCE == 0:
                     starts.append(place)
                 n += 1
             elif not skip_blank:
                 raise InputError(f"{name}:{number}: blank line: put a sentence on each line, or give --skip-blank")
-            longest = max(longest, (number, n_words), key=itemgetter(1))
+            longest = max(longest, (number, len(sentence.split())), key=itemgetter(1))
             digest.update(line)
             place += len(line)
     except OSError as error:

@@ -180,7 +180,7 @@ def test_texts_that_cannot_be_read(source, tmp_path, content, message):
 
 def test_blank_lines_are_skipped_where_that_is_asked_for(source, runs, tmp_path):
     encode(source, runs[0], tmp_path / "v.npy")
-    blank = ["", " \t"]
+    blank = ["", " \t\u00a0"]
     spread = [line for i, each in enumerate(LINES) for line in (*blank[: i % 3], each)]
     source.write_bytes(streaming.BOM + "\n".join(["", *spread, "", ""]).encode())
     with open_text(source, skip_blank=True) as text:
@@ -299,3 +299,9 @@ def test_a_line_whose_words_are_too_many_once_it_is_tokenised(source, runs, tmp_
     code, _, errors = command("encode", runs[0], source, "-o", "v.npy", "--max-tokens", 7)
     assert code == 2
     assert f"error: {source}:9: 10 words, but the limit is 7: split it" in errors
+
+
+def test_an_ellipsis_of_windows_1252_is_no_blank_line(source):
+    source.write_bytes("a\n\x85\n\u00a0\n".encode())
+    with open_text(source, skip_blank=True) as text:
+        assert (text.lines(0, text.n), text.blank) == (["a", "\x85"], 1)
