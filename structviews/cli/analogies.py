@@ -80,11 +80,12 @@ def score_analogies(
     from structviews.evaluation.retrieval.records import save_entry
     from structviews.runtime.progress import rate_bar
 
-    embedder = Embedder.load(run)
-    embedder = embedder.for_similarity() if similarity else embedder
     opened = open_pool(pool, tokenised)
     read = analogy.read_tuples(tuples, opened)
     with rate_bar(errors, f"encoding {pool}", "sentences") as progress:
+        progress.stage("loading the run")
+        embedder = Embedder.load(run)
+        embedder = embedder.for_similarity() if similarity else embedder
         answers = analogy.answer(read, opened, run, embedder, progress)
     scores = analogy.analogy_scores(answers)
     save_entry(run, analogy.entry(embedder.description, tuples, read, opened, scores))

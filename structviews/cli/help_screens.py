@@ -17,7 +17,7 @@ class Helpful:
         screen.params = [as_shown(each) for each in screen.get_params(ctx)]
         screen.add_help_option = False  # it is among them
         screen.help = reflowed(screen.help or "")
-        super(Helpful, screen).format_help(ctx, formatter)
+        super(Helpful, screen).format_help(ctx, formatter)  # type: ignore[misc]  # of what this is mixed into
 
 
 class HelpfulCommand(Helpful, TyperCommand):

@@ -47,6 +47,7 @@ def project_sentences(
         raise InputError(f"--max-sentences {max_sentences}: give at least 3")
     pool = open_pool(corpus, tokenised)
     with rate_bar(errors, f"encoding {corpus}", "sentences") as progress:
+        progress.stage("loading the run")
         projection, sample = draw_run(run, pool, out, labels=labels, most=max_sentences, progress=progress)
     some = f"{len(sample.texts):,} of " if len(pool) > len(sample.texts) else ""
     say(f"{out}: {some}{counted(len(pool), 'sentence')}, {projection.method}")

@@ -56,9 +56,10 @@ def retrieve_neighbours(
         )
     rows = []
     for run in runs:
-        embedder = Embedder.load(run)
-        embedder = embedder.for_similarity() if similarity else embedder
         with rate_bar(errors, run.name, "sentences") as progress:
+            progress.stage("loading")
+            embedder = Embedder.load(run)
+            embedder = embedder.for_similarity() if similarity else embedder
             scores, dim = next_sentence.measure(embedder, passages, trials, progress)
         rows.append((run.name, dim, scores))
         save_entry(run, next_sentence.entry(embedder.description, opened, passages, trials, scores))
@@ -96,10 +97,11 @@ def nearest_sentences(
     texts, sentences = zip(*map(pool.read, lines_of(query)), strict=True)
     found = []
     for run in runs:
-        embedder = Embedder.load(run)
-        embedder = embedder.for_similarity() if similarity else embedder
-        queries = embedder.encode(sentences)
         with rate_bar(errors, f"{run.name}: encoding {corpus}", "sentences") as progress:
+            progress.stage("loading the run")
+            embedder = Embedder.load(run)
+            embedder = embedder.for_similarity() if similarity else embedder
+            queries = embedder.encode(sentences)
             vectors = pool_vectors(pool, run, embedder, progress)
         found.append(nearest(queries, vectors, min(k, len(pool)), pool.rows_of(texts)))
     neighbours = side_by_side.Neighbours(texts, list(map(typed, runs)), found)

@@ -255,7 +255,11 @@ class Worker:
             raise WorkerDied from None
         kind, value = pickle.loads(self._receive())
         while kind is Message.REPORT:
-            call.heard(value)
+            try:
+                call.heard(value)
+            except BaseException:
+                self.kill()  # its further messages would be taken for those of the next call
+                raise
             kind, value = pickle.loads(self._receive())
         if kind is Message.RESULT:
             return value

@@ -123,7 +123,8 @@ class Bar:
         """One line if it fits; else the note and the rate go below, and a long description above."""
         now = time.perf_counter()
         if not self._first:
-            yield Text.assemble(f"{self._what}: {self._note} ", self._spinner.render(now))
+            self._spinner.update(text=Text(f"{self._what}: {self._note}"))
+            yield self._spinner.render(now)
             return
         width = options.max_width
         numbers, rest = [self._share(), self._time(now)], [*self._note.split("  "), self._rate]

@@ -180,6 +180,21 @@ def test_a_call_reports_how_far_it_is(engine, fails_first):
     assert told == [4, 4, 2]
 
 
+def test_who_cannot_hear_reports_takes_no_result_for_that_of_another_call():
+    """As where the terminal is gone."""
+
+    def deaf(done):
+        raise BrokenPipeError
+
+    with in_processes(1, dict) as engine:
+        first = engine.submit(parse_in_two_goes, False, heard=deaf)
+        second = engine.submit(os.getpid)
+        with pytest.raises(BrokenPipeError):
+            first.result(SOON)
+        with pytest.raises(InputError, match="a worker process died"):
+            second.result(SOON)
+
+
 def test_of_two_that_do_the_same_work_each_reports_a_share():
     told = []
     with here() as engine:
