@@ -64,7 +64,7 @@ def none_read(folder: Path, reasons: Mapping[str, str]) -> InputError:
     """
     tops = {Path(file).parts[0] for file in PUBLISHED}
     if any((folder / top).is_dir() for top in tops) or reasons.keys().isdisjoint(TASKS):
-        more = f" (and {len(reasons) - 1} more tasks)" if len(reasons) > 1 else ""
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         return InputError(f"no task could be read: {next(iter(reasons.values()))}{more}")
     near = next((place for place in nearby(folder) if any((place / top).is_dir() for top in tops)), None)
     remedy = f"give --senteval {near}" if near else "give the folder with MR/, SICK/, STS/, SentEval's data/downstream"
