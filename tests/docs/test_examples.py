@@ -13,7 +13,7 @@ from code_blocks import ROOT
 from structviews import Embedder
 
 EXAMPLES = ROOT / "examples"
-NAMES = ("train_a_pair", "own_view", "own_objective", "fine_tune", "probe", "search")
+NAMES = ("train_a_pair", "own_view", "own_objective", "fine_tune", "probe", "gold_trees", "search")
 # A line of a hit: its cosine, and the sentence.
 HIT = re.compile(r"^  (-?\d\.\d\d)  (\S.*)$", re.MULTILINE)
 
@@ -109,6 +109,17 @@ def test_probe(tmp_path):
         assert all(0 <= low <= value <= high <= 100 for value, low, high in rows.values())
         assert rows["default"][0] > rows["most frequent class"][0]
     assert "height of the dependency tree" in blocks[0]
+
+
+def test_gold_trees(tmp_path):
+    printed = run("gold_trees", tmp_path)
+    assert "83 sentences in 3 documents, 0 skipped" in printed
+    assert "constituency tree" in printed
+    assert "dependency tree" in printed
+    answers = re.findall(r"^  (it.*?) +(\d+\.\d) \[.*, most frequent answer (\d+\.\d) \[", printed, re.M)
+    assert len(answers) == 3
+    assert all(0 < float(value) <= 100 for _, *values in answers for value in values)
+    assert printed.endswith("sample.conllu: the same, byte for byte\nsample.ptb: the same, byte for byte\n")
 
 
 def test_search(tmp_path):
