@@ -47,7 +47,7 @@ GIVEN = {
     "docs/word-vectors.md": ["dep-const"],
 }
 # Pages that say which text they take: they are read where only data/ is.
-WITH_DATA = ["docs/quickstart.md"]
+WITH_DATA = ["docs/quickstart.md", "docs/cache.md", "docs/parsers.md"]
 # Two threads in each other's way take far longer than one, with sums as small as these.
 pytestmark = pytest.mark.usefixtures("one_thread")
 PAGES = [page for page in pages() if blocks_of(page)]
@@ -79,6 +79,8 @@ def given(tmp_path_factory):
         Path("corpus.txt").write_text(text)
         Path("sentences.txt").write_text("A dog barks .\nThe whale swam .\n")
         Path("questions-words.txt").write_text(": family\nhe she dad mom\n")
+        for name in ("sample.conllu", "sample.ptb"):
+            Path(name).write_bytes((ROOT / "data/treebank" / name).read_bytes())
         write_vectors(sorted(set(text.replace(".", " .").split())))
         structviews("parse", "corpus.txt")
         structviews("cache", "split", "corpus.parsed", "--shares", "novels=0.4,reviews=0.3,news=0.3", "-o", "parts")

@@ -21,6 +21,7 @@ NAMES = (
     "fine_tune",
     "probe",
     "search",
+    "gold_trees",
     "grid_search",
     "open_the_page",
 )
@@ -153,6 +154,17 @@ def test_probe(tmp_path):
         assert all(0 <= low <= value <= high <= 100 for value, low, high in rows.values())
         assert rows["default"][0] > rows["most frequent class"][0]
     assert "height of the dependency tree" in blocks[0]
+
+
+def test_gold_trees(tmp_path):
+    printed = run("gold_trees", tmp_path)
+    assert "83 sentences in 3 documents, 0 skipped" in printed
+    assert "constituency tree" in printed
+    assert "dependency tree" in printed
+    answers = re.findall(r"^  (it.*?) +(\d+\.\d) \[.*, most frequent answer (\d+\.\d) \[", printed, re.M)
+    assert len(answers) == 3
+    assert all(0 < float(value) <= 100 for _, *values in answers for value in values)
+    assert printed.endswith("sample.conllu: the same, byte for byte\nsample.ptb: the same, byte for byte\n")
 
 
 def test_search(tmp_path):

@@ -170,6 +170,6 @@ def test_event_files_have_each_point_once_also_after_resuming(config, tmp_path):
 
 def test_without_the_package(config, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    with pytest.raises(InputError, match=r"--tensorboard: .*: pip install structviews\[tensorboard\]"):
+    with pytest.raises(InputError, match=r"--tensorboard: .*: pip install 'structviews\[tensorboard\]'"):
         train(config.replaced(tensorboard=True))
     assert not (tmp_path / "run").exists()
