@@ -156,7 +156,10 @@ def test_blocks_run_in_order(page, folder):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_flags_exist(page):
+def test_flags_exist(page, monkeypatch):
+    # Runs and corpora need not be there.
+    monkeypatch.setattr("structviews.runs.folder.find_runs", lambda path: [path])
+    monkeypatch.setattr("structviews.corpus.parsed_corpus.find_corpus", lambda **_: Path("corpus.parsed"))
     for block in blocks_of(page):
         for words in [] if block.python else block.commands:
             if "structviews" in words:

@@ -204,7 +204,7 @@ def test_bad_input_is_one_line_and_exit_code_2(corpus, tmp_path, arguments, mess
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "nothing to inspect: name a parsed corpus, or give a sentence with --text"),
+        ((), "several parsed corpora (words.parsed, x.parsed): name one of them"),
         (("x.parsed", "--text", "A"), "--text takes no corpus"),
         (("x.parsed", "--sentence", "-1"), "x.parsed has no sentence -1"),
         (("x.parsed", "--sentence", "0", "--grep", "A"), "--sentence 0 selects one sentence"),
