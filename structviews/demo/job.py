@@ -64,7 +64,7 @@ def run_demo(folder: Path, console: Console) -> Table:
     rows = [yardstick.measure_untrained(2 * HIDDEN)]
     for name, run in runs.items():
         with rate_bar(console, f"measuring {name}", "sentences") as bar:
-            rows.append(yardstick.measure(name, Embedder.load(run).encode(yardstick.sentences, progress=bar)))
+            rows.append(yardstick.measure(name, Embedder.load(run).encode(yardstick.sentences, show_progress_bar=bar)))
     table = result_table(rows)
     console.print(table)
     console.print(next_steps(runs["dep,const"]), highlight=False, soft_wrap=True)

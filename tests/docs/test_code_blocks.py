@@ -47,7 +47,7 @@ GIVEN = {
     "docs/word-vectors.md": ["dep-const"],
 }
 # Pages that say which text they take: they are read where only data/ is.
-WITH_DATA = ["docs/quickstart.md", "docs/cache.md", "docs/parsers.md"]
+WITH_DATA = ["docs/quickstart.md"]
 # Two threads in each other's way take far longer than one, with sums as small as these.
 pytestmark = pytest.mark.usefixtures("one_thread")
 PAGES = [page for page in pages() if blocks_of(page)]
@@ -111,8 +111,8 @@ def folder(request, given, tmp_path, monkeypatch):
     page = request.getfixturevalue("page")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "data").symlink_to(ROOT / "data")
     if page in WITH_DATA:
-        (tmp_path / "data").symlink_to(ROOT / "data")
         return tmp_path
     for path in given.iterdir():
         if path.is_file() or path.name == "corpus.parsed":

@@ -303,5 +303,8 @@ def test_a_name_is_taken_once():
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(InputError, match=f"unknown objective 'pair': choose one of {', '.join(OBJECTIVES)}"):
+    with pytest.raises(
+        InputError,
+        match=rf"unknown objective 'pair' \(did you mean pairwise\?\): choose one of {', '.join(OBJECTIVES)}",
+    ):
         create_objective("pair", Inputs(("seq", "seq"), (DIM, DIM)))

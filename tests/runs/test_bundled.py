@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import shutil
 import sys
 import tomllib
@@ -17,6 +18,7 @@ from vector_files import random_vectors, write_vectors
 
 from structviews.adapters.sklearn import SentenceVectorizer
 from structviews.cli import app as cli
+from structviews.cli.which_runs import named_run
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results, save_results
@@ -113,7 +115,7 @@ def test_every_command_that_takes_runs_knows_the_name():
         if name in ("run", "runs", "first", "second", "resume", "init_from")
     ]
     assert len(found) > 15
-    assert [(command, name) for command, name, given in found if given.parser is not bundled.run_folder] == []
+    assert [(command, name) for command, name, given in found if given.parser is not named_run] == []
 
 
 def test_commands_that_read(folder, place, command, tmp_path):
@@ -127,7 +129,7 @@ def test_commands_that_read(folder, place, command, tmp_path):
     assert (code, len(output.splitlines())) == (0, 2), errors
     code, output, errors = command("nearest", "default", place / "run", "--corpus", "s.txt", "--query", TEXTS[0])
     assert code == 0, errors
-    assert "┃ default  " in output
+    assert re.search(r"^\W*default\b", output, re.MULTILINE)
     code, output, errors = command("join", "default", place / "run", "-o", "joined")
     assert (code, output) == (0, "joined\n"), errors
     assert Embedder.load("joined").dim == 32

@@ -165,7 +165,9 @@ def test_a_name_is_taken_once():
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(InputError, match=f"unknown view 'deps': choose one of {', '.join(VIEWS)}"):
+    with pytest.raises(
+        InputError, match=rf"unknown view 'deps' \(did you mean dep\?\): choose one of {', '.join(VIEWS)}"
+    ):
         create_view("deps", WORD_DIM, DIM)
 
 
