@@ -73,7 +73,7 @@ def encode_sentences(
     with open_text(source, skip_blank) as text, TemporaryDirectory(prefix="structviews-") as temporary:
         if text.blank:
             inform(
-                f"skipping {counted(text.blank, 'blank line')}: a row for each other line, {text.n:,} in all, in order"
+                f"skipping {counted(text.blank, 'blank line')}: one row for each of the {text.n:,} other lines, in order"
             )
         file = out or Path(temporary) / "vectors.npy"
         try:
