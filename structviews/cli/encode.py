@@ -72,9 +72,7 @@ def encode_sentences(
     changes |= {"transductive": True} if transductive else {}
     with open_text(source, skip_blank) as text, TemporaryDirectory(prefix="structviews-") as temporary:
         if text.blank:
-            inform(
-                f"skipping {counted(text.blank, 'blank line')}: one row for each of the {text.n:,} other lines, in order"
-            )
+            inform(f"skipping {counted(text.blank, 'blank line')}: a row for each of the {text.n:,} others, in order")
         file = out or Path(temporary) / "vectors.npy"
         try:
             with rate_bar(errors, "encoding", "sentences") as progress:

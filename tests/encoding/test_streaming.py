@@ -203,7 +203,7 @@ def test_the_flag_that_skips_blank_lines(command, runs, tmp_path):
     assert errors == "error: x.txt:2: blank line: put a sentence on each line, or give --skip-blank\n"
     code, output, errors = command("encode", runs[0], "x.txt", "-o", "x.npy", "--tokenised", "--skip-blank")
     assert (code, output) == (0, "x.npy\n")
-    assert "skipping 2 blank lines: one row for each of the 2 other lines, in order" in errors
+    assert "skipping 2 blank lines: a row for each of the 2 others, in order" in errors
     assert len(np.load(tmp_path / "x.npy")) == 2
 
 
