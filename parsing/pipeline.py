@@ -201,7 +201,8 @@ class Progress:
     def _show(self) -> None:
         now = time.monotonic()
         before, began = self._first = self._first or (self._sentences, now)
-        rate = f"{(self._sentences - before) / (now - began):,.0f} sentences/s" if now > began else ""
+        new = self._sentences - before
+        rate = f"{new / max(now - began, 1e-9):,.0f} sentences/s" if new else ""
         self._bar(round(self._lines_done), self._lines, rate=rate)
 
 

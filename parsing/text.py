@@ -27,7 +27,7 @@ Layout = Literal["lines", "prose"]
 Words = tuple[str, ...] | Unparsed
 Tokenise = Callable[[Sequence[str]], Sequence[Words]]
 # Gives a line, by its number and its text, as it should be.
-Mend = Callable[[int, str], str]
+RepairLine = Callable[[int, str], str]
 
 # Anything longer is not a sentence, but text without line breaks or data.
 MAX_CHARACTERS = 10_000
@@ -200,8 +200,8 @@ def read_sentences(
         UnicodeDecodeError: if the text is not UTF-8 (``survey`` checks this first, with a better message).
     """
     with open_text(path) as stream:
-        mend = as_it_is if tokenised else repairs or Repairs(language)
-        yield from read_lines(stream, mend) if layout == "lines" else read_prose(stream, tokenised, language, mend)
+        fix = as_it_is if tokenised else repairs or Repairs(language)
+        yield from read_lines(stream, fix) if layout == "lines" else read_prose(stream, tokenised, language, fix)
 
 
 def as_it_is(line: int, text: str) -> str:
@@ -219,12 +219,12 @@ def numbered_lines(stream: io.TextIOWrapper, limit: int | None = None) -> Iterat
             pass
 
 
-def read_lines(stream: io.TextIOWrapper, mend: Mend) -> Iterator[RawSentence]:
+def read_lines(stream: io.TextIOWrapper, fix: RepairLine) -> Iterator[RawSentence]:
     """Yield the sentences of a text with one sentence per line and blank lines between documents."""
     document = position = 0
     for line, raw in numbered_lines(stream):
         # One that was truncated must not become short enough to be a sentence.
-        text = (raw if len(raw) > MAX_CHARACTERS else mend(line, raw)).strip()
+        text = (raw if len(raw) > MAX_CHARACTERS else fix(line, raw)).strip()
         if text:
             yield RawSentence(document, position, line, text)
             position += 1
@@ -232,12 +232,12 @@ def read_lines(stream: io.TextIOWrapper, mend: Mend) -> Iterator[RawSentence]:
             document, position = document + 1, 0
 
 
-def read_prose(stream: io.TextIOWrapper, tokenised: bool, language: str, mend: Mend) -> Iterator[RawSentence]:
+def read_prose(stream: io.TextIOWrapper, tokenised: bool, language: str, fix: RepairLine) -> Iterator[RawSentence]:
     """Yield the sentences of running text; the module docstring defines paragraphs and documents."""
     document = position = blank_lines = last_line = 0
     paragraph = Paragraph(tokenised, language)
     for line, raw in pieces(stream):
-        text = mend(line, raw)
+        text = fix(line, raw)
         # A piece of white space inside a long line is not a blank line.
         if not text.strip() and line != last_line:
             blank_lines += 1

@@ -47,8 +47,8 @@ class SpacyRules:
             from spacy.tokenizer import Tokenizer  # noqa: PLC0415
         except ModuleNotFoundError as error:
             raise InputError(
-                f"--lang {language}: its words are found by spaCy's rules, which need {error.name}, which is not "
-                "installed: pip install 'structviews[spacy]', or give tokenised text with --tokenised"
+                f"--lang {language}: spaCy splits this language into words, but {error.name} is not installed: "
+                "pip install 'structviews[spacy]', or give tokenised text with --tokenised"
             ) from None
         try:
             # stanza distinguishes scripts (zh-hans), spaCy does not.

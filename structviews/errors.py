@@ -23,10 +23,10 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     return InputError(f"unknown {kind} {name!r}{asked}: choose one of {', '.join(known)}")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that a misspelt one is nearest to, in any case; empty if none is near."""
+def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str:
+    """The known name that another is nearest to, in any case; empty if none is ``alike``, from 0 to 1, or more."""
     spelt = {each.lower(): each for each in known}
-    return next((spelt[each] for each in get_close_matches(name.lower(), spelt, 1)), "")
+    return next((spelt[each] for each in get_close_matches(name.lower(), spelt, 1, alike)), "")
 
 
 def interrupted(error: BaseException | None) -> bool:

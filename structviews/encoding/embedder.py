@@ -7,7 +7,6 @@ import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -31,7 +30,7 @@ from structviews.runs.copying import copy_run
 from structviews.runs.folder import CONFIG
 from structviews.runs.settings_file import run_corpus, run_kind
 from structviews.runs.which_vectors import Representation
-from structviews.runtime.keywords import check_names, names_checked
+from structviews.runtime.keywords import names_checked, replaced
 from structviews.runtime.progress import OnProgress, shown
 
 Choice = tuple[Representation, int | None]
@@ -93,7 +92,7 @@ class Embedder(ABC):
                 first use.
             representation: by default the one in the run's settings.
             max_tokens: words of the longest sentence that is encoded.
-            overlong: what becomes of longer ones: ``raise`` an error, or ``cut`` them, with a warning.
+            overlong: what to do with longer ones: ``raise`` an error, or ``cut`` them with a warning.
 
         Raises:
             InputError: if the folder is not a run, or has no weights yet.
@@ -271,9 +270,8 @@ class Embedder(ABC):
         Args:
             **changes: fields of ``Representation`` to change.
         """
-        check_names("with_representation", changes, [field.name for field in fields(Representation)])
         changed = copy.copy(self)
-        changed.representation = replace(self.representation, **changes)
+        changed.representation = replaced("with_representation", self.representation, changes)
         return changed
 
     def with_limit(self, **changes: Any) -> Self:
@@ -282,9 +280,8 @@ class Embedder(ABC):
         Args:
             **changes: ``max_tokens``, ``overlong`` or both; see ``load``.
         """
-        check_names("with_limit", changes, [field.name for field in fields(WordLimit)])
         changed = copy.copy(self)
-        changed.limit = replace(self.limit, **changes)
+        changed.limit = replaced("with_limit", self.limit, changes)
         return changed
 
     def with_view(self, view: str) -> Self:

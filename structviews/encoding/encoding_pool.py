@@ -17,6 +17,7 @@ import torch
 
 from structviews.encoding.embedder import Choice, Embedder
 from structviews.encoding.preparation import Sentence, SentenceError, listed
+from structviews.encoding.text_language import warn_once
 from structviews.encoding.word_limit import WordLimit, counted_cuts, one_warning, tell_cuts
 from structviews.errors import InputError
 from structviews.runtime.processes import Engine, in_processes
@@ -148,7 +149,7 @@ def result_of(piece: Future[Piece]) -> np.ndarray:
     """Vectors ``(n, d)`` of a piece; what the worker warned of is reported in this process."""
     vectors, given, cuts = piece.result()
     for each in given:
-        warnings.warn(each, stacklevel=2)
+        warn_once(each, stacklevel=6)  # each worker says it; where ``encode`` was called
     tell_cuts(cuts)
     return vectors
 

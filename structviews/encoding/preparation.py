@@ -72,9 +72,9 @@ class Preparer:
         """
         needs = frozenset(needs)
         shortened = Shortened(limit)
-        mended = [repair(each, self.language)[0] if isinstance(each, str) else each for each in listed(sentences)]
-        given = [shortened.text(i, each) if isinstance(each, str) else each for i, each in enumerate(mended)]
-        warn_once(self.language_remark(given))
+        repaired = [repair(each, self.language)[0] if isinstance(each, str) else each for each in listed(sentences)]
+        given = [shortened.text(i, each) if isinstance(each, str) else each for i, each in enumerate(repaired)]
+        warn_once(self.language_remark(given), stacklevel=7)  # where ``encode`` was called
         found_words = iter(self._tokenise([each for each in given if isinstance(each, str)]))
         ready: list[ParsedSentence] = []
         for i, sentence in enumerate(given):

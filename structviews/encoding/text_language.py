@@ -131,11 +131,11 @@ OTHER_SCRIPT = "not Latin"
 _told: set[str] = set()
 
 
-def warn_once(line: str | None) -> None:
-    """Warn of a line that ``remark`` gave, if it gave one and the process has not yet said the same."""
+def warn_once(line: str | None, stacklevel: int) -> None:
+    """Warn, if there is a line and the process has not yet said the same; ``stacklevel`` as for ``warnings.warn``."""
     if line and line not in _told:
         _told.add(line)
-        warnings.warn(line, stacklevel=8)  # where ``encode`` was called
+        warnings.warn(line, stacklevel=stacklevel + 1)
 
 
 def remark(sentences: Iterable[str], language: str) -> str | None:

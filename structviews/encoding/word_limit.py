@@ -1,4 +1,4 @@
-"""The longest sentence that a run encodes, and what becomes of longer ones."""
+"""The longest sentence that a run encodes, and what is done with longer ones."""
 
 import warnings
 from collections import Counter

@@ -50,7 +50,7 @@ def no_run(path: Path) -> InputError:
     why = f"it has no {CONFIG}"
     if not os.path.exists(path):  # unlike Path.exists, no error for a name that is too long
         near = nearest(str(path), [str(run.relative_to(RUNS)) for run in find_runs(RUNS)])
-        why = "no such folder" + (f" (did you mean {near}?)" if near else "")
+        why = "no such folder" + (f" (did you mean {RUNS / near}?)" if near else "")
     return InputError(f"{path}: not a run: {why}; give a folder that structviews train made")
 
 

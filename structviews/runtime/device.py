@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="DataclassInstance")
 PRECISIONS = ("auto", "fp32", "bf16")
-
-
+# The devices of the blocks of ``using`` that run, the innermost last.
 _chosen: list[torch.device] = []
 
 

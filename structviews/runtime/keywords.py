@@ -1,14 +1,20 @@
 """Keyword arguments that a function does not know."""
 
-from collections.abc import Callable, Iterable
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
 from functools import wraps
 from inspect import signature
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from structviews.errors import nearest
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# How alike two names must be, from 0 to 1: "normalise" and "normalize_embeddings" are to 0.55.
+D = TypeVar("D", bound="DataclassInstance")
+# Names of other libraries are less alike than misspelt ones: "normalise" is to 0.55 "normalize_embeddings".
 ALIKE = 0.5
 
 
@@ -29,6 +35,12 @@ def check_names(function: str, given: Iterable[str], known: Iterable[str]) -> No
     known = list(known)
     for name in given:
         if name not in known:
-            near = get_close_matches(name, known, 1, ALIKE)
-            remedy = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}"
+            near = nearest(name, known, ALIKE)
+            remedy = f"did you mean {near!r}?" if near else f"it takes {', '.join(known)}"
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}: {remedy}")
+
+
+def replaced(function: str, settings: D, changes: Mapping[str, Any]) -> D:
+    """A dataclass with some fields changed, which are keyword arguments of a function; see ``check_names``."""
+    check_names(function, changes, [field.name for field in fields(settings)])
+    return replace(settings, **changes)

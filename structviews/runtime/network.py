@@ -12,7 +12,7 @@ REASONS: tuple[tuple[type[OSError], str], ...] = (
 
 
 def network_reason(error: BaseException) -> str:
-    """The reason for a failed request, empty if it is none that REASONS has.
+    """The reason for a failed request; empty if REASONS does not have it.
 
     Libraries wrap the system's error several times, as a cause, a context, an argument or a ``reason``.
     """

@@ -60,13 +60,13 @@ class Bar:
         self._spinner = Spinner("dots")
         self._live = Live(console=console, get_renderable=lambda: self, refresh_per_second=10)
 
-    def __call__(self, done: int, total: int, *, note: str | None = None, rate: str = "") -> None:
+    def __call__(self, done: int, total: int, *, note: str | None = None, rate: str | None = None) -> None:
         """Show that ``done`` of ``total`` are done.
 
         Args:
             done, total: the numbers.
             note: what else to show, in parts with two spaces between them; the last one if None.
-            rate: the rate to show; that of ``done`` if empty.
+            rate: the rate to show, empty for none; that of ``done`` if None.
         """
         now = time.perf_counter()
         with self._lock:
@@ -75,9 +75,11 @@ class Bar:
             before, began = self._first
             self._done, self._total = done, total
             self._note = self._note if note is None else note
-            if done > before and self._steady:
+            if rate is not None:
+                self._rate = rate
+            elif done > before and self._steady:
                 speed = (done - before) / self._size / max(now - began, 1e-9)
-                self._rate = rate or f"{speed:,.0f} {self._unit}/s"
+                self._rate = f"{speed:,.0f} {self._unit}/s"
             if not self._moves() and self._tenths < (tenths := 10 * done // max(total, 1)):
                 self._tenths = tenths
                 parts = self._count(), *self._note.split("  "), self._rate, self._time(now)

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from structviews.corpus.sentence import ParsedSentence
-from structviews.encoding import text_language
+from structviews.encoding import encoding_pool, text_language
 from structviews.encoding.embedder import Embedder
+from structviews.encoding.encoding_pool import open_pool
 from structviews.encoding.preparation import Preparer
 from structviews.encoding.text_language import FUNCTION_WORDS, OTHER_SCRIPT, other_language, remark
 from structviews.runs.settings_file import Parsed
@@ -109,6 +110,17 @@ def test_the_warning_comes_once(monkeypatch):
         embedder.encode(["The train was late again."])
     with pytest.warns(UserWarning, match="looks like French"):
         embedder.encode([OTHERS["fr"].split()])
+
+
+@pytest.mark.filterwarnings("always")
+def test_several_processes_say_it_once(monkeypatch):
+    monkeypatch.setattr(text_language, "_told", set())
+    monkeypatch.setattr(encoding_pool, "PIECE", 1)
+    embedder = Embedder.load("default")
+    with open_pool(embedder, 2) as pool, warnings.catch_warnings(record=True) as given:
+        embedder.encode([OTHERS["de"]] * 4, pool=pool)
+        embedder.encode([OTHERS["de"]])
+    assert [each.filename for each in given] == [__file__]
 
 
 def test_parsed_sentences_are_taken_as_they_are(monkeypatch):

@@ -1,4 +1,5 @@
 import errno
+import io
 import json
 import os
 import resource
@@ -13,6 +14,7 @@ import chain_parser
 import pytest
 from chain_parser import ChainParser
 from jobs import DRIVER, SLOWLY, command, contents, run, wait_until
+from rich.console import Console
 
 from structviews.corpus.format import Skipped
 from structviews.corpus.parsed_corpus import ParsedCorpus
@@ -430,6 +432,15 @@ def test_the_bar_moves_within_the_first_shard(tmp_path, monkeypatch, workers):
     assert told == sorted(told)
     assert 0 < told[0][0] < 300  # before the only shard was finished
     assert told[-1] == (302, 302)
+
+
+def test_trees_that_are_read_at_once_have_no_rate(tmp_path):
+    (tmp_path / "a.ptb").write_text("(S (N a) (V b))\n" * 3)
+    console = Console(file=io.StringIO(), width=200)
+    pipeline.parse_corpus(TreebankSource([tmp_path / "a.ptb"], max_tokens=9), tmp_path / "a.parsed", console=console)
+    said = console.file.getvalue()
+    assert "3 of 3 lines" in said
+    assert "/s" not in said
 
 
 def test_the_bar_counts_what_is_left(tmp_path, monkeypatch):

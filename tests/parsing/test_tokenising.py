@@ -32,7 +32,8 @@ def test_a_language_without_rules_is_one_line(monkeypatch, language):
 
 def test_a_language_without_spacy_is_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(InputError, match=r"^--lang tr: .* need spacy, .*: pip install 'structviews\[spacy\]'") as error:
+    why = r"^--lang tr: .* spacy is not installed: pip install 'structviews\[spacy\]'"
+    with pytest.raises(InputError, match=why) as error:
         tokenising.rules("tr")
     assert "\n" not in str(error.value)
 
