@@ -62,7 +62,8 @@ class Passages:
         if len(np.unique(trials.documents)) < 2:
             raise InputError(
                 f"all {len(trials.anchors):,} sentences to ask about ({self.chosen}) are in one document, and "
-                "intervals need two: give another --corpus or a larger --max-sentences, or train with a larger --held-out"
+                "intervals need two: give another --corpus or a larger --max-sentences, "
+                "or train with a larger --held-out"
             )
         return trials
 
