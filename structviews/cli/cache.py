@@ -97,8 +97,9 @@ def export_corpus(
 
     opened = ParsedCorpus.open(corpus)
     with rate_bar(errors, "exporting", "shards") as progress:
-        for path in export(opened, out or Path(corpus.resolve().name.removesuffix(".parsed")), progress):
-            say(str(path))
+        written = export(opened, out or Path(corpus.resolve().name.removesuffix(".parsed")), progress)
+    for path in written:
+        say(str(path))
 
 
 def described(path: Path, sentences: int, documents: int) -> str:

@@ -93,16 +93,16 @@ def evaluate_runs(
     followed = PROTOCOLS[protocol]
     for run in runs:
         run_views(run)
-    if vectors:
-        runs.append(given_run(vectors, out or RUNS / vectors.stem))
-    elif out:
+    if out and not vectors:
         raise InputError("--out: only goes with --vectors, as a run's scores go to its own folder: leave it out")
-    if not runs:
+    if not (runs or vectors):
         raise InputError("nothing to score: name runs, or give --vectors")
     trees = TaskTrees(parsed) if parsed else None
     found, unavailable = readable_tasks(tasks, senteval, probing, partial)
     if not tasks:
         found = [task for task in found if followed.covers(task)]
+    if vectors:
+        runs.append(given_run(vectors, out or RUNS / vectors.stem))
     limit, changes = word_limit(given)
     changes |= {"transductive": True} if transductive else {}
     flags = written(({"view": view} if view else {}) | dict(given) | changes)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 PANEL = "Corpora"
 app = typer.Typer()
 
+NO_CORPUS = "make one with `structviews parse`, or give a sentence with --text"
+
 
 class TreeKind(StrEnum):
     """The kinds of trees."""
@@ -82,7 +84,7 @@ def inspect_corpus(
         parsed = parse_sentence(text, parser=parser, options=Options(lang, models), tokenised=tokenised)
         draw_trees([sentence_to_draw(text, parsed, tree)], svg)
         return
-    opened = ParsedCorpus.open(corpus or only_corpus())
+    opened = ParsedCorpus.open(corpus or only_corpus(none=NO_CORPUS))
     if drawing:
         found, note = choose(opened, *choosing, seed=seed, tree=tree)
         draw_trees(found, svg)

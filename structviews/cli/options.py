@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from structviews.evaluation.senteval.tasks.reading import Task
 
 
-def only_corpus(remedy: str = "name one of them") -> Path:
-    """The only parsed corpus here; where there are several, the error has the remedy."""
+def only_corpus(several: str = "name one of them", **remedies: str) -> Path:
+    """The only parsed corpus here; ``find_corpus`` has the remedies."""
     from structviews.corpus.parsed_corpus import find_corpus
 
-    return find_corpus(remedy=remedy)
+    return find_corpus(several=several, **remedies)
 
 
 Corpus = Annotated[

@@ -38,34 +38,66 @@ class ParseEngine(StrEnum):
     ray = "ray"
 
 
+Sources = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Text file (.txt, .txt.zst, .gz; - for standard input). With --parser treebank: a .conllu file, "
+        "a file of bracketed trees, or both.",
+        show_default=False,
+    ),
+]
+
+
+# Which parser.
+Parser = Annotated[
+    str | None,
+    typer.Option(
+        help="Parser: builtin, stanza, benepar, spacy:PIPELINE, trivial:SHAPE, treebank; DEP+CONST combines two.",
+        show_default="builtin",
+    ),
+]
+
+
+DependencyParser = Annotated[str | None, typer.Option(help="Dependency parser; needs --const.", show_default=False)]
+
+
+ConstituencyParser = Annotated[
+    str | None, typer.Option(help="Constituency parser, on the same tokens; needs --dep.", show_default=False)
+]
+
+
+# Which processes.
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        help="Number of processes; does not affect the result.", show_default="1; on a cluster as many as fit"
+    ),
+]
+
+
+Engine = Annotated[ParseEngine, typer.Option(help="What runs the processes: local, or ray (needs structviews\\[ray]).")]
+
+
+Address = Annotated[
+    str | None,
+    typer.Option(
+        help="Ray cluster: HOST:6379, or auto on one of its machines.", show_default="start Ray on this machine"
+    ),
+]
+
+
 @app.command("parse")
 def parse_text(
-    source: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Text file (.txt, .txt.zst, .gz; - for standard input). With --parser treebank: a .conllu file, "
-            "a file of bracketed trees, or both.",
-            show_default=False,
-        ),
-    ] = None,
+    source: Sources = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Folder to write.", show_default="SOURCE.parsed")
     ] = None,
     senteval: Senteval = None,
     probing: Probing = None,
     tasks: Tasks = "",
-    parser: Annotated[
-        str | None,
-        typer.Option(
-            help="Parser: builtin, stanza, benepar, spacy:PIPELINE, trivial:SHAPE, treebank; DEP+CONST combines two.",
-            show_default="builtin",
-        ),
-    ] = None,
-    dep: Annotated[str | None, typer.Option(help="Dependency parser; needs --const.", show_default=False)] = None,
-    const: Annotated[
-        str | None,
-        typer.Option(help="Constituency parser, on the same tokens; needs --dep.", show_default=False),
-    ] = None,
+    parser: Parser = None,
+    dep: DependencyParser = None,
+    const: ConstituencyParser = None,
     lang: Language = "en",
     models: Models = None,
     device: Device = "",
@@ -77,22 +109,9 @@ def parse_text(
         typer.Option(help="One sentence per line, or running text.", show_default="guessed and reported"),
     ] = None,
     tokenised: Tokenised = False,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of processes; does not affect the result.", show_default="1; on a cluster as many as fit"
-        ),
-    ] = None,
-    engine: Annotated[
-        ParseEngine, typer.Option(help="What runs the processes: local, or ray (needs structviews\\[ray]).")
-    ] = ParseEngine.local,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            help="Ray cluster: HOST:6379, or auto on one of its machines.",
-            show_default="start Ray on this machine",
-        ),
-    ] = None,
+    workers: Workers = None,
+    engine: Engine = ParseEngine.local,
+    address: Address = None,
     max_tokens: Annotated[
         int | None, typer.Option(help="Skip longer sentences.", show_default="120; no limit for tasks")
     ] = None,
@@ -110,13 +129,8 @@ def parse_text(
 
     Example: structviews parse corpus.txt --engine ray --address head:6379
     """
-    from tempfile import TemporaryDirectory
-
-    from structviews.encoding.sentence_vectors import write_sentences
     from structviews.parsing.parser import Options
-    from structviews.parsing.sources import MOST_TOKENS, output_name
 
-    folder = senteval or probing
     settings: dict[str, Any] = {
         "parser": parser_of(parser, dep, const),
         "options": Options(lang, models, device),
@@ -126,28 +140,49 @@ def parse_text(
         "address": address,
         "compression": compress.value if compress else None,
     }
-    if folder is None:
+    if not (senteval or probing):
         if not source:
             raise InputError("nothing to parse: name a text, or give --senteval or --probing")
         limit = 120 if max_tokens is None else max_tokens
-        out = out or Path(output_name(source[0]))
-        corpus = parse_into(out, source, layout=format, tokenised=tokenised, max_tokens=limit, **settings)
-        views = ["dep"] * corpus.has_dependencies + ["const"] * corpus.has_constituents
-        views += ["seq"] * (2 - len(views))
-        suggest("Next, train on it:", f"structviews train --views {','.join(views)} --corpus {typeable(out)}")
+        parse_source(source, out, layout=format, tokenised=tokenised, max_tokens=limit, **settings)
         return
     if source or format or tokenised or parser == "treebank":
         raise InputError(
             "--senteval and --probing parse the tasks' own tokens: "
             "give no text, --format, --tokenised or --parser treebank"
         )
+    parse_tasks(senteval, probing, tasks, out, max_tokens=max_tokens, **settings)
+
+
+def parse_source(source: list[str], out: Path | None, **settings: Any) -> None:
+    """Parse a text, and say how to train on it."""
+    from structviews.parsing.sources import output_name
+
+    out = out or Path(output_name(source[0]))
+    corpus = parse_into(out, source, **settings)
+    views = ["dep"] * corpus.has_dependencies + ["const"] * corpus.has_constituents
+    views += ["seq"] * (2 - len(views))
+    suggest("Next, train on it:", f"structviews train --views {','.join(views)} --corpus {typeable(out)}")
+
+
+def parse_tasks(
+    senteval: Path | None, probing: Path | None, tasks: str, out: Path | None, max_tokens: int | None, **settings: Any
+) -> None:
+    """Parse the distinct sentences of evaluation tasks, and say how to score with their trees."""
+    from tempfile import TemporaryDirectory
+
+    from structviews.encoding.sentence_vectors import write_sentences
+    from structviews.parsing.sources import MOST_TOKENS, output_name
+
+    folders = {"--senteval": senteval, "--probing": probing}
+    given = {flag: folder for flag, folder in folders.items() if folder}
     with TemporaryDirectory(prefix="structviews-") as temporary:
         text = Path(temporary) / "sentences.txt"
         write_sentences(text, sentences_of_tasks(senteval, probing, tasks))
         limit = MOST_TOKENS if max_tokens is None else max_tokens
-        out = out or Path(output_name(str(folder.resolve())))
+        out = out or Path(output_name(str(next(iter(given.values())).resolve())))
         parse_into(out, [str(text)], layout=TextFormat.lines, tokenised=True, max_tokens=limit, **settings)
-    where = f"--senteval {typeable(senteval)}" if senteval else f"--probing {typeable(folder)}"
+    where = " ".join(f"{flag} {typeable(folder)}" for flag, folder in given.items())
     suggest("Next, score a run with these trees:", f"structviews eval RUN {where} --parsed {typeable(out)}")
 
 

@@ -34,11 +34,10 @@ def verify_files(
     from structviews.runs.file_checks import verify
     from structviews.runtime.progress import rate_bar
 
-    n_faults = 0
     with rate_bar(errors, "verifying", "files") as progress:
-        for fault in verify(path, progress):
-            say(fault)
-            n_faults += 1
-    if n_faults:
+        faults = list(verify(path, progress))
+    for fault in faults:
+        say(fault)
+    if faults:
         raise typer.Exit(1)
     say(f"{path}: no faults")

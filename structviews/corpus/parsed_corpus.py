@@ -232,15 +232,20 @@ def _cause(error: InputError) -> str:
     return str(error).removeprefix("it: ").removesuffix(": damaged")
 
 
-def find_corpus(folder: str | Path = ".", remedy: str = "choose one with --corpus") -> Path:
+def find_corpus(
+    folder: str | Path = ".",
+    *,
+    none: str = "make one with `structviews parse`",
+    several: str = "choose one with --corpus",
+) -> Path:
     """The ``*.parsed`` folder in ``folder``.
 
     Raises:
-        InputError: unless there is exactly one; for several, with the remedy.
+        InputError: unless there is exactly one; ``none`` and ``several`` are the remedies.
     """
     found = sorted(path for path in Path(folder).glob("*.parsed") if path.is_dir())
     if not found:
-        raise InputError(f"no *.parsed folder in {Path(folder).resolve()}: make one with `structviews parse`")
+        raise InputError(f"no *.parsed folder in {Path(folder).resolve()}: {none}")
     if len(found) > 1:
-        raise InputError(f"several parsed corpora ({', '.join(map(str, found))}): {remedy}")
+        raise InputError(f"several parsed corpora ({', '.join(map(str, found))}): {several}")
     return found[0]

@@ -38,7 +38,9 @@ def test_the_only_corpus_here_is_found(command, tmp_path, typed, code):
 
 @pytest.mark.parametrize("typed", [typed for typed, _ in OF_A_CORPUS])
 def test_none_and_several_are_errors(command, tmp_path, typed):
-    assert "no *.parsed folder in" in fails(command, tmp_path, *typed.split())
+    said = fails(command, tmp_path, *typed.split())
+    assert "no *.parsed folder in" in said
+    assert ("--text" in said) == (typed == "inspect")
     tiny_corpus(tmp_path / "a.parsed")
     tiny_corpus(tmp_path / "b.parsed")
     remedy = "choose one with --corpus" if "default" in typed else "name one of them"

@@ -53,9 +53,19 @@ class Passages:
         """Trials for every sentence followed by its next one: that sentence and others, ``candidates`` in all.
 
         See ``neighbour_trials`` for several numbers.
+
+        Raises:
+            InputError: if there are too few sentences, or all are in one document.
         """
         texts = [sentence.tokens for sentence in self.sentences]
-        return neighbour_trials(self.documents, self.positions, texts, size=candidates, seed=SEED)
+        trials = neighbour_trials(self.documents, self.positions, texts, size=candidates, seed=SEED)
+        if len(np.unique(trials.documents)) < 2:
+            raise InputError(
+                f"all {len(trials.anchors):,} sentences to ask about ({self.chosen}) are in one document, and "
+                "intervals need two: give another --corpus or a larger --max-sentences, "
+                "or train with a larger --held-out"
+            )
+        return trials
 
 
 @dataclass(frozen=True)

@@ -148,11 +148,17 @@ def test_entries_of_other_weights_are_dropped(place, tmp_path):
         save_entry(run, entry)
 
 
-def test_bad_input_is_one_line(place, tmp_path):
+def test_bad_input_is_one_line_before_anything_is_encoded(place, tmp_path, monkeypatch):
+    monkeypatch.delattr(next_sentence, "measure")
     few = write_corpus(tmp_path / "few.parsed", topic_rows(documents=2, sentences=3))
+    one = write_corpus(tmp_path / "one.parsed", topic_rows(documents=1, sentences=40))
     for flags, message in (
         (["--candidates", "1"], "--candidates 1: give at least 2"),
         (["--corpus", str(few)], "6 held-out sentences are too few to draw 19 candidates"),
+        (
+            ["--corpus", str(one)],
+            "all 39 sentences to ask about (all) are in one document, and intervals need two",
+        ),
         (["--corpus", str(tmp_path)], "is not a parsed corpus"),
     ):
         ended = CliRunner().invoke(app, ["retrieve", str(place / "run-1"), *flags])

@@ -199,7 +199,10 @@ def test_sentences_to_encode_elsewhere(folder, probing, encode, tmp_path):
     assert ended.exit_code == 0, ended.output
     assert "skipping MR: " in ended.output
     np.save(tmp_path / "x.npy", encode([tuple(line.split()) for line in text.read_text().splitlines()]))
-    ended = structviews("eval", "--vectors", tmp_path / "x.npy", *which, "--partial", "-o", tmp_path / "run")
+    given = ["eval", "--vectors", tmp_path / "x.npy", *which, "--partial", "-o", tmp_path / "run"]
+    assert "unknown task" in str(structviews(*given, "--tasks", "none").exception)
+    assert not (tmp_path / "run").exists()
+    ended = structviews(*given)
     assert ended.exit_code == 0, ended.output
     expected = evaluate(encode, ["HeadDistance", "SST5"], folder, probing=probing, allow_partial=True)["tasks"]
     assert scores(tmp_path / "run") == {name: expected[name]["scores"] for name in ("HeadDistance", "SST5")}
