@@ -266,7 +266,7 @@ def test_runs_have_different_names(folders, tmp_path):
 def test_runs_are_served_with_a_limit(folders):
     (limited,) = open_runs([folders[1]], None, False, nullcontext, WordLimit(1, "cut"))
     assert limited.embedder.limit == WordLimit(1, "cut")
-    with pytest.warns(UserWarning, match="1 sentence was cut to the first 1 words"):
+    with pytest.warns(UserWarning, match="1 sentence was cut to the first 1 word "):
         limited.encode(["two words"])
 
 
