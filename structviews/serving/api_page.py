@@ -44,7 +44,7 @@ def api_page(schema: Schema, address: str, with_token: bool) -> str:
     )
     return (
         f'{HEAD}<header><h1>Endpoints</h1> <a href="./">To the page</a></header>\n<main>\n'
-        "<p>What the page shows can be asked for by programs. Requests and answers are JSON, described for "
+        "<p>Programs can ask for all that the page shows. Requests and answers are JSON, described for "
         "client generators in "
         f'<a href="openapi.json">openapi.json</a>.</p>\n{token}<nav aria-label="Endpoints"><ul>{links}</ul></nav>\n'
         f"{sections}{errors(schema, operations[0][2])}</main>\n</body>\n</html>\n"

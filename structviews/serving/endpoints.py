@@ -90,7 +90,7 @@ class Corpus(BaseModel):
 
     name: str
     sentences: int = Field(description="number of distinct sentences")
-    unit: Literal["line", "sentence"] = Field(description="unit of `place`: lines from 1 or sentences from 0")
+    unit: Literal["line", "sentence"] = Field(description="unit of place: lines from 1, or sentences from 0")
 
 
 class Runs(BaseModel):
@@ -222,26 +222,7 @@ def create_app(
     worker = batcher or Batcher()
     by_name = {run.name: run for run in runs}
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        worker.close()
-
-    app = FastAPI(
-        title="structviews",
-        version=__version__,
-        description="Syntax-aware, multi-view sentence embeddings: vectors, similarities, neighbours and trees.",
-        docs_url=None,  # the built-in docs pages load third-party scripts; see api_page
-        redoc_url=None,
-        openapi_url=OPENAPI,
-        lifespan=lifespan,
-        responses=PROBLEMS,
-        # The guard checks the token; this only documents it in the OpenAPI schema.
-        dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],
-    )
-    app.add_middleware(Guard, token=token, hosts=hosts, open_paths={*PAGE, OPENAPI, DOCS}, seconds=seconds)
-    app.add_exception_handler(RequestValidationError, say_what_is_wrong)
-    app.add_exception_handler(Exception, say_that_it_failed)
+    app = empty_app(token, hosts, seconds, worker)
 
     def named(name: str | None) -> ServedRun:
         if name is None:
@@ -295,15 +276,47 @@ def create_app(
         drawn = list(map(tree, await done(run.trees, asked.sentences)))
         return TreesOfSentences(run=run.name, warning=run.warning(asked.sentences), trees=drawn)
 
+    add_pages(app, with_token=token is not None)
+    return app
+
+
+def empty_app(token: str | None, hosts: Sequence[str], seconds: float, worker: Batcher) -> FastAPI:
+    """The application without endpoints: what it says of itself, its guard and its errors."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        worker.close()
+
+    app = FastAPI(
+        title="structviews",
+        version=__version__,
+        description="Syntax-aware, multi-view sentence embeddings: vectors, similarities, neighbours and trees.",
+        docs_url=None,  # the built-in docs pages load third-party scripts; see api_page
+        redoc_url=None,
+        openapi_url=OPENAPI,
+        lifespan=lifespan,
+        responses=PROBLEMS,
+        # The guard checks the token; this only documents it in the OpenAPI schema.
+        dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],
+    )
+    app.add_middleware(Guard, token=token, hosts=hosts, open_paths={*PAGE, OPENAPI, DOCS}, seconds=seconds)
+    app.add_exception_handler(RequestValidationError, say_what_is_wrong)
+    app.add_exception_handler(Exception, say_that_it_failed)
+    return app
+
+
+def add_pages(app: FastAPI, *, with_token: bool) -> None:
+    """Add what a browser opens: the page to play with, and the description of the endpoints."""
+
     @app.get(DOCS, include_in_schema=False)
     async def docs(request: Request) -> Response:
         address = str(request.base_url).rstrip("/")
-        return Response(api_page(app.openapi(), address, with_token=token is not None), media_type="text/html")
+        return Response(api_page(app.openapi(), address, with_token=with_token), media_type="text/html")
 
     for path, (name, kind) in PAGE.items():
         content = files(__package__).joinpath("page", name).read_bytes()
         app.get(path, include_in_schema=False)(page(content, kind))
-    return app
 
 
 def page(content: bytes, kind: str) -> Any:

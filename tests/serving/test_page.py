@@ -152,9 +152,9 @@ def test_a_wide_tree_fades_where_it_goes_on_and_is_zoomed(tab, url, width):
     assert tab.errors == []
 
 
-def test_a_warning_is_one_line_and_goes_away(tab, url, served, monkeypatch):
+def test_a_warning_is_a_sentence_for_visitors_and_goes_away(tab, url, served, monkeypatch):
     def warning(sentences):
-        return "that is <i>not</i> English" if "le chat" in sentences else None
+        return "that is <i>not</i> English: train a run" if "le chat" in sentences else None
 
     monkeypatch.setattr(served[0], "warning", warning)
     tab.open(url)
@@ -163,7 +163,7 @@ def test_a_warning_is_one_line_and_goes_away(tab, url, served, monkeypatch):
     assert tab.evaluate(shown) == []
     tab.type("#first", "le chat")
     tab.wait(f"{SENTENCES}[0] === 'le chat' && {SHOWN}")
-    assert tab.evaluate(shown) == ["that is <i>not</i> English"]
+    assert tab.evaluate(shown) == ["That is <i>not</i> English."]
     tab.type("#first", "the cat")
     tab.wait(f"{SENTENCES}[0] === 'the cat' && {SHOWN}")
     assert tab.evaluate(shown) == []

@@ -76,8 +76,7 @@ async function compare() {
     showSimilarity(similarity?.similarities[0]);
     showNeighbours(sentences, neighbours?.neighbours);
     showTrees(sentences, trees.trees);
-    $("warning").textContent = trees.warning ?? "";
-    $("warning").hidden = !trees.warning;
+    showWarning(trees.warning);
     say(sentences.length === 2 ? "" : "Type a second sentence to compare the two.");
     $("results").setAttribute("aria-busy", "false");
   } catch (error) {
@@ -85,6 +84,14 @@ async function compare() {
     clear();
     say(error.message, true);
   }
+}
+
+/** What is wrong with the text, as a sentence; what follows the colon is for those who train and serve runs. */
+function showWarning(warning) {
+  $("warning").hidden = !warning;
+  if (!warning) return;
+  const [wrong] = warning.split(": ");
+  $("warning").textContent = `${wrong[0].toUpperCase()}${wrong.slice(1)}.`;
 }
 
 /** A share of random pairs in words. */
