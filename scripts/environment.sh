@@ -12,7 +12,7 @@ cpu_builds=https://download.pytorch.org/whl/cpu
 install() {
     local pip=$1
     shift
-    if [ "$(uname)" = Linux ] && ! nvidia-smi --list-gpus 2>/dev/null | grep --quiet GPU; then
+    if [ "$(uname)" = Linux ] && [[ $(nvidia-smi --list-gpus 2>/dev/null) != *"GPU 0"* ]]; then
         # Where that index cannot be reached, pip takes what its own has.
         "$pip" install -qq --disable-pip-version-check --retries 1 --constraint constraints.txt \
             --extra-index-url "$cpu_builds" torch
