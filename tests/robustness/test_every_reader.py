@@ -41,7 +41,7 @@ NOT_READERS = {
     "parsing.export:_holds": "compared with what would be written",
     "corpus.writer:entry_of": "what is about to be written",
     "hub.card:model_card": "package data; the settings are copied as they are",
-    "serving.endpoints:create_app": "package data",
+    "serving.endpoints:add_pages": "package data",
     "demo.python_docs:parsed": "Python's own files",
     "hub.packing:ship": "only by scripts/default_model.py",
 }
