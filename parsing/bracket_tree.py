@@ -6,7 +6,7 @@ to import.
 
 import re
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 # An opening bracket with its label, a closing one, or a word.
 PART = re.compile(r"\(\s*(?P<label>[^\s()]*)|(?P<end>\))|(?P<word>[^\s()]+)")
@@ -62,6 +62,4 @@ def read_tree(text: str) -> Tree:
         raise ValueError(f"{len(open_nodes) - 1} brackets are not closed")
     if not whole:
         raise ValueError("it has no brackets")
-    tree = whole[0]
-    assert isinstance(tree, Tree)
-    return tree
+    return cast(Tree, whole[0])  # a word outside brackets was refused above
