@@ -474,8 +474,3 @@ class _Problems:
 def _sum(values: torch.Tensor) -> torch.Tensor:
     """Sum over all but the problems, in float64: (r, K, P) to (P,)."""
     return values.sum((0, 1), dtype=torch.float64)
-
-
-def soft_cross_entropy(shares: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Mean cross-entropy of (n, K) probabilities against soft targets; probabilities are clipped as in Keras."""
-    return -(targets * shares.clamp(1e-7, 1 - 1e-7).log()).sum(1).mean()
