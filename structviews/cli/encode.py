@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from structviews.cli.console import GO_ON, errors, inform, say, suggest
-from structviews.cli.options import Tokenised, Transductive, check_writable, word_limit
+from structviews.cli.options import Precision, Tokenised, Transductive, check_writable, word_limit
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
 from structviews.cli.which_runs import Run
 from structviews.encoding.word_limit import WordLimit
@@ -38,6 +38,7 @@ def encode_sentences(
     batch_size: Annotated[int, typer.Option(help="Sentences per batch.")] = 256,
     workers: Annotated[int, typer.Option(help="Number of processes; each loads the run.")] = 1,
     transductive: Transductive = None,
+    precision: Precision = "auto",
     given: Mapping[str, Any] = NONE_GIVEN,
 ) -> None:
     """Encode sentences as a NumPy array with one row per sentence, in constant memory.
@@ -77,7 +78,8 @@ def encode_sentences(
         try:
             with rate_bar(errors, "encoding", "sentences") as progress:
                 progress.stage("loading the run")
-                embedder = Embedder.load(run).with_representation(**changes).with_limit(**vars(limit))
+                embedder = Embedder.load(run, precision=precision)
+                embedder = embedder.with_representation(**changes).with_limit(**vars(limit))
                 with open_pool(embedder, workers) if workers > 1 else nullcontext() as pool:
                     encode_text(
                         text, embedder, file, tokenised=tokenised, batch_size=batch_size, pool=pool, progress=progress

@@ -62,7 +62,15 @@ class EncodingPool:
         if any(representation.transductive for representation, _ in embedder.choices):
             raise InputError("transductive = true: needs all sentences in one process: encode without a pool")
         given = embedder.prepare(sentences) if embedder.preparer.parser_is_given else listed(sentences)
-        how = str(self._run), self._device, self._threads, embedder.choices, embedder.limit, batch_size
+        how = (
+            str(self._run),
+            self._device,
+            self._threads,
+            embedder.choices,
+            embedder.limit,
+            embedder.encodes_in,
+            batch_size,
+        )
         under_way: list[Future[Piece]] = []
 
         def submit(piece: Sequence[Sentence]) -> Callable[[], np.ndarray]:
@@ -135,12 +143,13 @@ def encode_piece(
     threads: int,
     choices: list[Choice],
     limit: WordLimit,
+    precision: str,
     batch_size: int,
     sentences: Sequence[Sentence],
 ) -> Piece:
     """Run in a worker: encode a piece."""
     with warnings.catch_warnings(record=True) as given, counted_cuts() as cuts:
-        embedder = _load(run, device, threads).with_limit(**vars(limit))
+        embedder = _load(run, device, threads).with_limit(**vars(limit)).with_precision(precision)
         embedder.choose(iter(choices))
         return embedder.encode(sentences, batch_size), [str(each.message) for each in given], cuts
 

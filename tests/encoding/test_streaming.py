@@ -126,7 +126,9 @@ def test_what_was_begun_with_something_else_is_refused(source, runs, tmp_path, m
     before = partial.read_bytes()
     other = tmp_path / "other.txt"
     other.write_text("\n".join(LINES[1:]), "utf-8")
-    refused = r"v\.npy: has an unfinished encoding of another text, run, representation or word limit: run that"
+    refused = (
+        r"v\.npy: has an unfinished encoding of another text, run, representation, precision or word limit: run that"
+    )
     for arguments in (
         (other, runs[0], {}),
         (source, runs[1], {}),
