@@ -260,7 +260,7 @@ def test_a_killed_command_goes_on(runs, tmp_path):
     """Two real processes."""
     n = npy.AT_ONCE + 100
     (tmp_path / "big.txt").write_text("".join(f"a bird {i}\n" for i in range(n)))
-    arguments = ["encode", str(runs[0]), "big.txt", "-o", "v.npy", "--tokenised"]
+    arguments = ["encode", str(runs[0]), "big.txt", "-o", "v.npy", "--tokenised", "--precision", "fp32"]
     shell = {"cwd": tmp_path, "env": os.environ | {"OMP_NUM_THREADS": "1"}, "capture_output": True}
     killed = subprocess.run([sys.executable, "-c", DYING, *arguments], check=False, **shell)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
