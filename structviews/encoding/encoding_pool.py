@@ -101,7 +101,15 @@ class EncodingPool:
             raise InputError(f"{embedder.run}: the pool was opened for another run, {self._run}: open one for this run")
         if is_transductive(embedder):
             raise InputError("transductive = true: needs all sentences in one process: encode without a pool")
-        how = str(self._run), self._device, self._threads, embedder.choices, embedder.limit, batch_size
+        how = (
+            str(self._run),
+            self._device,
+            self._threads,
+            embedder.choices,
+            embedder.limit,
+            embedder.encodes_in,
+            batch_size,
+        )
         begun: deque[Task] = deque()
         pieces = iter(pieces)
         with here() as this:
@@ -249,11 +257,12 @@ def encode_piece(
     threads: int,
     choices: list[Choice],
     limit: WordLimit,
+    precision: str,
     batch_size: int,
     sentences: Sequence[Sentence],
 ) -> Piece:
     """Run in another process: encode a piece."""
-    embedder = _load(run, device, threads).with_limit(**vars(limit))
+    embedder = _load(run, device, threads).with_limit(**vars(limit)).with_precision(precision)
     embedder.choose(iter(choices))
     return encoded(embedder, batch_size, sentences)
 

@@ -173,17 +173,18 @@ def encode_text(
 
     Raises:
         InputError: if a line cannot be encoded, or ``out`` has an unfinished encoding of another text, run,
-            representation or word limit. Lines that are too long already by their white space are found first.
+            representation, precision or word limit. Lines that are too long by their white space are found first.
     """
     line, n_words = text.longest
     if embedder.limit.overlong == RAISE and n_words > embedder.limit.max_tokens:
         raise InputError(f"{text.name}:{line}: {too_long(f'{n_words:,} words', f'{embedder.limit.max_tokens:,}')}")
-    how = f"{model_checksum(embedder.folder)} {embedder.choices} {text.checksum} {tokenised} {embedder.limit}"
+    by = f"{model_checksum(embedder.folder)} {embedder.choices} {embedder.encodes_in}"
+    how = f"{by} {text.checksum} {tokenised} {embedder.limit}"
     partial = out.with_name(f".{out.name}.{hashlib.sha256(how.encode()).hexdigest()[:16]}.partial")
     for other in out.parent.glob(f".{escape(out.name)}.{'[0-9a-f]' * 16}.partial"):
         if other != partial:
             raise InputError(
-                f"{out}: has an unfinished encoding of another text, run, representation or word limit: "
+                f"{out}: has an unfinished encoding of another text, run, representation, precision or word limit: "
                 f"run that command again, give another --out, or delete {other}"
             )
 

@@ -128,7 +128,9 @@ def test_what_was_begun_with_something_else_is_refused(source, runs, tmp_path, m
     before = partial.read_bytes()
     other = tmp_path / "other.txt"
     other.write_text("\n".join(LINES[1:]), "utf-8")
-    refused = r"v\.npy: has an unfinished encoding of another text, run, representation or word limit: run that"
+    refused = (
+        r"v\.npy: has an unfinished encoding of another text, run, representation, precision or word limit: run that"
+    )
     for arguments in (
         (other, runs[0], {}),
         (source, runs[1], {}),
@@ -261,7 +263,8 @@ def test_a_killed_command_goes_on(runs, tmp_path, workers):
     """Real processes; the worker of the killed one ends, too."""
     n = npy.AT_ONCE + 100
     (tmp_path / "big.txt").write_text("".join(f"a bird {i}\n" for i in range(n)))
-    arguments = ["encode", str(runs[0]), "big.txt", "-o", "v.npy", "--tokenised", "--workers", workers]
+    arguments = ["encode", str(runs[0]), "big.txt", "-o", "v.npy", "--tokenised"]
+    arguments += ["--workers", workers, "--precision", "fp32"]
     shell = {"cwd": tmp_path, "env": os.environ | {"OMP_NUM_THREADS": "1"}, "capture_output": True}
     killed = subprocess.run([sys.executable, "-c", DYING, *arguments], check=False, **shell)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
