@@ -313,6 +313,20 @@ def test_processes_name_the_first_wrong_line(source, runs, tmp_path, monkeypatch
     assert [path.name for path in tmp_path.iterdir()] == ["big.txt"]
 
 
+def test_there_are_as_many_processes_as_pay(source, runs, tmp_path, monkeypatch):
+    opened = []
+
+    def noting(embedder, processes):
+        opened.append(processes)
+        return encoding_pool.open_pool(embedder, 1)
+
+    monkeypatch.setattr(streaming, "open_pool", noting)
+    monkeypatch.setattr(streaming, "processes_that_pay", lambda embedder, sentences: sentences)
+    encode(source, runs[0], tmp_path / "v.npy")
+    encode(source, runs[0], tmp_path / "v.npy", processes=2)
+    assert opened == [len(LINES), 2]
+
+
 def test_lines_of_too_many_words(source, runs, tmp_path, command):
     """Found before anything is encoded, or cut, with one warning for all blocks."""
     long = "A bird sat on the dead tree"
