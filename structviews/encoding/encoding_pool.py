@@ -116,7 +116,8 @@ class EncodingPool:
         with here() as this:
 
             def begin() -> None:
-                for piece in islice(given, self._engine.room() + 1 - len(begun)):
+                # Twice the others' room, as this process may end two or more pieces while the first is encoded.
+                for piece in islice(given, 2 * self._engine.room() + 1 - len(begun)):
                     theirs = self._engine.submit(encode_piece, *how, piece, heard=heard)
                     begun.append(Task(theirs, partial(this.submit, encoded, embedder, batch_size, piece, heard=heard)))
 
