@@ -138,7 +138,8 @@ def words_of_pieces(pieces: Set[str], language: str) -> Mapping[str, tuple[str, 
     known = remembered_pieces(language)
     if len(known) > REMEMBERED_PIECES:
         known.clear()
-    new = list(pieces - known.keys())
+    # Not the difference of sets, which goes through all known ones, for a single sentence too.
+    new = [piece for piece in pieces if piece not in known]
     known.update(zip(new, words_of(new, language), strict=True))
     return known
 
