@@ -1,0 +1,213 @@
+"""Encoders that turn sentences into vectors: runs of structviews, and transformers of published sizes.
+
+Weights are random but for the bundled model's: speed does not depend on them.
+"""
+
+import copy
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel, PreTrainedTokenizerFast
+
+from benchmarks import flops
+from structviews import Embedder
+from structviews.batches.batch import collate
+from structviews.encoding.kinds.trained import TrainedEmbedder
+from structviews.model import build_model
+from structviews.runs.bundled import NAME
+from structviews.runs.settings_file import save_config
+from structviews.runs.vocabularies import save_vocabularies
+from structviews.runs.weights import save_weights
+from structviews.training.baselines import RANDOM
+
+RAW, PREPARED = "raw", "prepared"
+RUNS = {NAME: (), "seq,seq": ("seq", "seq"), "avg,avg": ("avg", "avg")}
+"""Runs by name, with the views of those to be made."""
+
+
+class Encoder(Protocol):
+    """What is raced.
+
+    Attributes:
+        name: of the model.
+        given: ``raw`` text, or sentences ``prepared`` (tokenised and, for trees, parsed) beforehand.
+        precision: of its products: ``fp32``, ``bf16`` or ``int8``.
+    """
+
+    name: str
+    given: str
+    precision: str
+
+    def prepare(self, texts: Sequence[str]) -> Sequence[Any]:
+        """What ``encode`` takes."""
+
+    def encode(self, sentences: Sequence[Any], batch_size: int) -> np.ndarray:
+        """Vectors ``(n, d)``, float32."""
+
+    def operations(self, sentences: Sequence[Any]) -> int | None:
+        """Operations of the matrix products that some sentences need, as one batch; None if that is not known."""
+
+
+class Run:
+    """A run; see ``Encoder``."""
+
+    def __init__(self, name: str, given: str, precision: str, embedder: TrainedEmbedder):
+        self.name, self.given, self.precision, self.embedder = name, given, precision, embedder
+
+    def prepare(self, texts: Sequence[str]) -> Sequence[Any]:
+        return self.embedder.prepare(texts) if self.given == PREPARED else texts
+
+    def encode(self, sentences: Sequence[Any], batch_size: int) -> np.ndarray:
+        return self.embedder.encode(sentences, batch_size)
+
+    def operations(self, sentences: Sequence[Any]) -> int | None:
+        if self.given == RAW:  # the parser's products are in other precisions
+            return None
+        run = self.embedder
+        batch = collate(sentences, run.vocabularies, run.needs)
+        return sum(flops.of_view(view, batch) for view in run.model.views) // flops.PASSES
+
+
+class Size(NamedTuple):
+    """Size of a transformer.
+
+    Attributes:
+        make: builds it from layers, width, heads, inner and the tokeniser.
+        layers, width, heads: as usual.
+        inner: width of the feed-forward part.
+    """
+
+    make: Callable[["Size", PreTrainedTokenizerFast], nn.Module]
+    layers: int
+    width: int
+    heads: int
+    inner: int
+
+
+class Transformer:
+    """A transformer with mean pooling and vectors of length 1, as sentence-transformers runs it; see ``Encoder``."""
+
+    given = RAW
+
+    def __init__(self, name: str, precision: str, size: Size, model: nn.Module, tokeniser: PreTrainedTokenizerFast):
+        self.name, self.precision, self.size, self.tokeniser = name, precision, size, tokeniser
+        self.model = PRECISIONS[precision](model)
+
+    def prepare(self, texts: Sequence[str]) -> Sequence[Any]:
+        return texts
+
+    @torch.inference_mode()
+    def encode(self, sentences: Sequence[str], batch_size: int) -> np.ndarray:
+        order = np.argsort([-len(sentence) for sentence in sentences], kind="stable")
+        vectors = np.empty((len(sentences), self.size.width), dtype=np.float32)
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            vectors[rows] = self._vectors([sentences[i] for i in rows]).numpy()
+        return vectors
+
+    def _vectors(self, sentences: list[str]) -> Tensor:
+        pieces = self.tokeniser(sentences, padding=True, return_tensors="pt")
+        mask = pieces["attention_mask"]
+        states = self.model(input_ids=pieces["input_ids"], attention_mask=mask).last_hidden_state
+        means = (states * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True)
+        return nn.functional.normalize(means.float())
+
+    def operations(self, sentences: Sequence[str]) -> int:
+        lengths = [len(pieces) for pieces in self.tokeniser(list(sentences))["input_ids"]]
+        return flops.of_transformer(self.size.layers, self.size.width, self.size.inner, lengths)
+
+
+def int8(model: nn.Module) -> nn.Module:
+    """A copy whose linear layers multiply in 8 bits, with PyTorch's own dynamic quantisation."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is deprecated in favour of another package
+        quantised: nn.Module = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, torch.qint8)
+    return quantised
+
+
+PRECISIONS: dict[str, Callable[[nn.Module], nn.Module]] = {
+    "fp32": lambda model: model,
+    "bf16": lambda model: copy.deepcopy(model).to(torch.bfloat16),
+    "int8": int8,
+}
+"""How a transformer gets its precision."""
+
+
+def bert(size: Size, tokeniser: PreTrainedTokenizerFast) -> nn.Module:
+    """BERT without its pooler, with PyTorch's fused attention."""
+    config = BertConfig(vocab_size=len(tokeniser), attn_implementation="sdpa", **shape(size))
+    return BertModel(config, add_pooling_layer=False)
+
+
+def mpnet(size: Size, tokeniser: PreTrainedTokenizerFast) -> nn.Module:
+    """MPNet without its pooler; transformers has no fused attention for it."""
+    pad = tokeniser.pad_token_id
+    config = MPNetConfig(vocab_size=len(tokeniser), pad_token_id=pad, max_position_embeddings=514, **shape(size))
+    return MPNetModel(config, add_pooling_layer=False)
+
+
+def shape(size: Size) -> dict[str, int]:
+    """A size in the words of transformers."""
+    return {
+        "num_hidden_layers": size.layers,
+        "hidden_size": size.width,
+        "num_attention_heads": size.heads,
+        "intermediate_size": size.inner,
+    }
+
+
+REFERENCE = "all-MiniLM-L6-v2"
+SIZES = {
+    REFERENCE: Size(bert, 6, 384, 12, 1536),
+    "all-MiniLM-L12-v2": Size(bert, 12, 384, 12, 1536),
+    "all-mpnet-base-v2": Size(mpnet, 12, 768, 12, 3072),
+}
+NAMES = (*RUNS, *SIZES)
+
+
+def encoders(
+    names: Sequence[str], precisions: Sequence[str], tokeniser: PreTrainedTokenizerFast, folder: Path
+) -> list[Encoder]:
+    """The encoders of these names, in each precision that they have.
+
+    Args:
+        names: some of ``NAMES``.
+        precisions: some of ``PRECISIONS``.
+        tokeniser: of the transformers.
+        folder: where runs are made.
+    """
+    found: list[Encoder] = []
+    for name in names:
+        if name in RUNS:
+            run = random_run(RUNS[name], folder / name) if RUNS[name] else name
+            found += runs(name, run, precisions)
+        else:
+            model = SIZES[name].make(SIZES[name], tokeniser).eval()
+            found += [Transformer(name, precision, SIZES[name], model, tokeniser) for precision in precisions]
+    return found
+
+
+def runs(name: str, run: str | Path, precisions: Sequence[str]) -> list[Encoder]:
+    """A run from raw text and from prepared sentences."""
+    embedder = Embedder.load(run)
+    return [Run(name, given, "fp32", embedder) for given in (RAW, PREPARED)] if "fp32" in precisions else []
+
+
+def random_run(views: Sequence[str], folder: Path) -> Path:
+    """A random run with the bundled model's words and sizes, and other views."""
+    bundled = Embedder.load(NAME)
+    assert isinstance(bundled, TrainedEmbedder)
+    (channel,) = bundled.model.channels.values()
+    config = bundled.config
+    config = replace(config, views=replace(config.views, names=tuple(views)))
+    folder.mkdir()
+    save_vocabularies(folder, bundled.vocabularies)
+    save_weights(folder, build_model(config, bundled.vocabularies, channel.tables[0].weight))
+    save_config(folder, config, bundled.parsed, RANDOM)
+    return folder
