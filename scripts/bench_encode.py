@@ -14,9 +14,10 @@ weights, its words and its sizes. int8 is PyTorch's dynamic quantisation of line
 Rates are medians over the rounds, by wall and processor time. Ratios are to the best rate of the transformer of
 all-MiniLM-L6-v2's size in the same precision, whatever the size of its batches. Ratios and shares are by processor time
 with one thread, which other jobs disturb less, otherwise by wall time. The ceiling is one large matrix product in the
-same precision: an encoder's share of it is the operations of its own necessary products (benchmarks/flops.py; without
-padding, and what depends on a word alone once for each different word of a call) over those that the large product
-makes in the same time. Batches of 1 are single calls, whose times in milliseconds are printed.
+same precision: an encoder's share of it is the operations of its own necessary products over those that the large
+product makes in the same time. Necessary (benchmarks/forward_flops.py) are products without padding, and of what is
+the same in a call, such as equal subtrees, only the first. Batches of 1 are single calls, whose times in milliseconds
+are printed.
 """
 
 import argparse

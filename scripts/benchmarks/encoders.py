@@ -15,9 +15,8 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel, PreTrainedTokenizerFast
 
-from benchmarks import flops
+from benchmarks import forward_flops
 from structviews import Embedder
-from structviews.batches.batch import collate
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.model import build_model
 from structviews.runs.bundled import NAME
@@ -69,9 +68,10 @@ class Run:
     def operations(self, sentences: Sequence[Any]) -> int | None:
         if self.given == RAW:  # the parser's products are in other precisions
             return None
-        run = self.embedder
-        batch = collate(sentences, run.vocabularies, run.needs)
-        return sum(flops.of_view(view, batch) for view in run.model.views) // flops.PASSES
+        ((name, channel),) = self.embedder.model.each()
+        known = self.embedder.vocabularies[name]
+        words = [forward_flops.Words(known.ids(each.tokens).tolist(), each) for each in sentences]
+        return sum(forward_flops.of_view(view, words) for view in channel.views)
 
 
 class Size(NamedTuple):
@@ -120,7 +120,7 @@ class Transformer:
 
     def operations(self, sentences: Sequence[str]) -> int:
         lengths = [len(pieces) for pieces in self.tokeniser(list(sentences))["input_ids"]]
-        return flops.of_transformer(self.size.layers, self.size.width, self.size.inner, lengths)
+        return forward_flops.of_transformer(self.size.layers, self.size.width, self.size.inner, lengths)
 
 
 def int8(model: nn.Module) -> nn.Module:

@@ -7,8 +7,6 @@ in no other recurrent product, and roots bring nothing; gradients of the inputs 
 product counts as nothing.
 """
 
-from collections.abc import Iterable
-
 from torch import nn
 
 from structviews.batches.batch import Batch
@@ -16,20 +14,15 @@ from structviews.batches.trees import TreeBatch
 from structviews.batches.word_ids import WordIds
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
-from structviews.views.bag import ProjectedMean
 from structviews.views.view import View
 
-# The forward pass and the two products of the backward pass, each of as many operations.
-PASSES = 3
-# For each multiplication of the forward pass.
-OPERATIONS = 2 * PASSES
+# Forward and backward, for each multiplication of the forward pass.
+OPERATIONS = 6
 
 
 def of_view(view: View, batch: Batch) -> int:
     """Operations of an encoder on a batch."""
     ids = next(iter(batch.ids.values()))
-    if isinstance(view, ProjectedMean):
-        return OPERATIONS * len(batch) * view.word_dim * view.dim
     if view.needs == "tokens":
         return of_gru(view.gru, len(ids.distinct), len(ids) - len(batch))
     trees = batch.dependency_trees if view.needs == "dependency" else batch.constituency_trees
@@ -60,10 +53,3 @@ def of_gru(gru: nn.GRU, n_distinct: int, n_steps: int) -> int:
 def of_pairwise(n_sentences: int, dim: int) -> int:
     """Operations of the pairwise objective: one score matrix, whose transpose serves the other direction."""
     return OPERATIONS * n_sentences * n_sentences * dim
-
-
-def of_transformer(layers: int, width: int, inner: int, lengths: Iterable[int]) -> int:
-    """Operations of a transformer's forward pass alone, on sequences of these lengths without padding."""
-    # A layer has four square matrices and the two of its feed-forward part; attention scores and sums come on top.
-    weights = 4 * width * width + 2 * width * inner
-    return 2 * layers * sum(n * weights + 2 * n * n * width for n in lengths)

@@ -1,18 +1,23 @@
 import importlib
 import json
 import sys
-from itertools import combinations
+from dataclasses import replace
+from itertools import combinations, count
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
+from trees_for_tests import SHAPES
 
 from structviews import Embedder
+from structviews.corpus.sentence import ParsedSentence
+from structviews.views.view_by_name import create
 
 pytest.importorskip("transformers", reason="needs structviews[sentence-transformers]")
 SCRIPTS = Path(__file__).parents[2] / "scripts"
+VIEWS = ["dep-sum", "dep", "const", "seq"]
 TEXTS = ["A bird sings.", "The old man sees a very small bird in the dead tree.", "Nobody", "It rains, it pours."]
 
 
@@ -179,6 +184,47 @@ def test_operations_of_a_mean(averages):
         prepared.encode(sentences, len(TEXTS))
     assert prepared.operations(sentences) == counted.get_total_flops() == 2 * 2 * len(TEXTS) * 300 * 600
     assert raw.operations(TEXTS) is None
+
+
+def forward_operations(module, name, sentences):
+    """Operations of a small view's forward pass."""
+    flops = module("benchmarks.forward_flops")
+    known = {word: number for number, word in enumerate({word for each in sentences for word in each.tokens})}
+    words = [flops.Words([known[word] for word in each.tokens], each) for each in sentences]
+    return flops.of_view(create(name, 3, 6), words)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_operations_are_a_third_of_training_where_nothing_is_the_same(module, name, shape):
+    number = count()
+    some = [replace(s, tokens=tuple(f"word{next(number)}" for _ in s.tokens)) for s in SHAPES[shape]]
+    batch = module("benchmarks.corpora").batch_of(some, ["dependency", "constituency"])
+    assert forward_operations(module, name, some) == module("benchmarks.flops").of_view(create(name, 3, 6), batch) / 3
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_what_is_the_same_counts_once(module, name):
+    def tree(tokens):
+        """The second word is the root, under it the first and the third, and so on to the right."""
+        n = len(tokens)
+        heads = (2, 0, *range(2, n))
+        left, right = (n - 2, *range(n - 3, -1, -1)), (n - 1, *range(n, 2 * n - 2))
+        return ParsedSentence(tokens, ("X",) * n, heads, ("r",) * n, left, right, ("",) * (2 * n - 1))
+
+    one, again, other = map(tree, (("a", "b", "c", "d"), ("a", "b", "c", "d"), ("e", "f", "c", "d")))
+    alone = forward_operations(module, name, [one])
+    assert forward_operations(module, name, [one, again]) == alone
+    both = forward_operations(module, name, [one, other])
+    x, h = 3, 6
+    # Two new words; and above `c d`, which is there, two nodes and what these bring, or all steps but the first.
+    more = {
+        "dep-sum": 2 * x * 3 * h + h * 3 * h + x * h + h * h,
+        "dep": 2 * x * 3 * h + h * 3 * h + 2 * (x * h + h * h),
+        "const": 2 * x * 3 * h + 3 * h * 5 * h,
+        "seq": 2 * 2 * x * 3 * (h // 2) + (3 + 2) * (h // 2) * 3 * (h // 2),
+    }
+    assert both - alone == 2 * more[name]
 
 
 def test_encoders_take_turns_on_other_sentences(module):
