@@ -36,7 +36,10 @@ def encode_sentences(
         bool, typer.Option("--skip-blank", help="Skip blank lines, as between documents: they get no row.")
     ] = False,
     batch_size: Annotated[int, typer.Option(help="Sentences per batch.")] = 256,
-    workers: Annotated[int, typer.Option(help="Number of processes; each loads the run.")] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Number of processes; each loads the run.", show_default="one a core, if the text is long"),
+    ] = None,
     transductive: Transductive = None,
     given: Mapping[str, Any] = NONE_GIVEN,
 ) -> None:
@@ -44,18 +47,16 @@ def encode_sentences(
 
     With --out, if it is stopped, run the same command again to resume; the file appears once it is complete.
 
-    Example: structviews encode runs/dep-const big.txt -o vectors.npy --workers 4
+    Example: structviews encode runs/dep-const big.txt -o vectors.npy
 
     Example: structviews encode runs/dep-const corpus.txt --skip-blank -o vectors.npy
 
     Example: structviews encode runs/dep-const < sentences.txt > vectors.npy
     """
-    from contextlib import nullcontext
     from shutil import copyfileobj
     from tempfile import TemporaryDirectory
 
     from structviews.encoding.embedder import Embedder
-    from structviews.encoding.encoding_pool import open_pool
     from structviews.encoding.streaming import encode_text, open_text
     from structviews.runtime.progress import rate_bar
 
@@ -64,7 +65,7 @@ def encode_sentences(
     if out:
         check_writable(out)
     for flag, value in (("--workers", workers), ("--batch-size", batch_size)):
-        if value < 1:
+        if value is not None and value < 1:
             raise InputError(f"{flag} {value}: give at least 1")
     if source is None and sys.stdin.isatty():
         inform("reading sentences from the terminal, one on each line: end with Ctrl-D")
@@ -78,10 +79,15 @@ def encode_sentences(
             with rate_bar(errors, "encoding", "sentences") as progress:
                 progress.stage("loading the run")
                 embedder = Embedder.load(run).with_representation(**changes).with_limit(**vars(limit))
-                with open_pool(embedder, workers) if workers > 1 else nullcontext() as pool:
-                    encode_text(
-                        text, embedder, file, tokenised=tokenised, batch_size=batch_size, pool=pool, progress=progress
-                    )
+                encode_text(
+                    text,
+                    embedder,
+                    file,
+                    tokenised=tokenised,
+                    batch_size=batch_size,
+                    processes=workers,
+                    progress=progress,
+                )
         except KeyboardInterrupt:
             again = f"; {GO_ON}" if out else ""
             inform(f"stopped{again}")

@@ -5,12 +5,14 @@ with open_pool(embedder, 4) as pool:
 """
 
 import warnings
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import torch
@@ -20,18 +22,33 @@ from structviews.encoding.preparation import Sentence, SentenceError, listed
 from structviews.encoding.text_language import warn_once
 from structviews.encoding.word_limit import WordLimit, counted_cuts, one_warning, tell_cuts
 from structviews.errors import InputError
-from structviews.runtime.processes import Engine, in_processes
+from structviews.runtime.memory import available_bytes
+from structviews.runtime.processes import Engine, Heard, here, in_processes, report, reporting, unheard
 from structviews.runtime.progress import OnProgress
 
-# Sentences parsed and encoded together. A parser's choice between two almost equally good trees may depend on the
-# other sentences in the batch, so the split into pieces must not depend on the number of processes.
-PIECE = 512
+# Sentences parsed and encoded together: many, as what repeats among them is computed once, but of fewer sentences at
+# least so many pieces, so that processes end at about the same time.
+LARGEST, SMALLEST, LEAST_PIECES = 4096, 512, 16
+# A further process takes as long to start as this one takes for some thousand sentences. Its memory, but for the
+# weights: it has 0.7 GB with the default model.
+SENTENCES_EACH, BYTES_EACH = 4096, 10**9
+# The other processes where there are none: they begin no call.
+NONE = Engine(lambda *call, **how: Future(), lambda: 0)
 # Vectors (n, d) of a piece, the warnings given on the way, and how many sentences were cut to how many words.
 Piece = tuple[np.ndarray, list[str], Counter[int]]
 
 
+def piece_size(sentences: int, batch_size: int) -> int:
+    """Sentences of a piece.
+
+    It must not depend on the number of processes: a parser's choice between two almost equally good trees may depend
+    on the other sentences in the batch.
+    """
+    return max(min(LARGEST, sentences // LEAST_PIECES), SMALLEST, batch_size)
+
+
 class EncodingPool:
-    """Worker processes that have loaded a run; see ``open_pool``."""
+    """This process and others that have loaded a run; see ``open_pool``."""
 
     def __init__(self, engine: Engine, run: Path, device: str, threads: int):
         self._engine = engine
@@ -48,85 +65,182 @@ class EncodingPool:
     ) -> np.ndarray:
         """Vectors ``(n, d)``, the same for any number of processes.
 
-        Up to rounding, they equal those of ``Embedder.encode`` on each piece of 512 sentences.
+        Up to rounding, they equal those of ``Embedder.encode`` on each piece of 512 to 4,096 sentences.
 
         Args:
             embedder: of the run that the pool was opened for; its representation must not be transductive.
-            sentences, batch_size, progress: see ``Embedder.encode``.
+            sentences, batch_size: see ``Embedder.encode``.
+            progress: see ``Embedder.encode``; called from several threads, one at a time.
 
         Raises:
             InputError: if the embedder is of another run or transductive, or as ``Embedder.encode`` raises.
         """
+        given = embedder.prepare(sentences) if embedder.preparer.parser_is_given else listed(sentences)
+        size = piece_size(len(given), batch_size)
+        pieces = (given[start : start + size] for start in range(0, len(given), size))
+        heard = Told(0, len(given), progress) if progress else unheard
+        vectors = np.empty((len(given), embedder.dim), dtype=np.float32)
+        with one_warning():
+            return filled(vectors, size, self.each(embedder, pieces, batch_size, heard))
+
+    def each(
+        self, embedder: Embedder, pieces: Iterator[Sequence[Sentence]], batch_size: int, heard: Heard = unheard
+    ) -> Iterator[np.ndarray]:
+        """Vectors ``(m, d)`` of each piece of ``m`` sentences, in order; some pieces are read ahead.
+
+        Args:
+            embedder, batch_size: see ``encode``.
+            pieces: the sentences; ``piece_size`` has their number.
+            heard: called with the number of sentences done since its last call.
+
+        Raises:
+            SentenceError: with an index in its piece.
+            InputError: see ``encode``.
+        """
         if embedder.run != self._run:
             raise InputError(f"{embedder.run}: the pool was opened for another run, {self._run}: open one for this run")
-        if any(representation.transductive for representation, _ in embedder.choices):
+        if is_transductive(embedder):
             raise InputError("transductive = true: needs all sentences in one process: encode without a pool")
-        given = embedder.prepare(sentences) if embedder.preparer.parser_is_given else listed(sentences)
         how = str(self._run), self._device, self._threads, embedder.choices, embedder.limit, batch_size
-        under_way: list[Future[Piece]] = []
+        begun: deque[Task] = deque()
+        pieces = iter(pieces)
+        with here() as this:
 
-        def submit(piece: Sequence[Sentence]) -> Callable[[], np.ndarray]:
-            under_way.append(self._engine.submit(encode_piece, *how, piece))
-            return partial(result_of, under_way[-1])
+            def begin() -> None:
+                for piece in islice(pieces, self._engine.room() + 1 - len(begun)):
+                    theirs = self._engine.submit(encode_piece, *how, piece, heard=heard)
+                    begun.append(Task(theirs, partial(this.submit, encoded, embedder, batch_size, piece, heard=heard)))
 
-        try:
-            return in_pieces(submit, embedder.dim, given, batch_size, progress)
-        finally:
-            for piece in under_way:
-                piece.cancel()
+            try:
+                begin()
+                while begun:
+                    while not begun[0].result.done() and any(task.take() for task in begun):
+                        begin()
+                    yield begun[0].vectors()
+                    begun.popleft()
+                    begin()
+            finally:
+                for task in begun:
+                    task.result.cancel()
 
 
-def in_pieces(
-    submit: Callable[[Sequence[Sentence]], Callable[[], np.ndarray]],
-    dim: int,
-    sentences: Sequence[Sentence],
-    batch_size: int,
-    progress: OnProgress | None = None,
-) -> np.ndarray:
-    """Encode sentences piece by piece into vectors ``(n, d)``.
+class Task:
+    """The encoding of a piece, by another process or, if this one comes first, here.
 
     Args:
-        submit: starts encoding a piece and returns a function that waits for its vectors; all pieces are submitted
-            first.
-        dim: dimensions d of a vector.
-        sentences, batch_size, progress: see ``Embedder.encode``.
+        theirs: what another process makes of it.
+        here: encodes it in this process.
+
+    Attributes:
+        result: what was made of it.
     """
-    size = max(PIECE, batch_size)
-    starts = range(0, len(sentences), size)
-    results = [submit(sentences[start : start + size]) for start in starts]
-    vectors = np.empty((len(sentences), dim), dtype=np.float32)
-    with one_warning():
-        for start, result in zip(starts, results, strict=True):
-            try:
-                vectors[start : start + size] = result()
-            except SentenceError as error:
-                raise SentenceError(start + error.index, error.reason) from None
-            if progress:
-                progress(min(start + size, len(sentences)), len(sentences))
-    return vectors
+
+    def __init__(self, theirs: Future[Piece], here: Callable[[], Future[Piece]]):
+        self.result = theirs
+        self._here = here
+        self._is_mine = False
+
+    def take(self) -> bool:
+        """Encode the piece in this process, unless one has begun it; whether it was encoded."""
+        if not self.result.cancel():
+            return False
+        self._is_mine = True
+        try:
+            self.result = self._here()
+        except Exception as error:  # it is that of the sentences before, if they have one
+            self.result = Future()
+            self.result.set_exception(error)
+        return True
+
+    def vectors(self) -> np.ndarray:
+        """Vectors ``(m, d)`` of the piece; what was warned of on the way is reported here."""
+        vectors, given, cuts = self.result.result()
+        for each in given:
+            # Where ``encode`` was called. Each process says it, and this one notes what it has said.
+            (warnings.warn if self._is_mine else warn_once)(each, stacklevel=7)
+        tell_cuts(cuts)
+        return vectors
+
+
+class Told:
+    """Passes on how many sentences are done, from any thread.
+
+    Args:
+        done, total: how many there are, done and in all.
+        progress: called with both.
+    """
+
+    def __init__(self, done: int, total: int, progress: OnProgress):
+        self._done = float(done)
+        self._total = total
+        self._progress = progress
+        self._lock = Lock()
+
+    def __call__(self, more: float) -> None:
+        """Add to those that are done."""
+        with self._lock:
+            self._done += more
+            self._progress(int(self._done), self._total)
+
+
+def filled(rows: np.ndarray, size: int, pieces: Iterator[np.ndarray]) -> np.ndarray:
+    """The array ``(n, d)`` with the vectors of the next pieces, of ``size`` rows each.
+
+    Raises:
+        SentenceError: if a sentence cannot be encoded, with its row.
+    """
+    for start in range(0, len(rows), size):
+        try:
+            rows[start : start + size] = next(pieces)
+        except SentenceError as error:
+            raise SentenceError(start + error.index, error.reason) from None
+    return rows
+
+
+def is_transductive(embedder: Embedder) -> bool:
+    """Whether a vector depends on the other sentences, so that one process must have all of them."""
+    return any(representation.transductive for representation, _ in embedder.choices)
+
+
+def processes_that_pay(embedder: Embedder, sentences: int) -> int:
+    """Processes to encode so many sentences with: one for each of PyTorch's threads if there is work and memory.
+
+    A thread of its own for each process is faster than threads that share each product, and much faster where another
+    program needs a core: threads wait for the slowest after every product. There is one process for a GPU.
+    """
+    if embedder.device.type != "cpu" or is_transductive(embedder):
+        return 1
+    weights = sum(each.stat().st_size for each in embedder.folder.rglob("*.safetensors"))
+    free = available_bytes()
+    room = torch.get_num_threads() if free is None else 1 + free // (BYTES_EACH + weights)
+    return max(1, min(torch.get_num_threads(), sentences // SENTENCES_EACH, room))
 
 
 @contextmanager
 def open_pool(embedder: Embedder, processes: int) -> Iterator[EncodingPool]:
-    """Start worker processes for ``Embedder.encode``; they end with the ``with`` block.
+    """Start processes for ``Embedder.encode``, which end with the ``with`` block.
 
-    They share this process's CPU threads and the embedder's device.
+    Within it they and this process share PyTorch's threads and the embedder's device.
 
     Args:
         embedder: loaded from a run's folder, which each process loads as well.
-        processes: number of processes.
+        processes: number of processes, with this one.
 
     Raises:
         InputError: if the embedder was created in memory, or ``processes`` is below 1; within the block, if a process
             died.
     """
-
     if processes < 1:
         raise InputError(f"processes = {processes}: give at least 1")
-    run, device = embedder.folder, str(embedder.device)
-    threads = max(1, torch.get_num_threads() // processes)
-    with in_processes(processes, partial(_load, str(run), device, threads)) as engine:
-        yield EncodingPool(engine, run, device, threads)
+    run, device, threads = embedder.folder, str(embedder.device), torch.get_num_threads()
+    each = max(1, threads // processes)
+    others = in_processes(processes - 1, partial(_load, str(run), device, each)) if processes > 1 else nullcontext(NONE)
+    torch.set_num_threads(each)
+    try:
+        with others as engine:
+            yield EncodingPool(engine, run, device, each)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def encode_piece(
@@ -138,20 +252,28 @@ def encode_piece(
     batch_size: int,
     sentences: Sequence[Sentence],
 ) -> Piece:
-    """Run in a worker: encode a piece."""
+    """Run in another process: encode a piece."""
+    embedder = _load(run, device, threads).with_limit(**vars(limit))
+    embedder.choose(iter(choices))
+    return encoded(embedder, batch_size, sentences)
+
+
+def encoded(embedder: Embedder, batch_size: int, sentences: Sequence[Sentence]) -> Piece:
+    """Encode a piece, and report how many sentences are done: preparing them is half of it."""
+    before = 0
+
+    def show(done: int, total: int) -> None:
+        nonlocal before
+        now = len(sentences) * done // total
+        report(now - before)
+        before = now
+
     with warnings.catch_warnings(record=True) as given, counted_cuts() as cuts:
-        embedder = _load(run, device, threads).with_limit(**vars(limit))
-        embedder.choose(iter(choices))
-        return embedder.encode(sentences, batch_size), [str(each.message) for each in given], cuts
-
-
-def result_of(piece: Future[Piece]) -> np.ndarray:
-    """Vectors ``(n, d)`` of a piece; what the worker warned of is reported in this process."""
-    vectors, given, cuts = piece.result()
-    for each in given:
-        warn_once(each, stacklevel=6)  # each worker says it; where ``encode`` was called
-    tell_cuts(cuts)
-    return vectors
+        with reporting(len(sentences), 0.5):
+            prepared = embedder.prepare(sentences)
+        with reporting(len(sentences), 0.5):
+            vectors = embedder.encode(prepared, batch_size, show)
+    return vectors, [str(each.message) for each in given], cuts
 
 
 @lru_cache(maxsize=1)

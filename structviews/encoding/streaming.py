@@ -6,7 +6,7 @@ Shapes: n lines, d dimensions of a vector.
 import hashlib
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import escape
@@ -20,7 +20,15 @@ from typing import BinaryIO
 import numpy as np
 
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.encoding_pool import EncodingPool, in_pieces
+from structviews.encoding.encoding_pool import (
+    EncodingPool,
+    Told,
+    filled,
+    is_transductive,
+    open_pool,
+    piece_size,
+    processes_that_pay,
+)
 from structviews.encoding.preparation import Sentence, SentenceError, too_long
 from structviews.encoding.representation import check_finite
 from structviews.encoding.word_limit import RAISE, one_warning
@@ -145,22 +153,23 @@ def encode_text(
     *,
     tokenised: bool = False,
     batch_size: int = 256,
-    pool: EncodingPool | None = None,
+    processes: int | None = None,
     progress: OnProgress | None = None,
 ) -> None:
     """Encode the lines of a text to a ``.npy`` file of vectors ``(n, d)``, float32.
 
-    Memory use is that of ``AT_ONCE`` sentences, except for a transductive representation, which needs all sentences
-    at once. The file appears only when it is complete; an interrupted call resumes when repeated. A pool of any size
-    gives the same vectors, up to rounding.
+    Memory use is that of ``AT_ONCE`` sentences and of the processes, except for a transductive representation, which
+    needs all sentences at once. The file appears only when it is complete; an interrupted call resumes when repeated.
+    The vectors are the same for any number of processes, up to rounding.
 
     Args:
         text: from ``open_text``.
         embedder: loaded from a run's folder.
         out: file to write; an existing one is replaced.
         tokenised: whether the lines are already tokenised (separated by white space).
-        batch_size, pool: see ``Embedder.encode``.
-        progress: called with the number of lines done and the total.
+        batch_size: see ``Embedder.encode``.
+        processes: see ``open_pool``; by default as many as pay.
+        progress: called with the number of lines done and the total, from several threads, one at a time.
 
     Raises:
         InputError: if a line cannot be encoded, or ``out`` has an unfinished encoding of another text, run,
@@ -178,32 +187,80 @@ def encode_text(
                 f"run that command again, give another --out, or delete {other}"
             )
 
-    transductive = any(representation.transductive for representation, _ in embedder.choices)
+    journal = partial.with_name(f"{partial.name}.digests")
+    with one_warning(), open_pool(embedder, processes or processes_that_pay(embedder, text.n)) as pool:
+        blocks = Blocks(text, embedder, pool, tokenised, batch_size, progress)
+        write_blocks(out, partial, journal, Layout(text.n, embedder.dim, blocks.rows), blocks.block)
+    journal.unlink()  # the vectors are the user's from here on
 
-    def encode(sentences: list[Sentence], show: OnProgress) -> np.ndarray:
-        if transductive:
-            return embedder.encode(sentences, batch_size, show)
-        if pool:
-            return pool.encode(embedder, sentences, batch_size, show)
-        return in_pieces(
-            lambda piece: lambda: embedder.encode(piece, batch_size), embedder.dim, sentences, batch_size, show
-        )
 
-    def block(start: int, stop: int) -> np.ndarray:
-        def show(done: int, total: int) -> None:
-            if progress:
-                progress(start + (stop - start) * done // total, text.n)
+class Blocks:
+    """The vectors of a text, block after block; while one is written, the pieces of the next are encoded.
 
-        show(0, 1)  # show the bar before parsing starts
-        lines = text.lines(start, stop)
+    Args:
+        text, embedder, tokenised, batch_size, progress: see ``encode_text``.
+        pool: opened for the embedder.
+
+    Attributes:
+        rows: sentences of a block: all that there are, if the representation needs them at once.
+    """
+
+    def __init__(
+        self,
+        text: Text,
+        embedder: Embedder,
+        pool: EncodingPool,
+        tokenised: bool,
+        batch_size: int,
+        progress: OnProgress | None,
+    ):
+        self._text = text
+        self._embedder = embedder
+        self._pool = pool
+        self._tokenised = tokenised
+        self._batch_size = batch_size
+        self._progress = progress or (lambda done, total: None)
+        self._transductive = is_transductive(embedder)
+        self.rows = text.n if self._transductive else AT_ONCE
+        self._size = piece_size(text.n, batch_size)
+        self._vectors: Iterator[np.ndarray] | None = None
+
+    def block(self, start: int, stop: int) -> np.ndarray:
+        """Vectors ``(stop - start, d)`` of the next block; the first one may be any.
+
+        Raises:
+            InputError: if a line cannot be encoded.
+        """
         try:
-            vectors = encode([line.split() if tokenised else line for line in lines], show)
+            vectors = self._all_at_once() if self._transductive else self._of_pieces(start, stop)
             check_finite(vectors)
         except SentenceError as error:
-            raise InputError(f"{text.place(start + error.index)}: {error.reason}") from None
+            raise InputError(f"{self._text.place(start + error.index)}: {error.reason}") from None
         return vectors
 
-    journal = partial.with_name(f"{partial.name}.digests")
-    with one_warning():
-        write_blocks(out, partial, journal, Layout(text.n, embedder.dim, text.n if transductive else AT_ONCE), block)
-    journal.unlink()  # the vectors are the user's from here on
+    def _all_at_once(self) -> np.ndarray:
+        n = self._text.n
+
+        def show(done: int, total: int) -> None:
+            self._progress(n * done // total, n)
+
+        show(0, 1)  # show the bar before parsing starts
+        return self._embedder.encode(self._sentences(0, n), self._batch_size, show)
+
+    def _of_pieces(self, start: int, stop: int) -> np.ndarray:
+        if self._vectors is None:
+            heard = Told(start, self._text.n, self._progress)
+            heard(0)  # show the bar before parsing starts
+            self._vectors = self._pool.each(self._embedder, self._pieces(start), self._batch_size, heard)
+        rows = np.empty((stop - start, self._embedder.dim), dtype=np.float32)
+        return filled(rows, self._size, self._vectors)
+
+    def _pieces(self, first: int) -> Iterator[Sequence[Sentence]]:
+        """The pieces of each block from row ``first`` on, so that a resumed encoding has the same."""
+        for start in range(first, self._text.n, self.rows):
+            stop = min(start + self.rows, self._text.n)
+            for each in range(start, stop, self._size):
+                yield self._sentences(each, min(each + self._size, stop))
+
+    def _sentences(self, start: int, stop: int) -> list[Sentence]:
+        return [line.split() if self._tokenised else line for line in self._text.lines(start, stop)]

@@ -7,10 +7,12 @@ import pytest
 import torch
 from corpora import RandomParser, small_config, tiny_corpus, tiny_rows
 
+from structviews.encoding import encoding_pool
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.encoding_pool import open_pool
+from structviews.encoding.encoding_pool import Task, open_pool, piece_size, processes_that_pay
 from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.kinds.trained import TrainedEmbedder
+from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
 from structviews.runs.settings_file import read_settings, write_settings
 from structviews.training.loop import train
@@ -85,15 +87,93 @@ def test_a_bar_is_shown(embedder, capfd):
     assert capfd.readouterr().err == ""
 
 
+@pytest.fixture
+def small_pieces(monkeypatch):
+    monkeypatch.setattr(encoding_pool, "SMALLEST", 3)
+
+
+@pytest.fixture
+def left_to_others(monkeypatch, small_pieces):
+    """This process only waits for the other one."""
+    monkeypatch.setattr(Task, "take", lambda task: False)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("batch_size", [2, 256])
-def test_processes_give_the_same(joined, pool, batch_size):
+def test_processes_give_the_same(joined, batch_size, processes, small_pieces):
     told = []
-    vectors = joined.encode(SENTENCES, batch_size, lambda *counts: told.append(counts), pool=pool)
+    with open_pool(joined, processes) as pool:
+        vectors = joined.encode(SENTENCES, batch_size, lambda *counts: told.append(counts), pool=pool)
+        assert joined.encode([], pool=pool).shape == (0, joined.dim)
+        np.testing.assert_allclose(joined.encode(SENTENCES[0], batch_size, pool=pool), vectors[0], atol=1e-6)
     np.testing.assert_allclose(vectors, joined.encode(SENTENCES), atol=1e-6)
-    np.testing.assert_allclose(joined.encode(SENTENCES[0], batch_size, pool=pool), vectors[0], atol=1e-6)
     assert told[-1] == (len(SENTENCES), len(SENTENCES))
     assert sorted(told) == told
-    assert joined.encode([], pool=pool).shape == (0, joined.dim)
+    assert {total for _, total in told} == {len(SENTENCES)}
+
+
+def test_the_other_process_gives_the_same(joined, pool, left_to_others):
+    told = []
+    vectors = joined.encode(SENTENCES, 2, lambda *counts: told.append(counts), pool=pool)
+    np.testing.assert_allclose(vectors, joined.encode(SENTENCES), atol=1e-6)
+    assert (told[-1], sorted(told)) == ((len(SENTENCES), len(SENTENCES)), told)
+    assert len(told) > len(SENTENCES) // 3  # within a piece, too
+
+
+def test_both_take_part(joined, pool, small_pieces, monkeypatch):
+    """This process begins at once, the other one as soon as it can; the order is that of the sentences."""
+    taken = []
+    take = Task.take
+
+    def noting(task):
+        taken.append(take(task))
+        return taken[-1]
+
+    monkeypatch.setattr(Task, "take", noting)
+    many = SENTENCES * 40
+    vectors = joined.encode(many, 3, pool=pool)
+    assert 0 < sum(taken) < len(many) // 3
+    np.testing.assert_allclose(vectors, np.tile(joined.encode(SENTENCES), (40, 1)), atol=1e-6)
+
+
+def test_the_first_error_is_that_of_the_first_sentence(joined, pool, small_pieces):
+    """Also where this process finds a later one while the other still has the piece before."""
+    wrong = [["two words"], *SENTENCES[:5], ["three words now"]]
+    for _ in range(5):
+        with pytest.raises(SentenceError, match=r"^sentence 13: .*two words"):
+            joined.encode([*SENTENCES, *wrong], pool=pool)
+    np.testing.assert_allclose(joined.encode(SENTENCES, pool=pool), joined.encode(SENTENCES), atol=1e-6)
+
+
+def test_pieces_do_not_depend_on_processes():
+    assert [piece_size(n, 256) for n in (0, 512, 10_000, 32_000, 10**7)] == [512, 512, 625, 2000, 4096]
+    assert [piece_size(n, 5000) for n in (0, 10**7)] == [5000, 5000]
+
+
+def test_processes_that_pay(runs, embedder, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(encoding_pool, "available_bytes", lambda: None)
+    assert [processes_that_pay(embedder, n) for n in (1, 8000, 8192, 10**7)] == [1, 1, 2, 4]
+    monkeypatch.setattr(encoding_pool, "available_bytes", lambda: 25 * 10**8)
+    assert processes_that_pay(embedder, 10**7) == 3
+    monkeypatch.setattr(encoding_pool, "available_bytes", lambda: 0)
+    assert processes_that_pay(embedder, 10**7) == 1
+    changed = embedder.with_representation(remove_component=True, transductive=True)
+    monkeypatch.setattr(encoding_pool, "available_bytes", lambda: None)
+    assert processes_that_pay(changed, 10**7) == 1
+    moved = Embedder.load(runs["tokens"]).to("meta")
+    assert processes_that_pay(moved, 10**7) == 1
+
+
+def test_threads_are_shared_within_the_block(embedder, monkeypatch):
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        with open_pool(embedder, 2):
+            assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 4
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(
@@ -106,14 +186,14 @@ def test_processes_give_the_same(joined, pool, batch_size):
         ).for_similarity(),
     ],
 )
-def test_processes_know_what_was_chosen(joined, pool, choose):
+def test_processes_know_what_was_chosen(joined, pool, choose, left_to_others):
     chosen = choose(joined)
     expected = chosen.encode(SENTENCES)
     assert expected.shape != joined.encode(SENTENCES).shape or np.abs(expected - joined.encode(SENTENCES)).max() > 0.01
     np.testing.assert_allclose(chosen.encode(SENTENCES, pool=pool), expected, atol=1e-6)
 
 
-def test_strings_are_prepared_by_the_processes_and_by_a_parser_that_was_given_here(runs, joined, pool):
+def test_strings_are_prepared_by_the_processes_and_by_a_parser_that_was_given_here(runs, joined, pool, left_to_others):
     """The processes have no parser of this name; words alone they find."""
     parser = RandomParser()
     embedder = Embedder.load(runs["joined"], parser)
@@ -142,13 +222,13 @@ def test_what_a_pool_cannot_do_is_one_line(runs, embedder, joined, pool):
     np.testing.assert_allclose(joined.encode(SENTENCES, pool=pool), joined.encode(SENTENCES), atol=1e-6)
 
 
-def test_warnings_of_processes_are_given_here(runs, tmp_path, capfd):
+def test_warnings_of_processes_are_given_here(runs, tmp_path, capfd, left_to_others):
     """Not on the processes' own standard error, where each would say it once more."""
     run = shutil.copytree(runs["trees"], tmp_path / "run")
     settings = read_settings(run)
     settings["parsed"]["parser"] = {"name": "builtin", "version": "1", "model": "another"}
     write_settings(run, settings)
     embedder = Embedder.load(run)
-    with open_pool(embedder, 1) as pool, pytest.warns(UserWarning, match="another model or other settings"):
+    with open_pool(embedder, 2) as pool, pytest.warns(UserWarning, match="another model or other settings"):
         embedder.encode(RAW, pool=pool)
     assert "Warning" not in capfd.readouterr().err

@@ -113,12 +113,14 @@ def test_the_warning_comes_once(monkeypatch):
 
 
 @pytest.mark.filterwarnings("always")
-def test_several_processes_say_it_once(monkeypatch):
+@pytest.mark.parametrize("take", [encoding_pool.Task.take, lambda task: False])
+def test_several_processes_say_it_once(monkeypatch, take):
     monkeypatch.setattr(text_language, "_told", set())
-    monkeypatch.setattr(encoding_pool, "PIECE", 1)
+    monkeypatch.setattr(encoding_pool, "SMALLEST", 1)
+    monkeypatch.setattr(encoding_pool.Task, "take", take)
     embedder = Embedder.load("default")
     with open_pool(embedder, 2) as pool, warnings.catch_warnings(record=True) as given:
-        embedder.encode([OTHERS["de"]] * 4, pool=pool)
+        embedder.encode([OTHERS["de"]] * 4, 1, pool=pool)
         embedder.encode([OTHERS["de"]])
     assert [each.filename for each in given] == [__file__]
 

@@ -136,8 +136,10 @@ def test_long_texts_of_few_words_are_whole(embedder):
     assert embedder.prepare([f"See {link} now"])[0].tokens == ("See", link, "now")
 
 
-def test_processes_keep_to_the_limit_and_warn_once(runs, monkeypatch):
-    monkeypatch.setattr(encoding_pool, "PIECE", 2)
+@pytest.mark.parametrize("take", [encoding_pool.Task.take, lambda task: False])
+def test_processes_keep_to_the_limit_and_warn_once(runs, monkeypatch, take):
+    monkeypatch.setattr(encoding_pool, "SMALLEST", 2)
+    monkeypatch.setattr(encoding_pool.Task, "take", take)
     embedder = Embedder.load(runs["words"], max_tokens=5, overlong="cut")
     texts = [LONG, "A bird", LONG, "A", LONG]
     with open_pool(embedder, 2) as pool:
