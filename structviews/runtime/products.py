@@ -12,10 +12,12 @@ use 32 bits.
 Shapes: n rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from structviews.runtime.device import multiplies_half
@@ -25,6 +27,20 @@ ROWS = 256
 # Numbers of rows are rounded up to a multiple of this, or to a power of two below it.
 MULTIPLE = 16
 ZERO, LARGEST = 128, 127
+
+T = TypeVar("T")
+# What was prepared of each module, and for which state of its weights.
+_known: "WeakKeyDictionary[nn.Module, tuple[object, Any]]" = WeakKeyDictionary()
+
+
+def prepared(module: nn.Module, how: Hashable, make: Callable[[], T]) -> T:
+    """What ``make`` prepares of a module's weights; kept until they change, or it is to be prepared otherwise."""
+    state = how, [(w.data_ptr(), w.dtype, None if w.is_inference() else w._version) for w in module.parameters()]
+    known = _known.get(module)
+    if known is None or known[0] != state:
+        known = _known[module] = state, make()
+    made: T = known[1]
+    return made
 
 
 class Product:
@@ -82,6 +98,11 @@ class Product:
         inputs[:n] = rows
         inputs[n:] = 0
         return inputs
+
+
+def of_words(precision: str) -> str:
+    """The precision of products with word vectors where those with states have this one."""
+    return "bf16" if precision == "int8" else precision
 
 
 def padded(n: int) -> int:

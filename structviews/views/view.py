@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from structviews.batches.batch import Batch
@@ -58,6 +59,11 @@ class View(nn.Module, ABC):
     word_dim: int
     tree_backend: str = "level"
     __call__: Callable[..., Encoded]
+
+    @property
+    def precision(self) -> str:
+        """Precision of matrix products on the CPU without gradients: ``bf16`` under autocast, else ``fp32``."""
+        return "bf16" if torch.is_autocast_enabled("cpu") else "fp32"
 
     @abstractmethod
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
