@@ -9,7 +9,8 @@ sentences that were prepared: tokenised and, for trees, parsed. The transformers
 are named after and random weights. They run as in sentence-transformers: sorted by length, mean pooling, vectors of
 length 1. Their tokeniser is BERT's kind with a vocabulary of the same size learnt from the text, a stand-in whose
 pieces a word are printed; give the real one's tokenizer.json if you have it. Other runs than `default` have random
-weights, its words and its sizes. int8 is PyTorch's dynamic quantisation of linear layers.
+weights, its words and its sizes. int8 is PyTorch's dynamic quantisation of linear layers. With several threads, the
+bundled model also encodes in as many processes.
 
 Rates are medians over the rounds, by wall and processor time. Ratios are to the best rate of the transformer of
 all-MiniLM-L6-v2's size in the same precision, whatever the size of its batches. Ratios and shares are by processor time
@@ -23,7 +24,6 @@ are printed.
 import argparse
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +78,7 @@ def main() -> None:
     print(f"# {' '.join(sys.argv)}\n\n{describe(about)}\n\n{about_texts(results)}\n", flush=True)
     if not meter.tells_energy:
         print("The machine does not tell what energy it uses: no joules.\n")
-    with tempfile.TemporaryDirectory() as folder:
-        raced = encoders(args.encoders, args.precisions, pieces, Path(folder))
+    with encoders(args.encoders, args.precisions, args.threads, pieces) as raced:
         for row in race(settings, raced, pools, meter):
             results["rows"] = compare([*results["rows"], row])
             if args.json:

@@ -109,7 +109,11 @@ def race(settings: Settings, encoders: Sequence[Encoder], pools: Sequence[Senten
             os.environ["TOKENIZERS_PARALLELISM"] = str(threads > 1).lower()  # of transformers
             for batch in settings.batches:
                 print(f"{words} words, {threads} threads, batches of {batch}", file=sys.stderr, flush=True)
-                entrants = [Entrant(each, sources[each.name, each.given]) for each in encoders]
+                entrants = [
+                    Entrant(each, sources[each.name, each.given])
+                    for each in encoders
+                    if each.processes == 1 or (each.processes == threads and batch > 1)
+                ]
                 place = {"words": words, "threads": threads, "batch": batch}
                 if batch > len(texts):
                     why = f"the text has {len(texts)} sentences of {words} words or more"

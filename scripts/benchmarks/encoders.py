@@ -5,9 +5,11 @@ Weights are random but for the bundled model's: speed does not depend on them.
 
 import copy
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +19,8 @@ from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel, PreTrai
 
 from benchmarks import forward_flops
 from structviews import Embedder
+from structviews.encoding.embedder import Pool
+from structviews.encoding.encoding_pool import open_pool
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.model import build_model
 from structviews.runs.bundled import NAME
@@ -37,11 +41,13 @@ class Encoder(Protocol):
         name: of the model.
         given: ``raw`` text, or sentences ``prepared`` (tokenised and, for trees, parsed) beforehand.
         precision: of its products: ``fp32``, ``bf16`` or ``int8``.
+        processes: that it uses, with one thread each; 1 for this one, with any number of threads.
     """
 
     name: str
     given: str
     precision: str
+    processes: int
 
     def prepare(self, texts: Sequence[str]) -> Sequence[Any]:
         """What ``encode`` takes."""
@@ -55,6 +61,8 @@ class Encoder(Protocol):
 
 class Run:
     """A run; see ``Encoder``."""
+
+    processes = 1
 
     def __init__(self, name: str, given: str, precision: str, embedder: TrainedEmbedder):
         self.name, self.given, self.precision, self.embedder = name, given, precision, embedder
@@ -72,6 +80,25 @@ class Run:
         known = self.embedder.vocabularies[name]
         words = [forward_flops.Words(known.ids(each.tokens).tolist(), each) for each in sentences]
         return sum(forward_flops.of_view(view, words) for view in channel.views)
+
+
+class Processes(Run):
+    """A run in several processes."""
+
+    def __init__(self, name: str, precision: str, embedder: TrainedEmbedder, pool: Pool, processes: int):
+        super().__init__(name, f"{RAW}, {processes} processes", precision, embedder)
+        self.pool, self.processes = pool, processes
+
+    def encode(self, sentences: Sequence[Any], batch_size: int) -> np.ndarray:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # this process is one of them
+        try:
+            return self.embedder.encode(sentences, batch_size, pool=self.pool)
+        finally:
+            torch.set_num_threads(threads)
+
+    def operations(self, sentences: Sequence[Any]) -> int | None:
+        return None
 
 
 class Size(NamedTuple):
@@ -94,6 +121,7 @@ class Transformer:
     """A transformer with mean pooling and vectors of length 1, as sentence-transformers runs it; see ``Encoder``."""
 
     given = RAW
+    processes = 1
 
     def __init__(self, name: str, precision: str, size: Size, model: nn.Module, tokeniser: PreTrainedTokenizerFast):
         self.name, self.precision, self.size, self.tokeniser = name, precision, size, tokeniser
@@ -171,32 +199,41 @@ SIZES = {
 NAMES = (*RUNS, *SIZES)
 
 
+@contextmanager
 def encoders(
-    names: Sequence[str], precisions: Sequence[str], tokeniser: PreTrainedTokenizerFast, folder: Path
-) -> list[Encoder]:
+    names: Sequence[str], precisions: Sequence[str], threads: Sequence[int], tokeniser: PreTrainedTokenizerFast
+) -> Iterator[list[Encoder]]:
     """The encoders of these names, in each precision that they have.
 
     Args:
         names: some of ``NAMES``.
         precisions: some of ``PRECISIONS``.
+        threads: numbers of threads; the bundled model also runs in as many processes.
         tokeniser: of the transformers.
-        folder: where runs are made.
     """
     found: list[Encoder] = []
-    for name in names:
-        if name in RUNS:
-            run = random_run(RUNS[name], folder / name) if RUNS[name] else name
-            found += runs(name, run, precisions)
-        else:
-            model = SIZES[name].make(SIZES[name], tokeniser).eval()
-            found += [Transformer(name, precision, SIZES[name], model, tokeniser) for precision in precisions]
-    return found
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        for name in names:
+            if name in SIZES:
+                model = SIZES[name].make(SIZES[name], tokeniser).eval()
+                found += [Transformer(name, precision, SIZES[name], model, tokeniser) for precision in precisions]
+                continue
+            embedders = in_precisions(random_run(RUNS[name], folder / name) if RUNS[name] else name, precisions)
+            for precision, embedder in embedders.items():
+                found += [Run(name, given, precision, embedder) for given in (RAW, PREPARED)]
+                for processes in set(threads) - {1} if name == NAME else ():
+                    torch.set_num_threads(processes)  # which they share
+                    pool = stack.enter_context(open_pool(embedder, processes))
+                    found.append(Processes(name, precision, embedder, pool, processes))
+        yield found
 
 
-def runs(name: str, run: str | Path, precisions: Sequence[str]) -> list[Encoder]:
-    """A run from raw text and from prepared sentences."""
+def in_precisions(run: str | Path, precisions: Sequence[str]) -> dict[str, TrainedEmbedder]:
+    """A run in each precision that it has."""
     embedder = Embedder.load(run)
-    return [Run(name, given, "fp32", embedder) for given in (RAW, PREPARED)] if "fp32" in precisions else []
+    assert isinstance(embedder, TrainedEmbedder)
+    return {"fp32": embedder} if "fp32" in precisions else {}
 
 
 def random_run(views: Sequence[str], folder: Path) -> Path:

@@ -64,8 +64,8 @@ class Recorded:
 
     given, precision = "raw", "fp32"
 
-    def __init__(self, name):
-        self.name, self.calls = name, []
+    def __init__(self, name, processes=1):
+        self.name, self.processes, self.calls = name, processes, []
 
     def prepare(self, texts):
         return texts
@@ -154,7 +154,8 @@ def test_operations_of_a_transformer(tiny):
 @pytest.fixture
 def averages(module, tmp_path):
     encoders = module("benchmarks.encoders")
-    return encoders.runs("avg,avg", encoders.random_run(["avg", "avg"], tmp_path / "run"), ["fp32"])
+    embedder = encoders.in_precisions(encoders.random_run(["avg", "avg"], tmp_path / "run"), ["fp32"])["fp32"]
+    return [encoders.Run("avg,avg", given, "fp32", embedder) for given in (encoders.RAW, encoders.PREPARED)]
 
 
 def test_a_random_run_has_the_words_of_the_bundled_model(averages):
@@ -259,6 +260,25 @@ def test_who_is_left_out(module):
     shown = tables.tables(tables.compare(rows))
     assert "No batches of 4 of all-MiniLM-L6-v2 raw fp32, other raw fp32: the text has 3 sentences" in shown
     assert "| other | raw | fp32 | - | - |" in shown
+
+
+def test_several_processes_race_with_as_many_threads(module):
+    racing, spending, texts = map(module, ("benchmarks.encoder_race", "benchmarks.spending", "benchmarks.texts"))
+    encoders = [Recorded("one"), Recorded("two", processes=2)]
+    pool = texts.Sentences([f"w{number}" for number in range(9)], 1, 0)
+    some = settings(module, threads=[1, 2], batches=[1, 2])
+    rows = [
+        (row["encoder"], row["threads"], row["batch"]) for row in racing.race(some, encoders, [pool], spending.Meter())
+    ]
+    assert rows == [("one", 1, 1), ("one", 1, 2), ("one", 2, 1), ("one", 2, 2), ("two", 2, 2)]
+
+
+@pytest.mark.slow
+def test_processes_give_the_vectors_of_one(module, pieces):
+    with module("benchmarks.encoders").encoders(["default"], ["fp32"], [1, 2], pieces) as found:
+        raw, _, processes = found
+        assert (processes.given, processes.processes, processes.operations(TEXTS)) == ("raw, 2 processes", 2, None)
+        assert processes.encode(TEXTS * 300, 256) == pytest.approx(raw.encode(TEXTS * 300, 256), abs=1e-5)
 
 
 def test_single_calls(module):
