@@ -59,7 +59,7 @@ class Batch:
         lengths: ``(B,)`` number of words of each sentence, on the CPU.
         document: ``(B,)`` document of each sentence.
         position: ``(B,)`` index of each sentence in its document.
-        dependency, constituency: the trees, if a view needs them.
+        dependency, constituency: the trees, if a view needs them; merged trees are in ``ids``.
         same: ``(B,)`` integers, equal for sentences with equal tokens, if an objective needs them.
         device: device of the tensors.
     """
@@ -136,13 +136,19 @@ def _present(trees: TreeBatch | None, kind: str) -> TreeBatch:
     return trees
 
 
-def collate(sentences: Sequence[ParsedSentence], vocabularies: dict[str, Vocabulary], needs: Iterable[str]) -> Batch:
+def collate(
+    sentences: Sequence[ParsedSentence],
+    vocabularies: dict[str, Vocabulary],
+    needs: Iterable[str],
+    merged: bool = False,
+) -> Batch:
     """A batch from sentences in memory, each as a document of its own.
 
     Args:
         sentences: the sentences.
         vocabularies: vocabularies by channel.
         needs: structures to build: ``tokens``, ``dependency``, ``constituency``.
+        merged: merge equal subtrees, for encoding without gradients.
     """
     lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
     words = list(chain.from_iterable(s.tokens for s in sentences))
@@ -159,7 +165,10 @@ def collate(sentences: Sequence[ParsedSentence], vocabularies: dict[str, Vocabul
         for kind in set(needs) - {"tokens"}
         for c in COLUMNS[kind]
     }
-    return assemble(ids, lengths, np.arange(len(sentences)), np.zeros(len(sentences)), columns)
+    batch = assemble(ids, lengths, np.arange(len(sentences)), np.zeros(len(sentences)), {} if merged else columns)
+    if not merged:
+        return batch
+    return replace(batch, ids={name: words.merged(lengths, columns) for name, words in ids.items()})
 
 
 def assemble(

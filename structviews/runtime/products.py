@@ -52,13 +52,14 @@ class Product:
         precision: ``fp32`` (the weight's own dtype), ``bf16``, or ``int8`` for inputs between -1 and 1, on a CPU.
 
     Attributes:
+        outputs: number of outputs.
         dtype: of the results: bfloat16 for ``bf16``, else that of the weight.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None, precision: str = "fp32"):
         weight, self._bias = weight.detach(), None if bias is None else bias.detach().contiguous()
         self.dtype = torch.bfloat16 if precision == "bf16" else weight.dtype
-        self._outputs = len(weight)
+        self.outputs = len(weight)
         self._inputs_dtype = torch.uint8 if precision == "int8" else self.dtype
         self._padded = True
         if precision == "int8":
@@ -80,7 +81,7 @@ class Product:
             return self._multiply(rows.to(self.dtype))
         if 0 < len(rows) <= ROWS:
             return self._multiply(self._inputs(rows))[: len(rows)]
-        out = rows.new_empty(len(rows), self._outputs, dtype=self.dtype)
+        out = rows.new_empty(len(rows), self.outputs, dtype=self.dtype)
         for start in range(0, len(rows), ROWS):
             block = rows[start : start + ROWS]
             out[start : start + ROWS] = self._multiply(self._inputs(block))[: len(block)]
@@ -94,7 +95,7 @@ class Product:
         inputs = rows.new_empty(size, rows.shape[1], dtype=self._inputs_dtype)
         if self._inputs_dtype == torch.uint8:
             # Truncation rounds what one half was added to. PyTorch vectorises both conversions, but not a direct one.
-            rows = rows.mul(LARGEST).add_(ZERO + 0.5).to(torch.int16)
+            rows = rows.float().mul(LARGEST).add_(ZERO + 0.5).to(torch.int16)
         inputs[:n] = rows
         inputs[n:] = 0
         return inputs

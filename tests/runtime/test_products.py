@@ -59,7 +59,9 @@ def test_inputs_may_be_narrower_or_a_part_of_a_wider_tensor(operands):
     wide = torch.cat([rows, rows], dim=1)
     assert torch.equal(Product(weight, bias)(wide[:, :24]), Product(weight, bias)(rows))
     halves = rows.bfloat16()
-    assert torch.equal(Product(weight, bias)(halves), Product(weight, bias)(halves.float()))
+    for precision in ("fp32", "int8"):
+        product = Product(weight, bias, precision)
+        assert torch.equal(product(halves), product(halves.float()))
 
 
 def test_few_numbers_of_rows_are_prepared():
