@@ -126,7 +126,10 @@ def race(settings: Settings, encoders: Sequence[Encoder], pools: Sequence[Senten
 def rates(settings: Settings, entrants: Sequence[Entrant], batch: int, meter: Meter) -> list[Row]:
     """Sentences per second and shares of the ceiling; medians over the rounds."""
     for entrant in entrants:
-        took = roughly(entrant, batch, meter)
+        # Processes start in the first call, and must have something to share out.
+        took = roughly(
+            entrant, min(SAMPLE, batch) if entrant.encoder.processes == 1 else settings.sentences, batch, meter
+        )
         wanted = ceil(min(settings.sentences, settings.seconds / took) / batch) * batch
         entrant.count = min(wanted, len(entrant.source))
         if took * batch > settings.longest:
@@ -150,9 +153,9 @@ def rates(settings: Settings, entrants: Sequence[Entrant], batch: int, meter: Me
     ]
 
 
-def roughly(entrant: Entrant, batch: int, meter: Meter) -> float:
-    """Roughly the seconds of a sentence, after one call that does not count."""
-    sample = entrant.source[: min(SAMPLE, batch)]
+def roughly(entrant: Entrant, count: int, batch: int, meter: Meter) -> float:
+    """Roughly the seconds of a sentence, of so many, after one call that does not count."""
+    sample = entrant.source[:count]
     call = partial(entrant.encoder.encode, sample, batch)
     call()
     return meter.spent(call).wall / len(sample)
