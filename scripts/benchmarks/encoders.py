@@ -27,9 +27,12 @@ from structviews.runs.bundled import NAME
 from structviews.runs.settings_file import save_config
 from structviews.runs.vocabularies import save_vocabularies
 from structviews.runs.weights import save_weights
+from structviews.runtime import device
 from structviews.training.baselines import RANDOM
 
 RAW, PREPARED = "raw", "prepared"
+OURS = tuple(each for each in device.PRECISIONS if each != "auto")
+"""Precisions of runs; ``auto`` is one of them."""
 RUNS = {NAME: (), "seq,seq": ("seq", "seq"), "avg,avg": ("avg", "avg")}
 """Runs by name, with the views of those to be made."""
 
@@ -233,7 +236,9 @@ def in_precisions(run: str | Path, precisions: Sequence[str]) -> dict[str, Train
     """A run in each precision that it has."""
     embedder = Embedder.load(run)
     assert isinstance(embedder, TrainedEmbedder)
-    return {"fp32": embedder} if "fp32" in precisions else {}
+    if not hasattr(embedder, "with_precision"):  # to be removed with branch seq
+        return {"fp32": embedder} if "fp32" in precisions else {}
+    return {precision: embedder.with_precision(precision) for precision in precisions if precision in OURS}
 
 
 def random_run(views: Sequence[str], folder: Path) -> Path:
