@@ -33,7 +33,7 @@ def open_engine(
     Args:
         name: the engine that runs the workers.
         work: what the workers will do.
-        workers: number of workers; by default one, or as many as the cluster has room for.
+        workers: number of workers, one being this process; by default one, or as many as the cluster has room for.
         address: the Ray cluster to connect to; by default Ray is started on this machine.
 
     Raises:
@@ -48,8 +48,9 @@ def open_engine(
         return on_ray(work, workers, address)
     if address is not None:
         raise InputError(f"--address {address} is the address of a Ray cluster: add --engine ray")
-    # Reading alone is not worth distributing.
-    return here() if isinstance(work, TakeTrees) else in_processes(workers or 1, work.describe)
+    # Reading alone is not worth distributing, and a single worker would only start later than this process.
+    processes = 1 if isinstance(work, TakeTrees) else workers or 1
+    return here() if processes == 1 else in_processes(processes, work.describe)
 
 
 @contextmanager

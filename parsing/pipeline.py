@@ -71,7 +71,7 @@ def parse_corpus(
         source: the sentences and the work that parses them.
         out: the corpus folder; created if necessary.
         workers, engine, address: see ``engines.open_engine``; each worker has one thread, and the result
-            does not depend on these.
+            does not depend on these. Of local workers, no more start than there are shards.
         console: where to draw the progress bar, after the source's note; neither if None.
         sentences_per_shard: number of source sentences per shard.
         compression: compression of the shards; see ``structviews.corpus.format.Form``.
@@ -83,6 +83,8 @@ def parse_corpus(
         InputError: if ``out`` holds something else, the disk is full, the source changes during the run,
             or no sentence could be parsed.
     """
+    if engine == "local" and workers and workers > 1:
+        workers = max(1, len(list(islice(cut(source.sentences(), sentences_per_shard), workers))))
     with (
         rate_bar(console or Terminal(quiet=True), "parsing", "lines") as bar,
         open_engine(engine, source.work, workers=workers, address=address) as workforce,

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -98,9 +99,11 @@ class ParseText:
     strict: bool
 
     def __call__(self, sentences: Sequence[text.RawSentence]) -> list[ParsedSentence | Unparsed]:
-        words = text.tokens_or_reason([sentence.text for sentence in sentences], self._tokenise)
-        words = [too_long(self.max_tokens) if self._is_long(each) else each for each in words]
-        trees = iter(self._loaded().parse([each for each in words if not isinstance(each, Unparsed)]))
+        parser = self._loaded()
+        with one_thread():
+            words = text.tokens_or_reason([sentence.text for sentence in sentences], self._tokenise)
+            words = [too_long(self.max_tokens) if self._is_long(each) else each for each in words]
+            trees = iter(parser.parse([each for each in words if not isinstance(each, Unparsed)]))
         parsed = [each if isinstance(each, Unparsed) else next(trees) for each in words]
         if self.strict:
             refuse_faults(sentences, parsed)
@@ -171,14 +174,26 @@ def too_long(max_tokens: int) -> Unparsed:
 
 @cache
 def loaded(specification: Specification, options: Options) -> Parser:
-    """Load a parser once per worker process, and restrict PyTorch to one thread.
+    """Load a parser once per process."""
+    return specification.load(options)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Restrict PyTorch, where it is loaded, to one thread within the block.
 
     The number of threads changes the order of summation, and results must not depend on the number of workers.
     """
-    parser = specification.load(options)
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
-    return parser
+    torch = sys.modules.get("torch")
+    threads = torch.get_num_threads() if torch else 1
+    if threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def open_source(

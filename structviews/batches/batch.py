@@ -21,9 +21,8 @@ from structviews.runtime.arrays import (
     inverse_of,
     stable_argsort,
     starts_of,
-    to_tensor,
 )
-from structviews.runtime.device import send
+from structviews.runtime.device import send, to_tensor
 from structviews.words.vocabulary import Vocabulary
 
 # Columns from which each kind of structure is built.

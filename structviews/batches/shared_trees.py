@@ -15,7 +15,8 @@ from itertools import pairwise
 import numpy as np
 from torch import Tensor
 
-from structviews.runtime.arrays import Array, group, inverse_of, stable_argsort, starts_of, to_tensor
+from structviews.runtime.arrays import Array, group, inverse_of, stable_argsort, starts_of
+from structviews.runtime.device import to_tensor
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,8 @@ from structviews.runtime.arrays import (
     inverse_of,
     stable_argsort,
     starts_of,
-    to_tensor,
 )
-from structviews.runtime.device import send_fields
+from structviews.runtime.device import send_fields, to_tensor
 
 
 class Level(NamedTuple):

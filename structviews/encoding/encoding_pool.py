@@ -29,9 +29,9 @@ from structviews.runtime.progress import OnProgress
 # Sentences parsed and encoded together: many, as what repeats among them is computed once, but of fewer sentences at
 # least so many pieces, so that processes end at about the same time.
 LARGEST, SMALLEST, LEAST_PIECES = 4096, 512, 16
-# A further process takes as long to start as this one takes for some thousand sentences. Its memory, but for the
+# A further process takes as long to start as this one takes for a thousand sentences or two. Its memory, but for the
 # weights: it has 0.7 GB with the default model.
-SENTENCES_EACH, BYTES_EACH = 4096, 10**9
+SENTENCES_EACH, BYTES_EACH = 2048, 10**9
 # The other processes where there are none: they begin no call.
 NONE = Engine(lambda *call, **how: Future(), lambda: 0)
 # Vectors (n, d) of a piece, the warnings given on the way, and how many sentences were cut to how many words.

@@ -3,8 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 Array = np.ndarray
 
@@ -53,8 +51,3 @@ def starts_of(lengths: Array) -> Array:
     """Start offset of each row when rows of these lengths are concatenated."""
     starts: Array = np.cumsum(lengths) - lengths
     return starts
-
-
-def to_tensor(array: Array) -> Tensor:
-    """A tensor that shares the array's memory; copies if the array is not contiguous."""
-    return torch.from_numpy(np.ascontiguousarray(array))

@@ -5,6 +5,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -64,6 +65,11 @@ def move(module: nn.Module, device: str | torch.device) -> None:
     except (RuntimeError, AssertionError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"device = {device}: {reason}: use cpu, or cuda:0 if there is a GPU") from None
+
+
+def to_tensor(array: np.ndarray) -> Tensor:
+    """A tensor that shares the array's memory; copies if the array is not contiguous."""
+    return torch.from_numpy(np.ascontiguousarray(array))
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:

@@ -49,7 +49,6 @@ class View(nn.Module, ABC):
         dim: dimension of its vector.
         word_dim: dimension of the word vectors that it takes.
         tree_backend: backend that runs its tree cell, see ``kernels.dispatch.run``.
-        precision: of its products where there are no gradients: ``fp32``, ``bf16`` or ``int8``.
     """
 
     needs: ClassVar[str] = "tokens"
@@ -59,7 +58,6 @@ class View(nn.Module, ABC):
     dim: int
     word_dim: int
     tree_backend: str = "level"
-    precision: str = "fp32"
     __call__: Callable[..., Encoded]
 
     @property

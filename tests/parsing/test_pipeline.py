@@ -30,6 +30,7 @@ from structviews.parsing.sources import (
 )
 from structviews.runtime.documents import write_json
 from structviews.runtime.locks import temporary_name, writing
+from structviews.runtime.processes import here
 
 SHARD_WITH_SKIPS = "Short one.\nstop here\nThis one is much too long.\nbell\x07\nLast one.\n\nOther document.\n"
 
@@ -296,9 +297,28 @@ def test_a_corpus_without_a_sentence_is_an_error(tmp_path):
 
 
 def test_a_worker_that_dies_is_one_line(tmp_path):
-    (tmp_path / "a.txt").write_text("A sentence.\n")
+    (tmp_path / "a.txt").write_text("A sentence.\nAnother one.\n")
+    source = text_source(tmp_path / "a.txt", parser="dying")
     with pytest.raises(InputError, match="a worker process died"):
-        pipeline.parse_corpus(text_source(tmp_path / "a.txt", parser="dying"), tmp_path / "a.parsed")
+        pipeline.parse_corpus(source, tmp_path / "a.parsed", workers=2, sentences_per_shard=1)
+
+
+@pytest.mark.parametrize(
+    ("workers", "sentences", "started"), [(None, 3, 0), (1, 3, 0), (2, 2, 0), (2, 3, 2), (9, 3, 2), (9, 5, 3)]
+)
+def test_workers_start_only_where_there_are_shards_for_two(workers, sentences, started, tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("A sentence.\n" * sentences)
+    asked = []
+
+    def in_processes(workers, load):
+        asked.append(workers)
+        return here()
+
+    monkeypatch.setattr(engines, "in_processes", in_processes)
+    source, out = text_source(tmp_path / "a.txt"), tmp_path / "a.parsed"
+    corpus, _ = pipeline.parse_corpus(source, out, workers=workers, sentences_per_shard=2)
+    assert len(corpus) == sentences
+    assert asked == ([started] if started else [])
 
 
 def test_sources_that_do_not_fit(tmp_path):
@@ -342,13 +362,22 @@ def test_standard_input_gives_the_same(tmp_path):
     assert contents(tmp_path / "corpus.parsed") == contents(tmp_path / "a.parsed")
 
 
-def test_a_parser_in_a_worker_has_one_thread(tmp_path):
-    (tmp_path / "a.txt").write_text("A sentence.\n")
+def test_a_parser_has_one_thread_and_leaves_the_others_to_the_process(tmp_path, monkeypatch):
     torch = pytest.importorskip("torch")
-    with engines.in_processes(1, partial(torch.set_num_threads, 2)) as engine:
-        assert engine.submit(torch.get_num_threads).result() == 2
-        engine.submit(text_source(tmp_path / "a.txt").work.describe).result()
-        assert engine.submit(torch.get_num_threads).result() == 1
+    (tmp_path / "a.txt").write_text("A sentence.\n")
+    seen, parse, before = [], ChainParser.parse, torch.get_num_threads()
+
+    def parse_and_look(parser, sentences):
+        seen.append(torch.get_num_threads())
+        return parse(parser, sentences)
+
+    monkeypatch.setattr(ChainParser, "parse", parse_and_look)
+    torch.set_num_threads(2)
+    try:
+        pipeline.parse_corpus(text_source(tmp_path / "a.txt"), tmp_path / "a.parsed")
+        assert (seen, torch.get_num_threads()) == ([1], 2)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_what_fails_as_a_worker_starts_fails_again_where_it_is_told():

@@ -6,6 +6,7 @@ Every score is a function of weights, so many draws are scored at once. B draws,
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 
 import numpy as np
@@ -163,25 +164,30 @@ def _draws(counts: Sequence[np.ndarray], seed: int) -> Iterator[list[np.ndarray]
 def _bootstrap(scores: Sequence[str], outcomes: Sequence[_Outcomes], seed: int) -> dict[str, np.ndarray]:
     """Values (k, 1 + B) of each score for each system: on all examples, then on each draw."""
     counts = [each.counts for each in outcomes]
-    values: dict[str, list[list[np.ndarray]]] = {name: [] for name in scores}
+    blocks = []
     for weights in chain([[each[None].astype(np.float64) for each in counts]], _draws(counts, seed)):
-        for name, blocks in values.items():
-            blocks.append([_scored(name, outcomes, weights, k) for k in range(len(outcomes[0].systems))])
-    return {name: np.concatenate(blocks, axis=1) for name, blocks in values.items()}
+        blocks.append([_scored(scores, outcomes, weights, k) for k in range(len(outcomes[0].systems))])
+    return dict(zip(scores, np.concatenate(blocks, axis=2).swapaxes(0, 1), strict=True))
 
 
-def _scored(name: str, outcomes: Sequence[_Outcomes], weights: Sequence[np.ndarray], system: int) -> np.ndarray:
-    """A score (B,) of one system on weighted examples, aggregated over data sets as its name says."""
-    kind, _, aggregate = name.partition(" ")
-    metric = _METRICS[kind]
-    if aggregate == "all":
-        predicted, gold = (
-            np.concatenate(p) for p in zip(*((o.systems[system], o.gold) for o in outcomes), strict=True)
-        )
-        return metric(np.hstack(weights), predicted, gold)
-    each = [metric(w, o.systems[system], o.gold) for w, o in zip(weights, outcomes, strict=True)]
-    sizes = [o.counts.sum() for o in outcomes] if aggregate == "weighted mean" else None
-    return np.average(each, axis=0, weights=sizes)
+def _scored(
+    scores: Sequence[str], outcomes: Sequence[_Outcomes], weights: Sequence[np.ndarray], system: int
+) -> np.ndarray:
+    """Scores (s, B) of one system on weighted examples, each aggregated over data sets as its name says."""
+    sets = [(w, o.systems[system], o.gold) for w, o in zip(weights, outcomes, strict=True)]
+    sizes = [o.counts.sum() for o in outcomes]
+
+    @cache  # the aggregates share it
+    def of_each(kind: str) -> list[np.ndarray]:
+        return [_METRICS[kind](*each) for each in sets]
+
+    def scored(name: str) -> np.ndarray:
+        kind, _, aggregate = name.partition(" ")
+        if aggregate == "all" and len(sets) > 1:
+            return _METRICS[kind](*(np.concatenate(parts, axis=-1) for parts in zip(*sets, strict=True)))
+        return np.average(of_each(kind), axis=0, weights=sizes if aggregate == "weighted mean" else None)
+
+    return np.stack([scored(name) for name in scores])
 
 
 def _accuracy(weights: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:

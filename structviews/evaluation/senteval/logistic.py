@@ -2,11 +2,13 @@
 
 Shapes: n examples, d features, r = d + 1 weights per column (the last is the intercept), F training parts,
 S strengths, P problems solved together, K score columns per problem (1 for two classes, else the number of classes).
+While solving, the n examples are only those of blocks that something is learnt from.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import torch
@@ -23,6 +25,10 @@ CHUNK_ELEMENTS = 1 << 22  # most feature values copied at a time
 FACTOR_ELEMENTS = 42 * 10**7  # most numbers held in cached Cholesky factors (1.7 GB), unless a single one is larger
 FEW_FACTORS = 4
 HESSIAN_EXAMPLES = 4  # examples per weight used to estimate the rough Hessian
+HESSIAN_RANGE = 4  # a Hessian also serves strengths up to this many times the one that it was calculated for
+NEGLIGIBLE = 0.02  # share of the importance that a Hessian may lack: half of the examples have less, at high strengths
+# Weights of the last solutions, newest first, in the next one, if they lie on a constant, a line or a parabola.
+EXTRAPOLATION = ((1,), (2, -1), (3, -3, 1))
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,8 @@ class Design:
     """The feature matrix with intercept that all problems share; on the GPU if there is one.
 
     Args:
-        features: blocks (n_i, d) that together form the (n, d) matrix; on the CPU, float32 blocks are not copied.
+        features: blocks (n_i, d) that together form the (n, d) matrix; on the CPU, float32 blocks are not copied. A
+            block without training examples takes no part in the products, but for the final logits.
         training: (n,) bool, the examples used for training by any problem. The weights are linear combinations
             of these m examples, so if m < d / 2 the features are replaced by m coordinates that preserve all
             inner products with them (Cholesky factor of the Gram matrix, float64).
@@ -61,28 +68,41 @@ class Design:
 
     def __init__(self, features: Sequence[np.ndarray], training: np.ndarray, centred: bool = True) -> None:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.parts = [torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(device) for x in features]
-        n, d = sum(map(len, self.parts)), self.parts[0].shape[1]
+        self.blocks = [torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(device) for x in features]
+        sizes = [len(block) for block in self.blocks]
+        n, d = sum(sizes), self.blocks[0].shape[1]
         # In chunks: summing in float64 first makes a float64 copy.
-        rows = (some for part in self.parts for some in part.split(max(1, CHUNK_ELEMENTS // d)))
+        rows = (some for block in self.blocks for some in block.split(max(1, CHUNK_ELEMENTS // d)))
         total = torch.stack([some.sum(0, dtype=torch.float64) for some in rows]).sum(0)
         self.mean = (total / n).float() if centred else torch.zeros(d, device=device)
         chosen = torch.from_numpy(training).to(device)
         m = int(chosen.sum())
         if d > 2 * m:  # otherwise it costs more than it saves
-            self.parts = [self._reduced(chosen)]
+            self.blocks = list(self._reduced(chosen).split(sizes))
             self.mean = torch.zeros(m, device=device)
+        self.learnt = [bool(some.any()) for some in chosen.split(sizes)]
+        self.parts = [block for block, learnt in zip(self.blocks, self.learnt, strict=True) if learnt]
+        self.rows = np.repeat(self.learnt, sizes)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of examples and of weights per column, ``(n, r)``."""
+        """Number of examples in the parts, and of weights per column, ``(n, r)``."""
         return sum(map(len, self.parts)), len(self.mean) + 1
 
     def logits(self, weights: torch.Tensor) -> torch.Tensor:
         """Weights (r, ...) to logits (n, ...)."""
+        return self._logits(self.parts, weights)
+
+    def all_logits(self, weights: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        """Logits of the examples of all blocks, given those (n, ...) of the parts and the weights (r, ...)."""
+        known = iter(logits.split([len(part) for part in self.parts]))
+        each = zip(self.blocks, self.learnt, strict=True)
+        return torch.cat([next(known) if learnt else self._logits([block], weights) for block, learnt in each])
+
+    def _logits(self, blocks: Sequence[torch.Tensor], weights: torch.Tensor) -> torch.Tensor:
         flat = weights.flatten(1)
         # With few columns, both products are several times faster when transposed.
-        product = torch.cat([flat[:-1].T @ part.T for part in self.parts], dim=1).T
+        product = torch.cat([flat[:-1].T @ block.T for block in blocks], dim=1).T
         return (product + (flat[-1] - self.mean @ flat[:-1])).reshape(-1, *weights.shape[1:])
 
     def gradient(self, errors: torch.Tensor) -> torch.Tensor:
@@ -113,7 +133,7 @@ class Design:
         n, d = len(chosen), len(self.mean)
         gram = torch.zeros(n, int(chosen.sum()), dtype=torch.float64, device=chosen.device)
         for some in torch.arange(d, device=chosen.device).split(max(1, CHUNK_ELEMENTS // n)):
-            columns = torch.cat([part[:, some] for part in self.parts]).double() - self.mean[some]
+            columns = torch.cat([block[:, some] for block in self.blocks]).double() - self.mean[some]
             gram.addmm_(columns, columns[chosen].T)
         own = gram[chosen]
         own.diagonal().add_(1e-10 * own.diagonal().mean())  # for linearly dependent examples
@@ -160,11 +180,11 @@ def fit_logistic(
     and more than two classes use a softmax, as in scikit-learn's ``LogisticRegression``. With ``one_vs_rest``, each
     class is a separate problem and the intercept is penalised, as in liblinear (the design must not be centred).
 
-    Strengths are solved in ascending order. For each strength, a *pilot* is fitted on all parts together, starting
-    from the previous pilot. The Hessian at its minimum is close to that of every part, so its Cholesky factor
-    preconditions L-BFGS for all parts at once (two matrix products per step). Each part starts from its previous
-    solution, shifted by the pilot's change. With a single part, all strengths are solved at once instead. Products
-    are float32, sums of losses float64.
+    Strengths are solved in ascending order. For each strength, a *pilot* is fitted on all parts together. The Hessian
+    at its minimum is close to that of every part, so its Cholesky factor preconditions L-BFGS for all parts at once
+    (two matrix products per step). A pilot starts where the last three point to, and a part at the pilot, moved by
+    what its last three distances from it point to. With a single part, all strengths are solved at once instead.
+    Products are float32, sums of losses float64.
 
     A problem is converged when the predicted gain of its next step (minus half its slope) is below ``TOLERANCE``
     times its objective. It is also converged after ten steps that each gained less than a tenth of that: in thousands
@@ -185,6 +205,7 @@ def fit_logistic(
         if len(np.unique(labels[chosen])) < classes:
             raise InputError(f"training part {part} has no example of some class; use fewer folds or more examples")
     columns = 1 if classes == 2 else classes
+    labels, training = labels[design.rows], training[:, design.rows]
     device = design.mean.device
     goals = torch.from_numpy(np.ascontiguousarray(labels, dtype=np.int64)).to(device)
     goals = goals[:, None].float() if columns == 1 else torch.nn.functional.one_hot(goals, columns).float()
@@ -194,10 +215,10 @@ def fit_logistic(
         inverse = _Rough(design, parts[:, 0])
         blocks = [strengths[i : i + inverse.at_once] for i in range(0, len(strengths), inverse.at_once)]
         found = (setting.solve(parts.expand(-1, len(some)), some, inverse, setting.zero) for some in blocks)
-        arrays = zip(*(each.as_arrays() for each in found), strict=True)
+        arrays = zip(*(each.as_arrays(design) for each in found), strict=True)
         return Fits(*(np.concatenate(values)[None] for values in arrays))
     path = _path(setting, parts, strengths)
-    return Fits(*(np.stack(values, axis=1) for values in zip(*(each.as_arrays() for each in path), strict=True)))
+    return Fits(*(np.stack(values, axis=1) for values in zip(*(each.as_arrays(design) for each in path), strict=True)))
 
 
 def _path(setting: "_Setting", parts: torch.Tensor, strengths: Sequence[float]) -> Iterator["_Solved"]:
@@ -205,13 +226,25 @@ def _path(setting: "_Setting", parts: torch.Tensor, strengths: Sequence[float]) 
     everything = parts.amax(1)
     share = float(parts.mean() / everything.mean())
     inverse: _Rough | _Weighted = _Rough(setting.design, everything)
-    pilot, points = setting.zero, setting.zero
+    pilots: list[_Point] = []
+    offsets: list[_Point] = []
+    most = 0.0
     for strength in strengths:
-        before, pilot = pilot, setting.solve(everything[:, None], [strength], inverse, pilot).point
-        inverse = _Weighted(setting, pilot.logits[..., 0], everything * share, 1 / strength)
-        solved = setting.solve(parts, [strength] * parts.shape[1], inverse, points.moved(before, pilot))
-        points = solved.point
+        start = _extrapolated(pilots) if pilots else setting.zero
+        pilot = setting.solve(everything[:, None], [strength], inverse, start).point
+        pilots = [pilot, *pilots][: len(EXTRAPOLATION)]
+        if strength > most:
+            most = HESSIAN_RANGE * strength
+            inverse = _Weighted(setting, pilot.logits[..., 0], everything * share)
+        start = pilot + _extrapolated(offsets) if offsets else pilot
+        solved = setting.solve(parts, [strength] * parts.shape[1], inverse, start)
+        offsets = [solved.point - pilot, *offsets][: len(EXTRAPOLATION)]
         yield solved
+
+
+def _extrapolated(points: Sequence["_Point"]) -> "_Point":
+    """The next point of a path, from its last ones, newest first: strengths are evenly spaced on a log scale."""
+    return reduce(_Point.__add__, map(_Point.__mul__, points, EXTRAPOLATION[len(points) - 1]))
 
 
 @dataclass(frozen=True)
@@ -239,7 +272,8 @@ class _Setting:
         )
         if self.free_intercept:
             ridge[-1] = 0
-        start = start.repeated(problems)
+        if start.weights.shape[-1] < problems:
+            start = start.repeated(problems)
         size = max(1, BLOCK_ELEMENTS // ((n * 4 + r * (2 * MEMORY + 4)) * self.goals.shape[1]))
         blocks = []
         for some in torch.arange(problems, device=training.device).split(size):
@@ -259,9 +293,10 @@ class _Solved:
     iterations: torch.Tensor
     converged: torch.Tensor
 
-    def as_arrays(self) -> list[np.ndarray]:
-        """Logits (P, n, K) and the rest."""
-        values = (self.point.logits.permute(2, 0, 1), self.objectives, self.iterations, self.converged)
+    def as_arrays(self, design: Design) -> list[np.ndarray]:
+        """Logits (P, ., K) of all examples, and the rest."""
+        logits = design.all_logits(self.point.weights, self.point.logits)
+        values = (logits.permute(2, 0, 1), self.objectives, self.iterations, self.converged)
         return [value.cpu().numpy() for value in values]
 
 
@@ -278,9 +313,14 @@ class _Point:
         """Copies of a single point for several problems."""
         return _Point(*(x.expand(-1, -1, problems).clone() for x in (self.weights, self.logits)))
 
-    def moved(self, start: "_Point", end: "_Point") -> "_Point":
-        """This point, shifted by ``end - start``."""
-        return _Point(self.weights + (end.weights - start.weights), self.logits + (end.logits - start.logits))
+    def __add__(self, other: "_Point") -> "_Point":
+        return _Point(self.weights + other.weights, self.logits + other.logits)
+
+    def __sub__(self, other: "_Point") -> "_Point":
+        return _Point(self.weights - other.weights, self.logits - other.logits)
+
+    def __mul__(self, factor: float) -> "_Point":
+        return _Point(self.weights * factor, self.logits * factor)
 
 
 class _Rough:
@@ -326,15 +366,30 @@ class _Rough:
 
 
 class _Weighted:
-    """Inverse of the block-diagonal Hessian at a pilot's logits (n, K), a block per column, with example weights."""
+    """Inverse of the block-diagonal Hessian at a pilot's logits (n, K), a block per column, with example weights.
 
-    def __init__(self, setting: _Setting, logits: torch.Tensor, training: torch.Tensor, ridge: float) -> None:
+    It changes slowly along the path and costs as much as several steps, so only the ridge is that of each strength.
+    """
+
+    def __init__(self, setting: _Setting, logits: torch.Tensor, training: torch.Tensor) -> None:
         shares = logits.softmax(1) if setting.softmax else logits.sigmoid()
         importance = shares * (1 - shares) * training[:, None]
-        self.factors = [_factor(setting.design.hessian(column), ridge) for column in importance.T.contiguous()]
+        self.hessians = [setting.design.hessian(_without_least(column)) for column in importance.T]
+        self.ridge = math.nan
+        self.factors: list[torch.Tensor] = []
 
     def __call__(self, q: torch.Tensor, certainty: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
+        if self.ridge != float(ridge[0]):
+            self.ridge = float(ridge[0])
+            self.factors = [_factor(hessian, self.ridge) for hessian in self.hessians]
         return torch.stack([_solve(factor, q[:, k]) for k, factor in enumerate(self.factors)], dim=1)
+
+
+def _without_least(importance: torch.Tensor) -> torch.Tensor:
+    """Importance (n,) of examples, but 0 for the least important ones, which together have a ``NEGLIGIBLE`` share."""
+    ascending = importance.sort().values
+    least = ascending[ascending.cumsum(0) >= NEGLIGIBLE * ascending.sum()][0]
+    return torch.where(importance >= least, importance, 0)
 
 
 class _Problems:
@@ -474,8 +529,3 @@ class _Problems:
 def _sum(values: torch.Tensor) -> torch.Tensor:
     """Sum over all but the problems, in float64: (r, K, P) to (P,)."""
     return values.sum((0, 1), dtype=torch.float64)
-
-
-def soft_cross_entropy(shares: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Mean cross-entropy of (n, K) probabilities against soft targets; probabilities are clipped as in Keras."""
-    return -(targets * shares.clamp(1e-7, 1 - 1e-7).log()).sum(1).mean()

@@ -1,5 +1,6 @@
 """The relatedness model: a softmax over scores from 1 to 5 (Tai et al. 2015)."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,11 @@ import torch
 from scipy.stats import pearsonr, spearmanr
 
 from structviews.errors import InputError
-from structviews.evaluation.senteval.logistic import soft_cross_entropy
+
+# Adam's.
+RATE = 1e-3
+BETAS = (0.9, 0.999)
+EPSILON = 1e-8
 
 
 def soft_labels(scores: np.ndarray, classes: int = 5) -> np.ndarray:
@@ -81,38 +86,88 @@ def fit_relatedness(
     inputs = {
         split: torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(device) for split, x in features.items()
     }
-    examples, targets = inputs["train"], torch.from_numpy(soft_labels(scores["train"])).to(device)
+    targets = torch.from_numpy(soft_labels(scores["train"])).to(device)
     shuffling = np.random.RandomState(seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        layer = torch.nn.Linear(examples.shape[1], targets.shape[1])
-        if training.glorot:
-            torch.nn.init.xavier_uniform_(layer.weight)
-            torch.nn.init.zeros_(layer.bias)
-    layer.to(device)
-    optimiser = torch.optim.Adam(layer.parameters(), fused=True)
-    loss = torch.nn.functional.mse_loss if training.loss == "squared error" else soft_cross_entropy
-
-    def logs(split: str) -> np.ndarray:
-        with torch.no_grad():
-            scores: torch.Tensor = layer(inputs[split])
-            return scores.double().log_softmax(1).cpu().numpy()
-
+    model = _Model(_initial(inputs["train"].shape[1], targets.shape[1], seed, training.glorot), training, device)
     best, best_test, misses, epochs = -np.inf, np.empty(0), 0, 0
     while misses < training.misses and epochs <= training.most:
         for _ in range(training.epochs):
-            rows = order[shuffling.permutation(len(order))] if training.shuffled else order
-            for chosen in torch.from_numpy(rows).to(device).split(training.batch):
-                optimiser.zero_grad()
-                loss(layer(examples[chosen]).softmax(1), targets[chosen]).backward()
-                optimiser.step()
+            rows = torch.from_numpy(order[shuffling.permutation(len(order))] if training.shuffled else order).to(device)
+            for chosen, wanted in zip(rows.split(training.batch), targets[rows].split(training.batch), strict=True):
+                model.learn(inputs["train"], chosen, wanted)
         epochs += training.epochs
-        score = correlation("pearson", expected_class(logs("dev")), scores["dev"])
+        score = correlation("pearson", expected_class(model.logs(inputs["dev"])), scores["dev"])
         if score > best:
-            best, best_test = score, logs("test")
+            best, best_test = score, model.logs(inputs["test"])
         else:
             misses += 1
     return best, best_test
+
+
+def _initial(d: int, classes: int, seed: int, glorot: bool) -> torch.nn.Linear:
+    """A linear layer from ``d`` features to the classes, with initial weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layer = torch.nn.Linear(d, classes)
+        if glorot:
+            torch.nn.init.xavier_uniform_(layer.weight)
+            torch.nn.init.zeros_(layer.bias)
+    return layer
+
+
+class _Model:
+    """A softmax over a linear layer (K, d), trained by Adam (Kingma and Ba, 2015, algorithm 1).
+
+    A batch is so small that autograd, an optimiser's bookkeeping and new memory for its rows take longer than the
+    products. So the gradient is by formula, and what a step needs stays in place.
+    """
+
+    def __init__(self, initial: torch.nn.Linear, training: RelatednessTraining, device: torch.device) -> None:
+        self.point = torch.nn.utils.parameters_to_vector(initial.parameters()).detach().to(device)
+        self.gradient = torch.zeros_like(self.point)
+        self.mean, self.square = torch.zeros_like(self.point), torch.zeros_like(self.point)
+        self.weights, self.bias = self._parts(self.point, initial)
+        self.weights_gradient, self.bias_gradient = self._parts(self.gradient, initial)
+        self.rows = torch.empty(training.batch, initial.in_features, device=device)
+        self.slope = _squared_error_slope if training.loss == "squared error" else _cross_entropy_slope
+        self.steps = 0
+
+    @staticmethod
+    def _parts(values: torch.Tensor, like: torch.nn.Linear) -> tuple[torch.Tensor, torch.Tensor]:
+        """Weights (K, d) and biases (K,) as views of all ``values``."""
+        weights, bias = values.split([like.weight.numel(), like.bias.numel()])
+        return weights.view(like.weight.shape), bias
+
+    def logs(self, inputs: torch.Tensor) -> np.ndarray:
+        """Log-probabilities (n, K), float64, of examples (n, d)."""
+        logits = torch.addmm(self.bias, inputs, self.weights.T)
+        logs: np.ndarray = logits.double().log_softmax(1).cpu().numpy()
+        return logs
+
+    def learn(self, examples: torch.Tensor, chosen: torch.Tensor, targets: torch.Tensor) -> None:
+        """Take a step on some rows ``chosen`` (b,) of the examples (n, d), with soft labels ``targets`` (b, K)."""
+        rows = torch.index_select(examples, 0, chosen, out=self.rows[: len(chosen)])
+        shares = torch.addmm(self.bias, rows, self.weights.T).softmax(1)
+        errors = shares * self.slope(shares, targets)
+        errors = errors.addcmul_(shares, errors.sum(1, keepdim=True), value=-1)  # through the softmax
+        torch.mm(errors.T, rows, out=self.weights_gradient)
+        torch.sum(errors, 0, out=self.bias_gradient)
+        self.steps += 1
+        self.mean.lerp_(self.gradient, 1 - BETAS[0])
+        self.square.mul_(BETAS[1]).addcmul_(self.gradient, self.gradient, value=1 - BETAS[1])
+        scale = self.square.sqrt().div_(math.sqrt(1 - BETAS[1] ** self.steps)).add_(EPSILON)
+        self.point.addcdiv_(self.mean, scale, value=-RATE / (1 - BETAS[0] ** self.steps))
+
+
+def _squared_error_slope(shares: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Derivative (b, K) of the mean squared error by the probabilities."""
+    return (shares - targets) * (2 / shares.numel())
+
+
+def _cross_entropy_slope(shares: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Derivative (b, K) of the mean cross-entropy by the probabilities, which are clipped as in Keras."""
+    clipped = shares.clamp(1e-7, 1 - 1e-7)
+    return -targets / clipped * (clipped == shares) / len(shares)
 
 
 def expected_class(logs: np.ndarray) -> np.ndarray:

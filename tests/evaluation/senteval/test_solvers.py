@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from structviews.errors import InputError
 from structviews.evaluation.senteval import logistic, relatedness
-from structviews.evaluation.senteval.logistic import Design, fit_logistic
+from structviews.evaluation.senteval.logistic import Design, _Point, fit_logistic
 from structviews.evaluation.senteval.relatedness import (
     KIROS_RELATEDNESS,
     SENTEVAL_RELATEDNESS,
@@ -107,6 +107,56 @@ def test_the_design_keeps_all_inner_products_with_what_is_learnt_from(n, d, cent
     hessian = design.hessian(torch.from_numpy(importance).float()).numpy()
     expected = np.einsum("nr,n,ns->rs", full, importance, full)
     np.testing.assert_allclose(np.tril(hessian), np.tril(expected), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("one_vs_rest", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(("n", "d"), [(400, 30), (60, 40)])
+def test_a_path_of_strengths_needs_few_hessians_and_ends_where_scikit_learn_does(
+    one_vs_rest, classes, n, d, monkeypatch
+):
+    features, labels = problem(n, d, classes)
+    training = np.random.default_rng(1).random((3, n)) < 0.8
+    strengths = [2.0**t for t in range(-2, 4)]
+    made, hessian = [], Design.hessian
+    monkeypatch.setattr(Design, "hessian", lambda self, importance: made.append(1) or hessian(self, importance))
+    fits = fit_logistic(Design([features], training.any(0), not one_vs_rest), labels, training, strengths, one_vs_rest)
+    assert len(made) == 1 + 2 * (1 if classes == 2 else classes)  # at 0.25 and 2
+    for s, strength in enumerate(strengths):
+        objective, _ = (liblinear if one_vs_rest else reference)(features, labels, training[-1], strength)
+        assert fits.objectives[-1, s] == pytest.approx(objective, rel=2e-6)
+
+
+def test_a_path_is_extrapolated_as_a_parabola():
+    def point(x):
+        return _Point(torch.tensor([2 * x**2 - x + 3]), torch.tensor([5 - x**2]))
+
+    ahead = logistic._extrapolated([point(3.0), point(2.0), point(1.0)])
+    assert (ahead.weights, ahead.logits) == (point(4.0).weights, point(4.0).logits)
+    assert logistic._extrapolated([point(2.0), point(1.0)]).weights == 2 * point(2.0).weights - point(1.0).weights
+    assert logistic._extrapolated([point(2.0)]).weights == point(2.0).weights
+
+
+def test_a_hessian_leaves_out_only_examples_of_little_importance():
+    importance = torch.tensor([0.5, 0.001, 0.2, 0.009, 0.29, 0.0])
+    assert logistic._without_least(importance).tolist() == pytest.approx([0.5, 0, 0.2, 0, 0.29, 0])
+    equal = torch.full((10,), 0.25)
+    assert torch.equal(logistic._without_least(equal), equal)
+    assert not logistic._without_least(torch.zeros(4)).any()
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_blocks_that_nothing_is_learnt_from_get_logits_in_their_places(parts, monkeypatch):
+    features, labels = problem(300, 20, 3)
+    training = np.zeros((parts, 300), dtype=bool)
+    training[:, 100:250] = np.random.default_rng(1).random((parts, 150)) < 0.8
+    blocks = np.split(features, [50, 100, 180, 250])
+    design = Design(blocks, training.any(0))
+    assert design.shape == (150, 21)
+    fits = fit_logistic(design, labels, training, [0.5, 4.0])
+    plain = fit_logistic(Design([features], training.any(0)), labels, training, [0.5, 4.0])
+    np.testing.assert_allclose(fits.logits, plain.logits, atol=0.02)
+    np.testing.assert_allclose(fits.objectives, plain.objectives, rtol=1e-6)
 
 
 def test_a_fit_that_runs_out_of_steps_says_so(monkeypatch):
