@@ -23,6 +23,7 @@ from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
 from structviews.kernels.steps import EPSILON, folded
 from structviews.runtime.products import ROWS, Product
+from structviews.runtime.scratch import scratch
 
 
 class _Pairs(NamedTuple):
@@ -105,14 +106,15 @@ def run(cell: Cell, vectors: Tensor, trees: SharedPairs | SharedFamilies, precis
         precision: of the products, see ``Product``.
     """
     products = _products(cell, precision)
-    rows = vectors.new_empty(2, trees.levels[-1], cell.hidden)
+    h = vectors.new_empty(trees.levels[-1], cell.hidden)
+    c = scratch("cells", len(h), cell.hidden, h)
     if isinstance(products, _Pairs) and isinstance(trees, SharedPairs):
-        _run_pairs(products, vectors, trees, *rows)
+        _run_pairs(products, vectors, trees, h, c)
     elif isinstance(products, _Families) and isinstance(trees, SharedFamilies):
-        _run_families(products, vectors, trees, *rows)
+        _run_families(products, vectors, trees, h, c)
     else:
         raise ValueError(f"{type(cell).__name__} does not run over {type(trees).__name__}")
-    return rows[0]
+    return h
 
 
 def _run_pairs(products: _Pairs, vectors: Tensor, trees: SharedPairs, h: Tensor, c: Tensor) -> None:
@@ -121,7 +123,7 @@ def _run_pairs(products: _Pairs, vectors: Tensor, trees: SharedPairs, h: Tensor,
         _open(products.of_word(vectors[rows]).to(h.dtype), None, c[rows], h[rows])
     sides = products.of_left, products.of_right
     # What leaves send to their parents; that of inner nodes is only calculated where it is read.
-    sent = [_all(product, h, leaves) for product, leaves in zip(sides, trees.leaves, strict=True)]
+    sent = [_all(name, *each) for name, *each in zip(("left", "right"), sides, (h, h), trees.leaves, strict=True)]
     place = [_ranks(leaves, len(vectors)) for leaves in trees.leaves]
 
     def send(side: int, children: Tensor, are_leaves: bool) -> Tensor:
@@ -140,10 +142,10 @@ def _run_pairs(products: _Pairs, vectors: Tensor, trees: SharedPairs, h: Tensor,
 def _run_families(products: _Families, vectors: Tensor, trees: SharedFamilies, h: Tensor, c: Tensor) -> None:
     """Fill in states and cells ``(R, H)`` of a Child-Sum cell."""
     size, n_leaves = h.shape[1], trees.levels[1]
-    of_word = _all(products.of_word, vectors)
-    of_head = _all(products.of_head, vectors)
+    of_word = _all("of_word", products.of_word, vectors)
+    of_head = _all("of_head", products.of_head, vectors)
     _unit(of_head[:, size:])
-    sent = h.new_empty(len(h), of_head.shape[1])
+    sent = scratch("sent", len(h), of_head.shape[1], h)
 
     def send(start: int, stop: int) -> None:
         for rows in _blocks(start, stop):
@@ -183,10 +185,10 @@ def _sums_over_children(
     return h_sum, embedding_bag(places, forget.mul_(c.index_select(0, children)), starts[:-1], mode="sum")
 
 
-def _all(product: Product, rows: Tensor, chosen: Tensor | None = None) -> Tensor:
-    """The products of all rows, or of the chosen ones, in the rows' dtype."""
+def _all(name: str, product: Product, rows: Tensor, chosen: Tensor | None = None) -> Tensor:
+    """The products of all rows, or of the chosen ones, in the rows' dtype and in the buffer of this name."""
     n = len(rows) if chosen is None else len(chosen)
-    results = rows.new_empty(n, product.outputs)
+    results = scratch(name, n, product.outputs, rows)
     for block in _blocks(0, n):
         results[block] = product(rows[block] if chosen is None else rows.index_select(0, chosen[block]))
     return results
