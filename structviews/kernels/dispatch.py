@@ -94,7 +94,8 @@ def run(
     binary = isinstance(cell, BinaryCell)
     merged = ids.constituency if binary else ids.dependency
     if isinstance(merged, SharedTrees):
-        states = inference.run(cell, vectors, merged, precision)
+        with torch.autocast(vectors.device.type, enabled=False):
+            states = inference.run(cell, vectors, merged, precision)
         return TreeStates(states.index_select(0, merged.roots), None, states, merged.of_nodes)
     if trees is None:
         kind = "constituency" if binary else "dependency"

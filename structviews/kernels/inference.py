@@ -11,10 +11,9 @@ Shapes as in ``shared_trees``; H hidden size, X input size, m rows of a block.
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from structviews.batches.shared_trees import SharedFamilies, SharedPairs
@@ -22,7 +21,7 @@ from structviews.kernels.cells import Cell
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
 from structviews.kernels.steps import EPSILON, folded
-from structviews.runtime.products import ROWS, Product
+from structviews.runtime.products import ROWS, Product, of_words, prepared
 from structviews.runtime.scratch import scratch
 
 
@@ -38,7 +37,7 @@ class _Pairs(NamedTuple):
         bias = folded(cell.bias, cell.hidden)
         left, right = folded(cell.recurrent.weight, cell.hidden).chunk(2, dim=1)
         return cls(
-            Product(folded(cell.input.weight, cell.hidden), bias, _of_words(precision)),
+            Product(folded(cell.input.weight, cell.hidden), bias, of_words(precision)),
             Product(left, torch.cat([bias, cell.bias_forget, cell.bias_forget]), precision),
             Product(right, None, precision),
         )
@@ -61,7 +60,7 @@ class _Families(NamedTuple):
 
     @classmethod
     def of(cls, cell: ChildSumCell, precision: str) -> "_Families":
-        hidden, words = cell.hidden, _of_words(precision)
+        hidden, words = cell.hidden, of_words(precision)
         of_head, of_child = [cell.input_forget], [cell.recurrent_forget.weight]
         bias = None
         if cell.attention:
@@ -77,22 +76,10 @@ class _Families(NamedTuple):
         )
 
 
-def _of_words(precision: str) -> str:
-    return "bf16" if precision == "int8" else precision
-
-
-# The products of each cell, and what they were prepared for: the precision and the state of the cell's weights.
-_prepared: "WeakKeyDictionary[nn.Module, tuple[object, _Pairs | _Families]]" = WeakKeyDictionary()
-
-
 def _products(cell: Cell, precision: str) -> _Pairs | _Families:
     """The cell's products, prepared when first asked for and again after its weights have changed."""
-    state = precision, [(weight.data_ptr(), weight.dtype, weight._version) for weight in cell.parameters()]
-    known = _prepared.get(cell)
-    if known is None or known[0] != state:
-        made = _Pairs.of(cell, precision) if isinstance(cell, BinaryCell) else _Families.of(cell, precision)
-        known = _prepared[cell] = state, made
-    return known[1]
+    made = _Pairs if isinstance(cell, BinaryCell) else _Families
+    return prepared(cell, precision, lambda: made.of(cell, precision))  # type: ignore[arg-type]
 
 
 @torch.no_grad()

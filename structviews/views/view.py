@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -31,6 +31,10 @@ class Encoded:
     states: Tensor | None = None
     offsets: Tensor | None = None
     attention: Tensor | None = None
+
+    def single(self) -> "Encoded":
+        """The same in single precision, which pooling adds up in."""
+        return replace(self, vector=self.vector.float(), states=None if self.states is None else self.states.float())
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from corpora import RandomParser, small_config, tiny_corpus, tiny_rows
 
 from structviews.encoding import encoding_pool
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.encoding_pool import Task, open_pool, piece_size, processes_that_pay
+from structviews.encoding.encoding_pool import Task, open_pool, pieces, processes_that_pay
 from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.encoding.preparation import SentenceError
@@ -147,9 +147,24 @@ def test_the_first_error_is_that_of_the_first_sentence(joined, pool, small_piece
     np.testing.assert_allclose(joined.encode(SENTENCES, pool=pool), joined.encode(SENTENCES), atol=1e-6)
 
 
-def test_pieces_do_not_depend_on_processes():
-    assert [piece_size(n, 256) for n in (0, 512, 10_000, 32_000, 10**7)] == [512, 512, 625, 2000, 4096]
-    assert [piece_size(n, 5000) for n in (0, 10**7)] == [5000, 5000]
+@pytest.mark.parametrize(
+    ("start", "stop", "total", "batch_size", "sizes"),
+    [
+        (0, 0, 0, 256, []),
+        (0, 600, 600, 256, [512, 88]),
+        (0, 600, 600, 5000, [600]),
+        (0, 20_000, 20_000, 256, [1250, 1171, 1098]),
+        (8192, 16_384, 10**6, 256, [4096, 4096]),
+        (8192, 16_384, 10**6, 5000, [5000, 3192]),
+        (8192, 16_384, 25_000, 256, [1050, 984, 923]),
+    ],
+)
+def test_pieces_are_large_and_small_towards_the_end(start, stop, total, batch_size, sizes):
+    """They are the same whatever number of processes there is."""
+    found = list(pieces(start, stop, total, batch_size))
+    assert [each.stop - each.start for each in found][:3] == sizes
+    rows = [row for each in found for row in range(each.start, each.stop)]
+    assert rows == list(range(start, stop))
 
 
 def test_processes_that_pay(runs, embedder, monkeypatch):

@@ -128,7 +128,9 @@ def test_what_was_begun_with_something_else_is_refused(source, runs, tmp_path, m
     before = partial.read_bytes()
     other = tmp_path / "other.txt"
     other.write_text("\n".join(LINES[1:]), "utf-8")
-    refused = r"v\.npy: has an unfinished encoding of another text, run, representation or word limit: run that"
+    refused = (
+        r"v\.npy: has an unfinished encoding of another text, run, representation, precision or word limit: run that"
+    )
     for arguments in (
         (other, runs[0], {}),
         (source, runs[1], {}),
@@ -261,7 +263,8 @@ def test_a_killed_command_goes_on(runs, tmp_path, workers):
     """Real processes; the worker of the killed one ends, too."""
     n = npy.AT_ONCE + 100
     (tmp_path / "big.txt").write_text("".join(f"a bird {i}\n" for i in range(n)))
-    arguments = ["encode", str(runs[0]), "big.txt", "-o", "v.npy", "--tokenised", "--workers", workers]
+    arguments = ["encode", str(runs[0]), "big.txt", "-o", "v.npy", "--tokenised"]
+    arguments += ["--workers", workers, "--precision", "fp32"]
     shell = {"cwd": tmp_path, "env": os.environ | {"OMP_NUM_THREADS": "1"}, "capture_output": True}
     killed = subprocess.run([sys.executable, "-c", DYING, *arguments], check=False, **shell)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
@@ -308,6 +311,20 @@ def test_processes_name_the_first_wrong_line(source, runs, tmp_path, monkeypatch
     with open_text(source) as text, pytest.raises(InputError, match=r"big\.txt:9: 10 words, but the limit is 9"):
         encode_text(replace(text, longest=(0, 0)), embedder, tmp_path / "v.npy", batch_size=1, processes=2)
     assert [path.name for path in tmp_path.iterdir()] == ["big.txt"]
+
+
+def test_there_are_as_many_processes_as_pay(source, runs, tmp_path, monkeypatch):
+    opened = []
+
+    def noting(embedder, processes):
+        opened.append(processes)
+        return encoding_pool.open_pool(embedder, 1)
+
+    monkeypatch.setattr(streaming, "open_pool", noting)
+    monkeypatch.setattr(streaming, "processes_that_pay", lambda embedder, sentences: sentences)
+    encode(source, runs[0], tmp_path / "v.npy")
+    encode(source, runs[0], tmp_path / "v.npy", processes=2)
+    assert opened == [len(LINES), 2]
 
 
 def test_lines_of_too_many_words(source, runs, tmp_path, command):
