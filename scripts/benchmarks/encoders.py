@@ -236,8 +236,6 @@ def in_precisions(run: str | Path, precisions: Sequence[str]) -> dict[str, Train
     """A run in each precision that it has."""
     embedder = Embedder.load(run)
     assert isinstance(embedder, TrainedEmbedder)
-    if not hasattr(embedder, "with_precision"):  # to be removed with branch seq
-        return {"fp32": embedder} if "fp32" in precisions else {}
     return {precision: embedder.with_precision(precision) for precision in precisions if precision in OURS}
 
 
