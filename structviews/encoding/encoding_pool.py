@@ -84,7 +84,7 @@ class EncodingPool:
             return filled(vectors, size, self.each(embedder, pieces, batch_size, heard))
 
     def each(
-        self, embedder: Embedder, pieces: Iterator[Sequence[Sentence]], batch_size: int, heard: Heard = unheard
+        self, embedder: Embedder, pieces: Iterator[Sequence[Sentence]], batch_size: int = 256, heard: Heard = unheard
     ) -> Iterator[np.ndarray]:
         """Vectors ``(m, d)`` of each piece of ``m`` sentences, in order; some pieces are read ahead.
 
