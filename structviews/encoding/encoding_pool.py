@@ -86,7 +86,7 @@ class EncodingPool:
             return filled(vectors, self.each(embedder, sentences_of_each, batch_size, heard))
 
     def each(
-        self, embedder: Embedder, given: Iterator[Sequence[Sentence]], batch_size: int, heard: Heard = unheard
+        self, embedder: Embedder, given: Iterator[Sequence[Sentence]], batch_size: int = 256, heard: Heard = unheard
     ) -> Iterator[np.ndarray]:
         """Vectors ``(m, d)`` of each piece of ``m`` sentences, in order; some pieces are read ahead.
 

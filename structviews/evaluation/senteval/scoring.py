@@ -1,7 +1,7 @@
 """Score a run on tasks: choose the vectors and the source of the trees, and save the scores."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from structviews.encoding.embedder import Embedder
+from structviews.encoding.encoding_pool import EncodingPool, is_transductive, open_pool, processes_that_pay
 from structviews.encoding.kinds.external import GivenVectors
 from structviews.encoding.kinds.joined import JoinedEmbedder
+from structviews.encoding.kinds.word_average import WordBaseline
 from structviews.encoding.preparation import Sentence
 from structviews.encoding.sentence_vectors import saved
 from structviews.encoding.word_limit import DEFAULT_LIMIT, WordLimit
@@ -18,9 +20,9 @@ from structviews.errors import InputError
 from structviews.evaluation.scores.results import results_name, save_results
 from structviews.evaluation.senteval.protocols.protocol import Protocol
 from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
-from structviews.evaluation.senteval.suite import Encode, evaluate_each, results_of
+from structviews.evaluation.senteval.suite import Encode, by_encoder, calls_to_come, evaluate_each, results_of
 from structviews.evaluation.senteval.task_trees import TaskTrees
-from structviews.evaluation.senteval.tasks.reading import Task
+from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 
 
 @dataclass(frozen=True)
@@ -93,14 +95,13 @@ def score_run(
     vectors = {"representation": description, "flags": flags}
     precision = embedder.encodes_in if embedder.encodes_in == "fp32" != own.encodes_in else ""
     file = results_name(f"{description} {precision}" if other else "", protocol.name if by_another else "")
-    transductive = embedder.representation.transductive
+    transductive = is_transductive(embedder)
     if save_vectors and transductive:
         raise InputError("--save-vectors: --transductive vectors of a sentence differ by task: drop --transductive")
     _check(embedder, tasks, trees)
     with ExitStack() as files:
-        encoders = [
-            _encoder(run, each, trees, ensemble) for each in ([embedder, similarity] if another else [embedder])
-        ]
+        embedders = [embedder, similarity] if another else [embedder]
+        encoders = files.enter_context(_encoders(run, embedders, tasks, trees, ensemble))
         if save_vectors:
             save_vectors.mkdir(parents=True, exist_ok=True)
             stem = run.resolve().name + file.removeprefix("results").removesuffix(".json")
@@ -142,6 +143,21 @@ def _members(run: Path, embedder: Embedder) -> JoinedEmbedder:
     return embedder
 
 
+@contextmanager
+def _encoders(
+    run: Path, embedders: Sequence[Embedder], tasks: Sequence[Task], trees: TaskTrees | None, ensemble: bool
+) -> Iterator[list[Encode]]:
+    """Encoders of the tasks, and with two embedders of those for similarity; as many processes as pay encode ahead."""
+    first = embedders[0]
+    if ensemble or is_transductive(first) or isinstance(first, GivenVectors | WordBaseline):
+        yield [_encoder(run, each, trees, ensemble) for each in embedders]
+        return
+    calls = [list(calls_to_come(part)) for part in by_encoder(tasks, len(embedders) > 1)]
+    sentences = sum(len(call) for part in calls for call in part)
+    with open_pool(first, processes_that_pay(first, sentences)) as pool:
+        yield [_encoder_ahead(each, trees, pool, part) for each, part in zip(embedders, calls, strict=False)]
+
+
 def _encoder(run: Path, embedder: Embedder, trees: TaskTrees | None, ensemble: bool) -> Encode:
     """An encoder that uses the given trees, if any; for an ensemble it concatenates the members' vectors."""
     encode: Callable[[Sequence[Sentence]], np.ndarray] = embedder.encode
@@ -151,6 +167,18 @@ def _encoder(run: Path, embedder: Embedder, trees: TaskTrees | None, ensemble: b
         def encode(sentences: Sequence[Sentence]) -> np.ndarray:
             return np.concatenate(joined.encode_views(sentences), axis=1)
 
-    if trees is None or embedder.needs == {"tokens"}:
-        return encode
-    return lambda sentences: encode(trees.find(sentences))
+    find = _finder(embedder, trees)
+    return lambda sentences: encode(find(sentences))
+
+
+def _encoder_ahead(
+    embedder: Embedder, trees: TaskTrees | None, pool: EncodingPool, calls: Sequence[list[Tokens]]
+) -> Encode:
+    """An encoder for these calls in this order; while a task is scored, other processes encode those to come."""
+    vectors = pool.each(embedder, map(_finder(embedder, trees), calls))
+    return lambda sentences: next(vectors)
+
+
+def _finder(embedder: Embedder, trees: TaskTrees | None) -> Callable[[list[Tokens]], Sequence[Sentence]]:
+    """What the embedder is to encode for sentences: they themselves, or with the given trees, if it needs them."""
+    return (lambda sentences: sentences) if trees is None or embedder.needs == {"tokens"} else trees.find

@@ -107,10 +107,8 @@ def evaluate_each(
     ``widths`` are the numbers of columns of each ensemble member: each member gets its own classifier, and their
     predictions are averaged. ``similarity_widths`` are those of ``similarity``.
     """
-    shared = [] if transductive else tasks
-    of_both = [task for task in shared if not similarity or task.kind != "similarity"]
-    supervised = TaskVectors(encode, of_both, whole=transductive)
-    others = [task for task in shared if task.kind == "similarity"]
+    of_run, others = by_encoder([] if transductive else tasks, similarity is not None)
+    supervised = TaskVectors(encode, of_run, whole=transductive)
     of_similarity = TaskVectors(similarity, others, whole=transductive) if similarity else None
     for task in tasks:
         source = of_similarity if of_similarity and task.kind == "similarity" else supervised
@@ -138,6 +136,26 @@ def evaluate_each(
             "versions": _versions(),
         }
         yield results_of({task.name: entry}, predictions={task.name: tested}, protocol=protocol) | {"dim": dim}
+
+
+def by_encoder(tasks: Sequence[Task], own_similarity: bool) -> tuple[list[Task], list[Task]]:
+    """The tasks of ``encode`` and those of ``similarity``, which has the similarity tasks if there is one."""
+    parts: tuple[list[Task], list[Task]] = [], []
+    for task in tasks:
+        parts[own_similarity and task.kind == "similarity"].append(task)
+    return parts
+
+
+def calls_to_come(tasks: Iterable[Task]) -> Iterator[list[Tokens]]:
+    """The sentences of each call of its encoder by ``TaskVectors``, if it is asked for these tasks in this order."""
+    seen: set[Tokens] = set()
+    for task in tasks:
+        sentences = task.sentences()
+        for start in range(0, len(sentences), SENTENCES_AT_ONCE):
+            new = [sentence for sentence in sentences[start : start + SENTENCES_AT_ONCE] if sentence not in seen]
+            seen.update(new)
+            if new:
+                yield new
 
 
 def results_of(

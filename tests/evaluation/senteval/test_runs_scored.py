@@ -10,12 +10,14 @@ from typer.testing import CliRunner
 
 from structviews.cli.app import app
 from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.encoding import encoding_pool
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.kinds.joined import join_runs
+from structviews.encoding.kinds.joined import JoinedEmbedder, join_runs
 from structviews.encoding.preparation import Preparer
 from structviews.encoding.sentence_vectors import read_sentences
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results, results_name
+from structviews.evaluation.senteval import scoring, suite
 from structviews.evaluation.senteval.suite import TaskVectors, evaluate, read_tasks
 from structviews.evaluation.senteval.task_scores import score_task
 from structviews.parsing import pipeline
@@ -66,6 +68,42 @@ def test_sentences_are_cut_if_it_is_said(runs, folder):
     assert (ended.exit_code, len(told)) == (0, 1)
     found = load_results(runs[0], results_name("vector, cut to 2 words"))
     assert (found["representation"], found["flags"]) == ("vector, cut to 2 words", " --max-tokens 2 --overlong cut")
+
+
+@pytest.mark.parametrize(("which", "kinds"), [(0, 1), (2, 2)])
+def test_other_processes_change_nothing(runs, folder, tmp_path, which, kinds, monkeypatch):
+    monkeypatch.setattr(suite, "SENTENCES_AT_ONCE", 20)
+    found = []
+    for processes in (1, 2):
+        monkeypatch.setattr(scoring, "processes_that_pay", lambda *given, n=processes: n)
+        if processes == 2:  # all is left to the other one
+            monkeypatch.setattr(encoding_pool.Task, "take", lambda self: False)
+        vectors, none = tmp_path / str(processes), shutil.ignore_patterns("results*", "predictions*")
+        run = shutil.copytree(runs[which], vectors / "run", ignore=none)
+        command = ["eval", str(run), "--senteval", str(folder), "--partial", "--tasks", "SICK-R,STS12,MR,STS-B-cos"]
+        ended = CliRunner().invoke(app, [*command, "--save-vectors", str(vectors)])
+        assert ended.exit_code == 0, ended.output
+        saved = sorted(vectors.glob("*.npy"))
+        scores = {name: entry["scores"] for name, entry in load_results(run)["tasks"].items()}
+        found.append((scores, [file.with_suffix(".txt").read_text() for file in saved], list(map(np.load, saved))))
+    (*one, vectors), (*other, others) = found
+    assert one == other
+    assert len(vectors) == kinds
+    for these, those in zip(vectors, others, strict=True):
+        np.testing.assert_array_equal(these, those)
+
+
+def test_transductive_vectors_of_a_joined_run_see_the_whole_task(runs, folder, monkeypatch):
+    command = ["eval", str(runs[2]), "--senteval", str(folder), "--partial", "--tasks", "SICK-R,SICK14"]
+    command += ["--remove-component", "--transductive"]
+    calls = []
+    encode = JoinedEmbedder.encode
+    monkeypatch.setattr(suite, "SENTENCES_AT_ONCE", 20)
+    monkeypatch.setattr(JoinedEmbedder, "encode", lambda self, given: calls.append(given) or encode(self, given))
+    ended = CliRunner().invoke(app, command)
+    assert ended.exit_code == 0, ended.output
+    tasks, _ = read_tasks(["SICK-R", "SICK14"], folder, allow_partial=True)
+    assert calls == [task.sentences() for task in tasks]
 
 
 def test_an_ensemble_averages_the_predictions_of_the_runs_that_are_joined(runs, folder):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from structviews.evaluation.scores.results import (
 from structviews.evaluation.senteval import suite, task_scores
 from structviews.evaluation.senteval.suite import (
     TaskVectors,
+    by_encoder,
+    calls_to_come,
     evaluate,
     evaluate_each,
     read_tasks,
@@ -106,6 +109,21 @@ def test_blocks_of_sentences_do_not_change_the_vectors(folder, encode, monkeypat
                 np.testing.assert_array_equal(part, whole)
                 assert part.shape == whole.shape
     assert max(sizes) == 7
+
+
+@pytest.mark.parametrize("own_similarity", [False, True])
+def test_the_calls_of_the_encoder_are_known_beforehand(own_similarity, folder, encode, monkeypatch):
+    monkeypatch.setattr(suite, "SENTENCES_AT_ONCE", 7)
+    tasks, _ = read_tasks(["SICK-R", "STS12", "MR", "SICK-E", "MRPC", "STS-B-cos"], folder, allow_partial=True)
+    calls = [], []
+
+    def recording(of, sentences):
+        calls[of].append(sentences)
+        return encode(sentences)
+
+    list(evaluate_each(partial(recording, 0), tasks, similarity=partial(recording, 1) if own_similarity else None))
+    assert tuple(list(calls_to_come(part)) for part in by_encoder(tasks, own_similarity)) == calls
+    assert bool(calls[1]) == own_similarity
 
 
 def test_vectors_are_kept_no_longer_than_needed(folder, encode):
