@@ -185,10 +185,10 @@ def one_thread() -> Iterator[None]:
     The number of threads changes the order of summation, and results must not depend on the number of workers.
     """
     torch = sys.modules.get("torch")
-    threads = torch.get_num_threads() if torch else 1
-    if threads == 1:
+    if torch is None:
         yield
         return
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
