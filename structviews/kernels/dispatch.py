@@ -37,7 +37,10 @@ class TreeStates:
 
     @property
     def states(self) -> Tensor:
-        """``(N, H)`` hidden state of every node, in sentence order."""
+        """``(N, H)`` hidden state of every node, in sentence order.
+
+        Of merged trees, read them before the next call of ``run``, which may use their memory again.
+        """
         return embedding(self._row_of_node, self._rows.to(self.roots.dtype))
 
 

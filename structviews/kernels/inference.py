@@ -84,7 +84,7 @@ def _products(cell: Cell, precision: str) -> _Pairs | _Families:
 
 @torch.no_grad()
 def run(cell: Cell, vectors: Tensor, trees: SharedPairs | SharedFamilies, precision: str = "fp32") -> Tensor:
-    """States ``(R, H)`` of all rows.
+    """States ``(R, H)`` of all rows, in memory that is used again; see ``scratch``.
 
     Args:
         cell: the parameters.
@@ -93,8 +93,7 @@ def run(cell: Cell, vectors: Tensor, trees: SharedPairs | SharedFamilies, precis
         precision: of the products, see ``Product``.
     """
     products = _products(cell, precision)
-    h = vectors.new_empty(trees.levels[-1], cell.hidden)
-    c = scratch("cells", len(h), cell.hidden, h)
+    h, c = (scratch(name, trees.levels[-1], cell.hidden, vectors) for name in ("states", "cells"))
     if isinstance(products, _Pairs) and isinstance(trees, SharedPairs):
         _run_pairs(products, vectors, trees, h, c)
     elif isinstance(products, _Families) and isinstance(trees, SharedFamilies):

@@ -45,5 +45,6 @@ def scratch(name: str, rows: int, width: int, like: Tensor) -> Tensor:
     if kept is None or kept.numel() < rows * width:
         _kept.buffers.pop(key, None)
         del kept  # before there is a second one
-        kept = _kept.buffers[key] = like.new_empty(rows * width)
+        # Batches come in ascending length; the system does not count memory that nobody has written to.
+        kept = _kept.buffers[key] = like.new_empty(2 * rows * width)
     return kept[: rows * width].view(rows, width)
