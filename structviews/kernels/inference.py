@@ -109,7 +109,10 @@ def _run_pairs(products: _Pairs, vectors: Tensor, trees: SharedPairs, h: Tensor,
         _open(products.of_word(vectors[rows]).to(h.dtype), None, c[rows], h[rows])
     sides = products.of_left, products.of_right
     # What leaves send to their parents; that of inner nodes is only calculated where it is read.
-    sent = [_all(name, *each) for name, *each in zip(("left", "right"), sides, (h, h), trees.leaves, strict=True)]
+    sent = [
+        _all(name, product, h, leaves)
+        for name, product, leaves in zip(("left", "right"), sides, trees.leaves, strict=True)
+    ]
     place = [_ranks(leaves, len(vectors)) for leaves in trees.leaves]
 
     def send(side: int, children: Tensor, are_leaves: bool) -> Tensor:
