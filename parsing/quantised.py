@@ -3,7 +3,7 @@
 Inputs of a product are represented as ``scale * (integer - zero)`` with integers in 0 .. 255. Scale and zero
 point follow from the range measured on real sentences (``measured``), not from the batch, so a sentence's
 values do not depend on the rest of its batch. Weights are integers in -127 .. 127 with one scale per output
-(Jacob et al. 2018). Sums use 32 bits; everything but products stays in single precision.
+(Jacob et al. 2018). Sums use 32 bits. Attention uses half precision; the rest stays in single precision.
 
 Shapes as in ``neural``.
 """
