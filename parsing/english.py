@@ -76,7 +76,10 @@ class EnglishRules:
 
     def places(self, texts: Iterable[str]) -> list[list[Place]]:
         """Start and end of the tokens of each text, in order, those of white space included."""
-        return [self._places(text) for text in texts]
+        return [[(0, len(text))] if self._is_word(text) else self._places(text) for text in texts]
+
+    def _is_word(self, text: str) -> bool:
+        return _is_plain(text) and text not in self._special
 
     def _places(self, text: str) -> list[Place]:
         places: list[Place] = []
@@ -91,7 +94,7 @@ class EnglishRules:
         """The tokens of a string without white space, or of white space only."""
         before: list[str] = []
         after: list[str] = []
-        while string and string not in self._special:
+        while string and string not in self._special and not _is_plain(string):
             prefix, suffix = _found(self._prefix(string)), ""
             rest = string[len(prefix) :]
             if not (prefix and rest in self._special):
@@ -109,7 +112,7 @@ class EnglishRules:
         """The tokens of a string without prefixes and suffixes."""
         if string in self._special:
             return self._special[string]
-        if not string or self._url.match(string):
+        if not string or _is_plain(string) or self._url.match(string):
             return [string] * bool(string)
         cuts = [place for found in self._infixes(string) for place in found.span()]
         parts = (string[start:end] for start, end in pairwise([0, *cuts, len(string)]))
@@ -130,6 +133,11 @@ class EnglishRules:
                 end = start + len(split)
                 if split == tuple(tokens[start:end]):
                     yield Match(start, end)
+
+
+def _is_plain(string: str) -> bool:
+    """Whether no pattern can match inside a string: each needs something other than the letters a to z."""
+    return string.isascii() and string.isalpha()
 
 
 def _found(match: re.Match[str] | None) -> str:

@@ -3,6 +3,7 @@
 import re
 import zlib
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,25 +16,35 @@ PLAIN = {
     "``": '"', "''": '"', "\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "`": "'",
 }  # fmt: skip
 APOSTROPHES = str.maketrans("\u2018\u2019", "''")
+DIGIT, RUN = re.compile(r"\d"), re.compile(r"(.)\1+")
 PREFIXES = (1, 3)
 SUFFIXES = (2, 3, 4)
 # Cache size in words: tens of megabytes.
 REMEMBERED_WORDS = 1 << 17
 
 
+class Classes(dict[int, str]):
+    """The class of every character, by its code, as ``str.translate`` asks for it; found once for each."""
+
+    def __missing__(self, code: int) -> str:
+        c = chr(code).translate(APOSTROPHES)
+        self[code] = "X" if c.isupper() else "x" if c.isalpha() else "d" if c.isdigit() else c
+        return self[code]
+
+
+CLASSES = Classes()
+
+
 def normalise(word: str) -> str:
     """The form to look up: lower case, plain quotes and brackets, digits as ``0``."""
     lowered = word.lower()
     lowered = PLAIN.get(lowered, lowered).translate(APOSTROPHES)
-    return re.sub(r"\d", "0", lowered)
+    return DIGIT.sub("0", lowered)
 
 
 def shape(word: str) -> str:
     """``Word-9s`` -> ``Xx-dx``: character classes, runs shortened to one."""
-    classes = "".join(
-        "X" if c.isupper() else "x" if c.isalpha() else "d" if c.isdigit() else c for c in word.translate(APOSTROPHES)
-    )
-    return re.sub(r"(.)\1+", r"\1", classes)
+    return RUN.sub(r"\1", word.translate(CLASSES))
 
 
 class Featuriser:
@@ -69,7 +80,8 @@ class Featuriser:
 
     def __call__(self, words: Iterable[str]) -> np.ndarray:
         """Features of words, shape ``(n, 1 + n_hashed)``, int32."""
-        return np.array([self.row(word) for word in words], dtype=np.int32).reshape(-1, 1 + self.n_hashed)
+        rows = chain.from_iterable(map(self.row, words))
+        return np.fromiter(rows, np.int32).reshape(-1, 1 + self.n_hashed)
 
     def _compute(self, word: str) -> tuple[int, ...]:
         form = normalise(word)

@@ -100,18 +100,10 @@ class Block(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Encode ``x (B, n, D)``; ``mask (B, n)`` is true at words."""
         gated = F.glu(self.gate(self.norms[0](x)), dim=-1) * mask[..., None]
-        x = x + self.dropout(self.mix(F.silu(self._local(gated))))
+        x = x + self.dropout(self.mix(F.silu(convolved(self.convolution, gated))))
         x = x + self.dropout(self.attend(self._attention(self.norms[1](x), mask)))
         encoded: Tensor = x + self.dropout(self.feed(self.norms[2](x)))
         return encoded
-
-    def _local(self, x: Tensor) -> Tensor:
-        # Treated as an image of height 1, which the CPU convolves without reordering the channels first.
-        convolution = self.convolution
-        picture = x.transpose(1, 2)[:, :, None]
-        padding = (0, *convolution.padding)
-        weight, bias = convolution.weight[:, :, None], convolution.bias
-        return F.conv2d(picture, weight, bias, padding=padding, groups=convolution.groups)[:, :, 0].transpose(1, 2)
 
     def _attention(self, x: Tensor, mask: Tensor) -> Tensor:
         batch, n, dim = x.shape
@@ -122,6 +114,15 @@ class Block(nn.Module):
         scores = torch.baddbmm(hidden.repeat_interleave(self.n_heads, 0), q, k.transpose(1, 2), alpha=size**-0.5)
         seen: Tensor = scores.softmax(dim=-1).to(v.dtype) @ v
         return seen.view(batch, self.n_heads, n, size).transpose(1, 2).reshape(batch, n, dim)
+
+
+def convolved(convolution: nn.Conv1d, x: Tensor) -> Tensor:
+    """Convolve the words of ``x (B, n, D)``."""
+    # Treated as an image of height 1, which the CPU convolves without reordering the channels first.
+    picture = x.transpose(1, 2)[:, :, None]
+    padding = (0, *convolution.padding)
+    weight, bias = convolution.weight[:, :, None], convolution.bias
+    return F.conv2d(picture, weight, bias, padding=padding, groups=convolution.groups)[:, :, 0].transpose(1, 2)
 
 
 class Biaffine(nn.Module):
@@ -210,10 +211,10 @@ def gains(
     """
     n_posts, batch, _ = starts.shape
     spans = torch.cat([between(starts[:-width], ends[width:]).flatten(0, 1) for width in range(1, n_posts)])
+    found = in_blocks(lambda some: above_first(scores(some).float()), SPANS, spans).view(-1, batch)
     best = torch.zeros(n_posts, n_posts - 1, batch)
-    widths = torch.arange(n_posts)[:, None]
-    inside = (widths > 0) & (torch.arange(n_posts - 1) + widths < n_posts)
-    best[inside] = in_blocks(lambda some: above_first(scores(some).float()), SPANS, spans).view(-1, batch)
+    for width, some in enumerate(found.split([*range(n_posts - 1, 0, -1)]), 1):
+        best[width, : len(some)] = some
     return best
 
 

@@ -8,20 +8,27 @@ values do not depend on the rest of its batch. Weights are integers in -127 .. 1
 Shapes as in ``neural``.
 """
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
 
-from structviews.parsing.neural import Biaffine, ParserNetwork, SpanScorer, gains, in_blocks
+from structviews.parsing.neural import Biaffine, Block, ParserNetwork, SpanScorer, convolved, gains, in_blocks
+from structviews.runtime.device import multiplies_half
 
 # layer name -> minimum and maximum of its inputs
 Ranges = dict[str, list[float]]
 LARGEST = 255
+# Rows of a product are a multiple of this.
+LEAST_ROWS = 16
+# Attention scores lie in between; the exponential of this, and the sum of millions of them, is a float.
+LIMIT = 70.0
 # Rows of a biaffine layer computed at a time, so that its outputs stay in the CPU cache.
-ROWS = 128
+ROWS = 256
 
 
 class Grid:
@@ -40,10 +47,38 @@ class Grid:
         self._shift = torch.tensor(self.zero + 0.5)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Round to uint8; values outside the range are clamped."""
-        rounded = torch.add(self._shift, x, alpha=1 / self.scale).clamp_(0, LARGEST)
-        # PyTorch vectorises both steps, but not a direct conversion to uint8: a sixth of the whole parser's time.
-        return rounded.to(torch.int16).to(torch.uint8)
+        """Round to 0 .. 255, as int16; values outside the range are clamped."""
+        return levels(torch.add(self._shift, x, alpha=1 / self.scale))
+
+    def onto(self, norm: nn.LayerNorm) -> nn.LayerNorm:
+        """The layer norm with scale and shift in its weights: ``levels`` of its outputs are rounded to this grid."""
+        scaled = copy.deepcopy(norm).requires_grad_(requires_grad=False)
+        scaled.weight /= self.scale
+        scaled.bias /= self.scale
+        scaled.bias += self._shift
+        return scaled
+
+
+def levels(shifted: Tensor) -> Tensor:
+    """Integers 0 .. 255, as int16, from values on a grid's scale, one half above them; changes its argument."""
+    # PyTorch vectorises conversion to int16 and from there to uint8 (see ``in_rows``), but not from float to uint8.
+    return shifted.clamp_(0, LARGEST).to(torch.int16)
+
+
+def in_rows(integers: Tensor) -> Tensor:
+    """Integers ``(..., K)`` as uint8 ``(R, K)`` with one of few R, the last rows arbitrary.
+
+    oneDNN prepares the product of each new shape, which takes a fifth of a millisecond, as long as the product itself.
+    """
+    rows = integers.flatten(0, -2)
+    count = len(rows)
+    step = max(LEAST_ROWS, 1 << max(0, (count - 1).bit_length() - 4))
+    wanted = -(-count // step) * step
+    if integers.dtype == torch.uint8 and wanted == count:
+        return rows
+    filled = torch.empty(wanted, rows.shape[1], dtype=torch.uint8)
+    filled[:count] = rows
+    return filled
 
 
 class QuantisedLinear(nn.Module):
@@ -60,7 +95,7 @@ class QuantisedLinear(nn.Module):
         weight, bias = weight.detach(), None if bias is None else bias.detach()
         self.grid = grid
         self.scales = (weight.abs().amax(dim=1) / 127).clamp_min(1e-12)
-        integers = (weight / self.scales[:, None]).round().to(torch.int8)
+        integers = (weight / self.scales[:, None]).round().to(torch.int8).contiguous()
         self.packed = packed(integers)
         self.zeros = torch.zeros(len(weight), dtype=torch.int32)
         self.bias = bias
@@ -80,13 +115,14 @@ class QuantisedLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.product(self.grid(x))
 
-    def product(self, integers: Tensor) -> Tensor:
-        """The layer's outputs, float32, for inputs that are already on its grid."""
-        return self._product(integers, 1.0, 0, torch.float32, "none")
+    def product(self, integers: Tensor, kind: torch.dtype = torch.float32) -> Tensor:
+        """The layer's outputs ``(..., outputs)`` for inputs ``(..., K)`` that are already on its grid."""
+        outputs = self._product(in_rows(integers), 1.0, 0, kind, "none")
+        return outputs[: integers.shape[:-1].numel()].view(*integers.shape[:-1], -1)
 
     def gelu(self, integers: Tensor, grid: Grid) -> Tensor:
-        """The outputs after GELU, rounded to another grid."""
-        return self._product(integers, grid.scale, grid.zero, torch.uint8, "gelu")
+        """The outputs ``(R, outputs)`` after GELU, rounded to another grid, in the rows of ``in_rows``."""
+        return self._product(in_rows(integers), grid.scale, grid.zero, torch.uint8, "gelu")
 
     def _product(self, integers: Tensor, scale: float, zero: int, kind: torch.dtype, activation: str) -> Tensor:
         inputs = integers, self.grid.scale, self.grid.zero
@@ -104,22 +140,52 @@ def packed(integers: Tensor) -> Tensor:
     return weights
 
 
-class QuantisedFeedForward(nn.Module):
-    """Two linear layers with GELU between them, in 8 bits throughout."""
+class QuantisedBlock(nn.Module):
+    """``Block`` for inference, with its linear layers in 8 bits and its attention in half precision.
 
-    def __init__(self, first: QuantisedLinear, last: QuantisedLinear):
+    Args:
+        block: its linear layers are already quantised.
+    """
+
+    def __init__(self, block: Block):
         super().__init__()
-        self.first = first
-        self.last = last
+        self.gate, self.mix, self.qkv, self.attend = block.gate, block.mix, block.qkv, block.attend
+        self.first, _, self.last = block.feed
+        after = (self.gate, self.qkv, self.first)
+        self.norms = nn.ModuleList(layer.grid.onto(norm) for layer, norm in zip(after, block.norms, strict=True))
+        self.convolution, self.n_heads = block.convolution, block.n_heads
+        self.half = torch.bfloat16 if multiplies_half(torch.device("cpu")) else torch.float32
+        # Queries times this give scores.
+        size = len(self.qkv.scales) // 3
+        for each in (self.qkv.scales, self.qkv.bias):
+            each[:size] *= (size // self.n_heads) ** -0.5
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.last.product(self.first.gelu(self.first.grid(x), self.last.grid))
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """As ``Block.forward``."""
+        gated = F.glu(self.gate.product(levels(self.norms[0](x))), dim=-1).mul_(mask[..., None])
+        x = self.mix(F.silu(convolved(self.convolution, gated))).add_(x)
+        x = self.attend(self._attention(levels(self.norms[1](x)), mask)).add_(x)
+        hidden = self.first.gelu(levels(self.norms[2](x)), self.last.grid)
+        encoded: Tensor = self.last.product(hidden)[: mask.numel()].view_as(x).add_(x)
+        return encoded
+
+    def _attention(self, integers: Tensor, mask: Tensor) -> Tensor:
+        batch, n = mask.shape
+        qkv = self.qkv.product(integers, self.half).view(batch, n, 3, self.n_heads, -1)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4).flatten(1, 2)
+        # Without the maximum, which takes longer than the rest of a softmax; the limits keep every sum finite.
+        scores = torch.bmm(q, k.transpose(1, 2)).clamp_(-LIMIT, LIMIT)
+        hidden = torch.zeros(mask.shape).masked_fill_(~mask, -torch.inf)[:, None]
+        weights = torch.add(hidden.repeat_interleave(self.n_heads, 0), scores).exp_()
+        weights.div_(weights.sum(dim=-1, keepdim=True))
+        seen: Tensor = torch.bmm(weights.to(v.dtype), v)
+        return seen.view(batch, self.n_heads, n, -1).transpose(1, 2).reshape(batch, n, -1)
 
 
 class QuantisedBiaffine(nn.Module):
     """``Biaffine`` with its linear layers and its bilinear form in 8 bits.
 
-    The form ``[d; 1] W [h; 1]`` is computed as a linear layer of ``d``, multiplied by ``[h; 1]``.
+    The form ``[d; 1] W [h; 1]`` is computed as two linear layers of ``d``: one is multiplied by ``h``, the other added.
 
     Args:
         biaffine: its ``dependent`` and ``head`` layers are already quantised.
@@ -131,8 +197,11 @@ class QuantisedBiaffine(nn.Module):
         self.dependent = biaffine.dependent
         self.head = biaffine.head
         self.channels, _, size = biaffine.weight.shape
-        weight = biaffine.weight.transpose(1, 2).reshape(self.channels * size, size)
-        self.form = QuantisedLinear(weight[:, :-1].contiguous(), weight[:, -1].contiguous(), grid)
+        weight = biaffine.weight.transpose(1, 2)
+        self.form, self.linear = (
+            QuantisedLinear(part[:, :-1], part[:, -1].contiguous(), grid)
+            for part in (weight[:, :-1].reshape(-1, size), weight[:, -1])
+        )
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Project every position as dependent and as head; ``all_pairs`` and ``pairs`` add the constant 1."""
@@ -141,16 +210,17 @@ class QuantisedBiaffine(nn.Module):
     def all_pairs(self, x: Tensor) -> Tensor:
         """As ``Biaffine.all_pairs``."""
         dependent, head = self.project(x)
-        mixed = self.form(dependent)
-        return torch.baddbmm(mixed[..., -1:], mixed[..., :-1], head.transpose(1, 2))
+        integers = self.form.grid(dependent)
+        return torch.baddbmm(self.linear.product(integers), self.form.product(integers), head.transpose(1, 2))
 
     def pairs(self, dependent: Tensor, head: Tensor) -> Tensor:
         """As ``Biaffine.pairs``, for states without the constant 1."""
         return in_blocks(self._pairs, ROWS, dependent, head)
 
     def _pairs(self, dependent: Tensor, head: Tensor) -> Tensor:
-        mixed: Tensor = self.form(dependent).view(len(dependent), self.channels, -1)
-        return (mixed[..., :-1] * head[:, None]).sum(dim=-1) + mixed[..., -1]
+        integers = self.form.grid(dependent)
+        mixed = self.form.product(integers).view(len(dependent), self.channels, -1)
+        return mixed.mul_(head[:, None]).sum(dim=-1).add_(self.linear.product(integers))
 
 
 class QuantisedSpanScorer(nn.Module):
@@ -172,12 +242,14 @@ class QuantisedSpanScorer(nn.Module):
     def fenceposts(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """The fenceposts ``(B, n + 1, span_dim)`` as span starts and as span ends, uint8."""
         posts = self.spans.fenceposts(x, mask)
-        return self.grid(posts), self.grid(posts + self.spans.bias)
+        starts, ends = self.grid(posts), self.grid(posts + self.spans.bias)
+        return starts.to(torch.uint8), ends.to(torch.uint8)
 
     def forward(self, posts: tuple[Tensor, Tensor], sentence: Tensor, start: Tensor, end: Tensor) -> Tensor:
         """As ``SpanScorer.forward``."""
-        starts, ends = posts
-        return self._scores(starts[sentence, start], ends[sentence, end])
+        starts, ends = (each.flatten(0, 1) for each in posts)
+        first = sentence * posts[0].shape[1]
+        return self._scores(starts.index_select(0, first + start), ends.index_select(0, first + end))
 
     def gains(self, posts: tuple[Tensor, Tensor]) -> Tensor:
         """As ``SpanScorer.gains``."""
@@ -220,8 +292,7 @@ def quantise(network: ParserNetwork, ranges: Ranges) -> None:
     layers = {name: QuantisedLinear.of(linear, *ranges[name]) for name, linear in _linear_layers(network).items()}
     for name, layer in layers.items():
         network.set_submodule(name, layer)
-    for feed in (f"blocks.{i}.feed" for i in range(len(network.blocks))):
-        network.set_submodule(feed, QuantisedFeedForward(layers[f"{feed}.0"], layers[f"{feed}.2"]))
+    network.blocks = nn.ModuleList(map(QuantisedBlock, network.blocks))
     network.set_submodule("arcs", QuantisedBiaffine(network.arcs, Grid(*ranges["arcs.form"])))
     network.set_submodule("relations", QuantisedBiaffine(network.relations, Grid(*ranges["relations.form"])))
     network.set_submodule("spans", QuantisedSpanScorer(network.spans, *ranges["spans.posts"]))

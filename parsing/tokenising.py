@@ -13,7 +13,8 @@ from structviews.parsing.english import EnglishRules, Place
 REMEMBERED_PIECES = 1 << 17
 # The time of the rules grows with the square of a row of marks and of a string without white space. A drawn line of
 # so many marks is a word, and so is such a string, if most of it is ASCII: some scripts have no white space.
-MARKS, STRINGS = re.compile(r"[^\w\s]{200,}"), re.compile(r"\S{2000,}")
+LEAST_MARKS = 200
+MARKS, STRINGS = re.compile(rf"[^\w\s]{{{LEAST_MARKS},}}"), re.compile(r"\S{2000,}")
 ENGLISH = "en"
 
 
@@ -117,6 +118,8 @@ def places_in(text: str, language: str) -> tuple[str, list[Place]]:
 
 def as_words(text: str) -> str:
     """The text with a word of the same length in place of what is only a word; see ``MARKS``."""
+    if len(text) < LEAST_MARKS:
+        return text
     text = MARKS.sub(lambda found: "x" * len(found[0]), text)
     return STRINGS.sub(lambda found: "x" * len(found[0]) if _is_ascii(found[0]) else found[0], text)
 
@@ -135,7 +138,8 @@ def words_of_pieces(pieces: Set[str], language: str) -> Mapping[str, tuple[str, 
     known = remembered_pieces(language)
     if len(known) > REMEMBERED_PIECES:
         known.clear()
-    new = list(pieces - known.keys())
+    # Not the difference of sets, which goes through all known ones, for a single sentence too.
+    new = [piece for piece in pieces if piece not in known]
     known.update(zip(new, words_of(new, language), strict=True))
     return known
 

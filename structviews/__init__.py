@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from structviews.runtime.garbage import collected_seldom
+
 if TYPE_CHECKING:
     from structviews.encoding.embedder import Embedder
     from structviews.encoding.sentence_encoder import SentenceEncoder
@@ -12,12 +14,13 @@ __all__ = ["Embedder", "SentenceEncoder"]
 
 def __getattr__(name: str) -> Any:
     """Import a class on first use: importing PyTorch takes a second, which ``--help`` can do without."""
-    if name == "Embedder":
-        from structviews.encoding.embedder import Embedder  # noqa: PLC0415
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with collected_seldom():
+        if name == "Embedder":
+            from structviews.encoding.embedder import Embedder  # noqa: PLC0415
 
-        return Embedder
-    if name == "SentenceEncoder":
+            return Embedder
         from structviews.encoding.sentence_encoder import SentenceEncoder  # noqa: PLC0415
 
         return SentenceEncoder
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,21 +1,19 @@
 """The command ``structviews``, also as ``python -m structviews``."""
 
 import _thread
-import atexit
-import gc
 import sys
 from contextlib import suppress
 from threading import Timer
 from typing import Any
 
 from structviews.errors import interrupted
+from structviews.runtime.garbage import collect_seldom
 
 
 def main() -> None:
     """Run the command line; an interrupt ends it with one line, also while it is still being imported."""
     sys.unraisablehook = interrupt_again
-    # Python would look through all objects for garbage before it ends: with PyTorch's, a third of a second.
-    atexit.register(gc.freeze)
+    collect_seldom()
     try:
         from structviews.cli.app import main as run  # noqa: PLC0415 - takes long enough to be interrupted
 

@@ -30,7 +30,7 @@ class MTEBEncoder(AbsEncoder):
     similarity tasks.
 
     Args:
-        run, parser, representation, max_tokens, overlong: see ``Embedder.load``.
+        run, parser, representation, max_tokens, overlong, precision: see ``Embedder.load``.
 
     Raises:
         InputError: if ``run`` is not a run, or has no weights yet.
@@ -44,8 +44,10 @@ class MTEBEncoder(AbsEncoder):
         *,
         max_tokens: int = WordLimit.max_tokens,
         overlong: str = WordLimit.overlong,
+        precision: str = "auto",
     ):
-        self.model = Embedder.load(run, parser, representation, max_tokens=max_tokens, overlong=overlong)
+        limit = {"max_tokens": max_tokens, "overlong": overlong}
+        self.model = Embedder.load(run, parser, representation, **limit, precision=precision)
         self.mteb_model_meta = _meta(self.model.folder, self.model)
 
     def encode(self, inputs: Any, *, task_metadata: Any, **kwargs: Any) -> np.ndarray:

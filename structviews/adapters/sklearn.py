@@ -42,7 +42,7 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         view: use this view only, see ``Embedder.with_view``.
         pooling, remove_component, normalise, join: see ``Representation``; None for the run's own settings.
         batch_size: sentences per batch.
-        max_tokens, overlong: see ``Embedder.load``.
+        max_tokens, overlong, precision: see ``Embedder.load``.
 
     Attributes:
         checksum_: checksum of the run that it was fitted with.
@@ -60,6 +60,7 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         batch_size: int = 256,
         max_tokens: int = WordLimit.max_tokens,
         overlong: str = WordLimit.overlong,
+        precision: str = "auto",
     ):
         self.run = run
         self.view = view
@@ -70,6 +71,7 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.batch_size = batch_size
         self.max_tokens = max_tokens
         self.overlong = overlong
+        self.precision = precision
 
     def fit(self, X: Iterable[Sentence], y: Any = None) -> Self:  # noqa: N803 - scikit-learn's own name for it
         """Load the run.
@@ -100,7 +102,12 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if len(sentences) * embedder.dim * 4 > MOST:
             return embedder.encode(sentences, self.batch_size)
         parsed = PARSED.of(_parsed_by(embedder), sentences, partial(_prepare, embedder, sentences))
-        run = (str(embedder.folder.resolve()), model_checksum(embedder.folder), str(embedder.choices))
+        run = (
+            str(embedder.folder.resolve()),
+            model_checksum(embedder.folder),
+            str(embedder.choices),
+            embedder.encodes_in,
+        )
         vectors = VECTORS.of(run, parsed, lambda missing: [*map(np.copy, embedder.encode(missing, self.batch_size))])
         return np.array(vectors, np.float32).reshape(len(sentences), embedder.dim)
 
@@ -121,15 +128,15 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _embedder(self) -> Embedder:
         """The run with these parameters; reloaded if they have changed."""
         fitted = getattr(self, "checksum_", None)
-        limit: dict[str, Any] = {"max_tokens": self.max_tokens, "overlong": self.overlong}
+        how: dict[str, Any] = {name: getattr(self, name) for name in ("max_tokens", "overlong", "precision")}
         chosen = (getattr(self, name) for name in REPRESENTATION)
-        settings = (fitted, str(self.run), self.view, *chosen, *limit.values())
+        settings = (fitted, str(self.run), self.view, *chosen, *how.values())
         if getattr(self, "_loaded", (None,))[0] != settings:
             run = run_folder(self.run)
             if fitted and model_checksum(run) != fitted:
                 raise InputError(f"{run}: changed since this vectorizer was fitted: fit again, or restore the run")
             changes = {name: getattr(self, name) for name in REPRESENTATION if getattr(self, name) is not None}
-            embedder = Embedder.load(run, **limit).with_representation(**changes)
+            embedder = Embedder.load(run, **how).with_representation(**changes)
             self._loaded = settings, embedder if self.view is None else embedder.with_view(self.view)
         return self._loaded[1]
 

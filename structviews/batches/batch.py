@@ -3,7 +3,7 @@
 Shapes: B sentences in the batch, n words in total.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -13,7 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from structviews.batches.trees import TreeBatch, constituency_trees, dependency_trees
+from structviews.batches.trees import (
+    TreeBatch,
+    constituency_heights,
+    constituency_trees,
+    dependency_heights,
+    dependency_trees,
+)
 from structviews.batches.word_ids import WordIds
 from structviews.corpus.sentence import ParsedSentence
 from structviews.runtime.arrays import (
@@ -58,7 +64,7 @@ class Batch:
         lengths: ``(B,)`` number of words of each sentence, on the CPU.
         document: ``(B,)`` document of each sentence.
         position: ``(B,)`` index of each sentence in its document.
-        dependency, constituency: the trees, if a view needs them.
+        dependency, constituency: the trees, if a view needs them; merged trees are in ``ids``.
         same: ``(B,)`` integers, equal for sentences with equal tokens, if an objective needs them.
         device: device of the tensors.
     """
@@ -135,30 +141,38 @@ def _present(trees: TreeBatch | None, kind: str) -> TreeBatch:
     return trees
 
 
-def collate(sentences: Sequence[ParsedSentence], vocabularies: dict[str, Vocabulary], needs: Iterable[str]) -> Batch:
+def collate(
+    sentences: Sequence[ParsedSentence],
+    vocabularies: dict[str, Vocabulary],
+    needs: Collection[str],
+    merged: bool = False,
+) -> Batch:
     """A batch from sentences in memory, each as a document of its own.
 
     Args:
         sentences: the sentences.
         vocabularies: vocabularies by channel.
         needs: structures to build: ``tokens``, ``dependency``, ``constituency``.
+        merged: merge equal subtrees, for encoding without gradients.
     """
     lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
     words = list(chain.from_iterable(s.tokens for s in sentences))
     ids = {name: WordIds.of(vocabulary.ids(words), len(vocabulary)) for name, vocabulary in vocabularies.items()}
-    make: dict[str, Callable[[ParsedSentence], Sequence[int]]] = {
-        "heads": lambda s: s.heads,
-        "dep_height": lambda s: s.dependency_heights,
-        "left": lambda s: s.left,
-        "right": lambda s: s.right,
-        "const_height": lambda s: s.constituency_heights,
-    }
-    columns = {
-        c: np.fromiter(chain.from_iterable(map(make[c], sentences)), dtype=np.int64)
-        for kind in set(needs) - {"tokens"}
-        for c in COLUMNS[kind]
-    }
-    return assemble(ids, lengths, np.arange(len(sentences)), np.zeros(len(sentences)), columns)
+    columns: dict[str, Array] = {}
+    if "dependency" in needs:
+        columns["heads"] = _joined(s.heads for s in sentences)
+        columns["dep_height"] = dependency_heights(columns["heads"], lengths)
+    if "constituency" in needs:
+        columns["left"], columns["right"] = _joined(s.left for s in sentences), _joined(s.right for s in sentences)
+        columns["const_height"] = constituency_heights(columns["left"], columns["right"], lengths)
+    batch = assemble(ids, lengths, np.arange(len(sentences)), np.zeros(len(sentences)), {} if merged else columns)
+    if not merged:
+        return batch
+    return replace(batch, ids={name: words.merged(lengths, columns) for name, words in ids.items()})
+
+
+def _joined(lists: Iterable[Sequence[int]]) -> Array:
+    return np.fromiter(chain.from_iterable(lists), dtype=np.int64)
 
 
 def assemble(

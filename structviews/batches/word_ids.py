@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from structviews.batches.shared_trees import SharedFamilies, SharedPairs, shared_constituency, shared_dependency
 from structviews.batches.trees import NodeRows, TreeBatch, node_rows
-from structviews.runtime.arrays import group
+from structviews.runtime.arrays import Array, group
 from structviews.runtime.device import send_fields
 
 
@@ -28,15 +29,16 @@ class WordIds:
         inverse: ``(n,)`` index of each word's id in ``distinct``.
         places: ``(n,)`` indices of the words, sorted by id.
         starts: ``(U,)`` start of each id in ``places``.
-        dependency, constituency: these words as nodes of the batch's trees, if it has them.
+        dependency, constituency: these words as nodes of the batch's trees, if it has them; or those trees themselves
+            with equal subtrees merged.
     """
 
     distinct: Tensor
     inverse: Tensor
     places: Tensor
     starts: Tensor
-    dependency: NodeRows | None = None
-    constituency: NodeRows | None = None
+    dependency: NodeRows | SharedFamilies | None = None
+    constituency: NodeRows | SharedPairs | None = None
 
     @classmethod
     def of(cls, ids: np.ndarray, n_words: int) -> Self:
@@ -52,6 +54,16 @@ class WordIds:
 
         return replace(self, dependency=rows(dependency), constituency=rows(constituency))
 
+    def merged(self, lengths: Array, columns: dict[str, Array]) -> Self:
+        """The same words with their trees, equal subtrees merged; arguments as for ``batch.assemble``."""
+        dependency = constituency = None
+        words = lengths, self.inverse.numpy(), len(self.distinct)
+        if "heads" in columns:
+            dependency = shared_dependency(columns["heads"], columns["dep_height"], *words)
+        if "left" in columns:
+            constituency = shared_constituency(columns["left"], columns["right"], columns["const_height"], *words)
+        return replace(self, dependency=dependency, constituency=constituency)
+
     def nodes_of(self, trees: TreeBatch) -> NodeRows:
         """These words as nodes of trees of this kind.
 
@@ -59,7 +71,7 @@ class WordIds:
             ValueError: if ``over`` was not called with trees of this kind.
         """
         rows = self.constituency if trees.binary else self.dependency
-        if rows is None:
+        if not isinstance(rows, NodeRows):
             raise ValueError(
                 f"these words have no {'constituency' if trees.binary else 'dependency'} trees: call WordIds.over"
             )

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from structviews.cli.console import console, errors, say
-from structviews.cli.options import Corpus, ForSimilarity, Tokenised, check_writable
+from structviews.cli.options import Corpus, ForSimilarity, Precision, Tokenised, check_writable
 from structviews.cli.which_runs import OwnRun
 from structviews.errors import InputError
 from structviews.runtime.wording import counted
@@ -67,6 +67,7 @@ def score_analogies(
     pool: Annotated[Path, typer.Option(help="Other candidates: one sentence per line, or a parsed corpus.")],
     tokenised: Tokenised = False,
     similarity: ForSimilarity = False,
+    precision: Precision = "auto",
 ) -> None:
     """Find the sentence nearest to v(C) + v(B) - v(A), with each of a tuple's four sentences as the target in turn.
 
@@ -84,7 +85,7 @@ def score_analogies(
     read = analogy.read_tuples(tuples, opened)
     with rate_bar(errors, f"encoding {pool}", "sentences") as progress:
         progress.stage("loading the run")
-        embedder = Embedder.load(run)
+        embedder = Embedder.load(run, precision=precision)
         embedder = embedder.for_similarity() if similarity else embedder
         answers = analogy.answer(read, opened, run, embedder, progress)
     scores = analogy.analogy_scores(answers)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from structviews.cli.console import GO_ON, errors, inform, say, suggest
-from structviews.cli.options import Tokenised, Transductive, check_writable, word_limit
+from structviews.cli.options import Precision, Tokenised, Transductive, check_writable, word_limit
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
 from structviews.cli.which_runs import Run
 from structviews.encoding.word_limit import WordLimit
@@ -41,6 +41,7 @@ def encode_sentences(
         typer.Option(help="Number of processes; each loads the run.", show_default="one a core, if the text is long"),
     ] = None,
     transductive: Transductive = None,
+    precision: Precision = "auto",
     given: Mapping[str, Any] = NONE_GIVEN,
 ) -> None:
     """Encode sentences as a NumPy array with one row per sentence, in constant memory.
@@ -78,7 +79,8 @@ def encode_sentences(
         try:
             with rate_bar(errors, "encoding", "sentences") as progress:
                 progress.stage("loading the run")
-                embedder = Embedder.load(run).with_representation(**changes).with_limit(**vars(limit))
+                embedder = Embedder.load(run, precision=precision)
+                embedder = embedder.with_representation(**changes).with_limit(**vars(limit))
                 encode_text(
                     text,
                     embedder,

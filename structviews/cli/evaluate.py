@@ -8,6 +8,7 @@ import typer
 
 from structviews.cli.console import errors, say, suggest, typeable
 from structviews.cli.options import (
+    Precision,
     Probing,
     Senteval,
     Tasks,
@@ -74,6 +75,7 @@ def evaluate_runs(
     ] = None,
     view: Annotated[str, typer.Option(help="Score only this view.", show_default="all views")] = "",
     transductive: Transductive = None,
+    precision: Precision = "auto",
     given: Mapping[str, Any] = NONE_GIVEN,
 ) -> None:
     """Score runs on evaluation tasks, save the scores in RUN/results.json and print a table.
@@ -105,8 +107,8 @@ def evaluate_runs(
         runs.append(given_run(vectors, out or RUNS / vectors.stem))
     limit, changes = word_limit(given)
     changes |= {"transductive": True} if transductive else {}
-    flags = written(({"view": view} if view else {}) | dict(given) | changes)
-    scored = Scored(view, changes, flags, limit)
+    chosen = ({"view": view} if view else {}) | ({"precision": precision} if precision != "auto" else {})
+    scored = Scored(view, changes, written(chosen | dict(given) | changes), limit, precision)
     how = {"scored": scored, "protocol": followed, "ensemble": ensemble, "trees": trees, "save_vectors": save_vectors}
     n_scored = score_all(runs, found, unavailable, how)
     print_scores(runs, "rich")

@@ -79,6 +79,11 @@ Language = Annotated[str, typer.Option(help="Language of the text, such as de or
 Device = Annotated[str, typer.Option(help="Device: cpu, cuda, cuda:1.", show_default="a GPU if available")]
 
 
+Precision = Annotated[
+    str, typer.Option(help="Of the encoders' products: fp32, bf16, or auto: bf16 where the CPU multiplies it.")
+]
+
+
 Models = Annotated[
     Path | None,
     typer.Option(help="Folder with the parsers' models.", show_default="the libraries' own folders"),

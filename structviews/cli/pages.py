@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from structviews.cli.console import errors, inform, say, stages
-from structviews.cli.options import ForSimilarity, Sentences, Tokenised, lines_of
+from structviews.cli.options import ForSimilarity, Precision, Sentences, Tokenised, lines_of
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
 from structviews.cli.which_runs import Run, Runs
 from structviews.encoding.word_limit import WordLimit
@@ -31,6 +31,7 @@ def project_sentences(
     ] = None,
     max_sentences: Annotated[int, typer.Option(help="Draw at most this many sentences, evenly spaced.")] = 2000,
     tokenised: Tokenised = False,
+    precision: Precision = "auto",
 ) -> None:
     """Plot sentence vectors in two dimensions.
 
@@ -48,7 +49,8 @@ def project_sentences(
     pool = open_pool(corpus, tokenised)
     with rate_bar(errors, f"encoding {corpus}", "sentences") as progress:
         progress.stage("loading the run")
-        projection, sample = draw_run(run, pool, out, labels=labels, most=max_sentences, progress=progress)
+        how = {"labels": labels, "most": max_sentences, "progress": progress, "precision": precision}
+        projection, sample = draw_run(run, pool, out, **how)
     some = f"{len(sample.texts):,} of " if len(pool) > len(sample.texts) else ""
     say(f"{out}: {some}{counted(len(pool), 'sentence')}, {projection.method}")
 
@@ -72,6 +74,7 @@ def report_on_runs(
         ),
     ] = None,
     tokenised: Tokenised = False,
+    precision: Precision = "auto",
 ) -> None:
     """Write a page about runs: scores, training curves, projections, neighbours, trees with attention, settings.
 
@@ -82,8 +85,9 @@ def report_on_runs(
     from structviews.report.page import write_report
 
     queries = [line for each in query or [] for line in lines_of(each)]
+    how = {"labels": labels, "queries": queries, "tokenised": tokenised, "precision": precision}
     with stages() as tell:
-        write_report(runs, out, corpus=corpus, labels=labels, queries=queries, tokenised=tokenised, tell=tell)
+        write_report(runs, out, corpus=corpus, tell=tell, **how)
     say(str(out))
 
 
@@ -106,6 +110,7 @@ def serve_runs(
         typer.Option("--tokenised", help="--corpus and its queries are already tokenised (separated by white space)."),
     ] = False,
     similarity: ForSimilarity = False,
+    precision: Precision = "auto",
     given: Mapping[str, Any] = NONE_GIVEN,
 ) -> None:
     """Serve runs on an interactive page and as JSON endpoints (needs structviews\\[serve]).
@@ -118,7 +123,7 @@ def serve_runs(
     from structviews.runtime.memory import keep_few_shapes
 
     keep_few_shapes()  # before PyTorch is imported
-    _serve(runs, corpus, host, port, token, tokenised, similarity, WordLimit(**given))
+    _serve(runs, corpus, host, port, token, tokenised, similarity, precision, WordLimit(**given))
 
 
 def _serve(
@@ -129,6 +134,7 @@ def _serve(
     token: str | None,
     tokenised: bool,
     similarity: bool,
+    precision: str,
     limit: WordLimit,
 ) -> None:
     try:
@@ -143,7 +149,7 @@ def _serve(
     check_token(host, token)
     with bound_socket(host, port) as bound:
         pool = open_pool(corpus, tokenised) if corpus else None
-        served = open_runs(runs, pool, similarity, lambda what: rate_bar(errors, what, "sentences"), limit)
+        served = open_runs(runs, pool, similarity, lambda what: rate_bar(errors, what, "sentences"), limit, precision)
         server = serve(create_app(served, token, allowed_hosts(host, token)), bound)
         say(url(bound))
         names = ", ".join(run.name for run in served)

@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from structviews.cli.console import console, errors, inform, say
-from structviews.cli.options import ForSimilarity, Sentences, Tokenised, lines_of
+from structviews.cli.options import ForSimilarity, Precision, Sentences, Tokenised, lines_of
 from structviews.cli.which_runs import OwnRuns, Runs
 from structviews.errors import InputError
 from structviews.runs.bundled import typed
@@ -30,6 +30,7 @@ def retrieve_neighbours(
     ] = None,
     max_sentences: Annotated[int, typer.Option(help="Most sentences to sample, in whole documents.")] = 20_000,
     similarity: ForSimilarity = False,
+    precision: Precision = "auto",
 ) -> None:
     """Find each sentence's successor among candidates, in documents that no run was trained on.
 
@@ -58,7 +59,7 @@ def retrieve_neighbours(
     for run in runs:
         with rate_bar(errors, run.name, "sentences") as progress:
             progress.stage("loading")
-            embedder = Embedder.load(run)
+            embedder = Embedder.load(run, precision=precision)
             embedder = embedder.for_similarity() if similarity else embedder
             scores, dim = next_sentence.measure(embedder, passages, trials, progress)
         rows.append((run.name, dim, scores))
@@ -74,6 +75,7 @@ def nearest_sentences(
     k: Annotated[int, typer.Option("-k", help="Number of neighbours to show.")] = 10,
     tokenised: Tokenised = False,
     similarity: ForSimilarity = False,
+    precision: Precision = "auto",
 ) -> None:
     """Find the sentences of a corpus with the highest cosine similarity to a query.
 
@@ -99,7 +101,7 @@ def nearest_sentences(
     for run in runs:
         with rate_bar(errors, f"{run.name}: encoding {corpus}", "sentences") as progress:
             progress.stage("loading the run")
-            embedder = Embedder.load(run)
+            embedder = Embedder.load(run, precision=precision)
             embedder = embedder.for_similarity() if similarity else embedder
             queries = embedder.encode(sentences)
             vectors = pool_vectors(pool, run, embedder, progress)
@@ -122,6 +124,7 @@ def retrieve_captions(
     parsed: Annotated[
         Path | None, typer.Option(help="Parsed corpus with the captions.", show_default="parse them first")
     ] = None,
+    precision: Precision = "auto",
 ) -> None:
     """Map image features and captions to a joint space, and retrieve each from the other (COCO's task).
 
@@ -144,7 +147,7 @@ def retrieve_captions(
     trees = TaskTrees(parsed) if parsed else None
     scored = []
     for run in runs:
-        embedder = Embedder.load(run)
+        embedder = Embedder.load(run, precision=precision)
         with errors.status("") as status:
 
             def show(stage: str, run: Path = run, status: "Status" = status) -> None:

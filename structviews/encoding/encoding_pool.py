@@ -26,25 +26,28 @@ from structviews.runtime.memory import available_bytes
 from structviews.runtime.processes import Engine, Heard, here, in_processes, report, reporting, unheard
 from structviews.runtime.progress import OnProgress
 
-# Sentences parsed and encoded together: many, as what repeats among them is computed once, but of fewer sentences at
-# least so many pieces, so that processes end at about the same time.
-LARGEST, SMALLEST, LEAST_PIECES = 4096, 512, 16
-# A further process takes as long to start as this one takes for some thousand sentences. Its memory, but for the
+# Sentences parsed and encoded together: many, as what repeats among them is computed once, but towards the end a small
+# share of those that are left, so that all processes end at about the same time.
+LARGEST, SMALLEST, SHARE = 4096, 512, 16
+# A further process takes as long to start as this one takes for a thousand sentences or two. Its memory, but for the
 # weights: it has 0.7 GB with the default model.
-SENTENCES_EACH, BYTES_EACH = 4096, 10**9
+SENTENCES_EACH, BYTES_EACH = 2048, 10**9
 # The other processes where there are none: they begin no call.
 NONE = Engine(lambda *call, **how: Future(), lambda: 0)
 # Vectors (n, d) of a piece, the warnings given on the way, and how many sentences were cut to how many words.
 Piece = tuple[np.ndarray, list[str], Counter[int]]
 
 
-def piece_size(sentences: int, batch_size: int) -> int:
-    """Sentences of a piece.
+def pieces(start: int, stop: int, total: int, batch_size: int) -> Iterator[slice]:
+    """The pieces of the sentences ``start`` to ``stop`` of so many in all.
 
-    It must not depend on the number of processes: a parser's choice between two almost equally good trees may depend
+    They must not depend on the number of processes: a parser's choice between two almost equally good trees may depend
     on the other sentences in the batch.
     """
-    return max(min(LARGEST, sentences // LEAST_PIECES), SMALLEST, batch_size)
+    while start < stop:
+        size = max(min(LARGEST, (total - start) // SHARE), SMALLEST, batch_size)
+        yield slice(start, min(start + size, stop))
+        start += size
 
 
 class EncodingPool:
@@ -76,21 +79,20 @@ class EncodingPool:
             InputError: if the embedder is of another run or transductive, or as ``Embedder.encode`` raises.
         """
         given = embedder.prepare(sentences) if embedder.preparer.parser_is_given else listed(sentences)
-        size = piece_size(len(given), batch_size)
-        pieces = (given[start : start + size] for start in range(0, len(given), size))
+        sentences_of_each = (given[piece] for piece in pieces(0, len(given), len(given), batch_size))
         heard = Told(0, len(given), progress) if progress else unheard
         vectors = np.empty((len(given), embedder.dim), dtype=np.float32)
         with one_warning():
-            return filled(vectors, size, self.each(embedder, pieces, batch_size, heard))
+            return filled(vectors, self.each(embedder, sentences_of_each, batch_size, heard))
 
     def each(
-        self, embedder: Embedder, pieces: Iterator[Sequence[Sentence]], batch_size: int = 256, heard: Heard = unheard
+        self, embedder: Embedder, given: Iterator[Sequence[Sentence]], batch_size: int = 256, heard: Heard = unheard
     ) -> Iterator[np.ndarray]:
         """Vectors ``(m, d)`` of each piece of ``m`` sentences, in order; some pieces are read ahead.
 
         Args:
             embedder, batch_size: see ``encode``.
-            pieces: the sentences; ``piece_size`` has their number.
+            given: the sentences of each piece; see ``pieces``.
             heard: called with the number of sentences done since its last call.
 
         Raises:
@@ -101,13 +103,21 @@ class EncodingPool:
             raise InputError(f"{embedder.run}: the pool was opened for another run, {self._run}: open one for this run")
         if is_transductive(embedder):
             raise InputError("transductive = true: needs all sentences in one process: encode without a pool")
-        how = str(self._run), self._device, self._threads, embedder.choices, embedder.limit, batch_size
+        how = (
+            str(self._run),
+            self._device,
+            self._threads,
+            embedder.choices,
+            embedder.limit,
+            embedder.encodes_in,
+            batch_size,
+        )
         begun: deque[Task] = deque()
-        pieces = iter(pieces)
         with here() as this:
 
             def begin() -> None:
-                for piece in islice(pieces, self._engine.room() + 1 - len(begun)):
+                # Twice the others' room, as this process may end two or more pieces while the first is encoded.
+                for piece in islice(given, 2 * self._engine.room() + 1 - len(begun)):
                     theirs = self._engine.submit(encode_piece, *how, piece, heard=heard)
                     begun.append(Task(theirs, partial(this.submit, encoded, embedder, batch_size, piece, heard=heard)))
 
@@ -183,17 +193,20 @@ class Told:
             self._progress(int(self._done), self._total)
 
 
-def filled(rows: np.ndarray, size: int, pieces: Iterator[np.ndarray]) -> np.ndarray:
-    """The array ``(n, d)`` with the vectors of the next pieces, of ``size`` rows each.
+def filled(rows: np.ndarray, each: Iterator[np.ndarray]) -> np.ndarray:
+    """The array ``(n, d)`` with the vectors ``(m, d)`` of the next pieces.
 
     Raises:
         SentenceError: if a sentence cannot be encoded, with its row.
     """
-    for start in range(0, len(rows), size):
+    start = 0
+    while start < len(rows):
         try:
-            rows[start : start + size] = next(pieces)
+            vectors = next(each)
         except SentenceError as error:
             raise SentenceError(start + error.index, error.reason) from None
+        rows[start : start + len(vectors)] = vectors
+        start += len(vectors)
     return rows
 
 
@@ -249,11 +262,12 @@ def encode_piece(
     threads: int,
     choices: list[Choice],
     limit: WordLimit,
+    precision: str,
     batch_size: int,
     sentences: Sequence[Sentence],
 ) -> Piece:
     """Run in another process: encode a piece."""
-    embedder = _load(run, device, threads).with_limit(**vars(limit))
+    embedder = _load(run, device, threads).with_limit(**vars(limit)).with_precision(precision)
     embedder.choose(iter(choices))
     return encoded(embedder, batch_size, sentences)
 

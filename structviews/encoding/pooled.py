@@ -20,6 +20,7 @@ from structviews.errors import InputError
 from structviews.runs.folder import COMPONENTS
 from structviews.runs.which_vectors import POOLINGS
 from structviews.runtime.progress import OnProgress
+from structviews.runtime.scratch import reused
 
 # Words encoded at a time: as many as 256 sentences of 128 words have. It bounds the memory for long sentences.
 WORDS_AT_ONCE = 2**15
@@ -90,12 +91,13 @@ class PooledEmbedder(Embedder):
         lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
         order = np.argsort(lengths, kind="stable")
         n_done = 0
-        for rows in batches(order, lengths[order], batch_size):
-            for key, vectors in self._pool([sentences[i] for i in rows], poolings):
-                pooled[key][rows] = vectors.float().cpu().numpy()
-            n_done += len(rows)
-            if progress:
-                progress(n_done, len(order))
+        with reused():
+            for rows in batches(order, lengths[order], batch_size):
+                for key, vectors in self._pool([sentences[i] for i in rows], poolings):
+                    pooled[key][rows] = vectors.float().cpu().numpy()
+                n_done += len(rows)
+                if progress:
+                    progress(n_done, len(order))
         return pooled
 
     def _post_process(self, key: str, pooled: dict[str, np.ndarray]) -> np.ndarray:

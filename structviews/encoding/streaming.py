@@ -26,7 +26,7 @@ from structviews.encoding.encoding_pool import (
     filled,
     is_transductive,
     open_pool,
-    piece_size,
+    pieces,
     processes_that_pay,
 )
 from structviews.encoding.preparation import Sentence, SentenceError, too_long
@@ -173,17 +173,18 @@ def encode_text(
 
     Raises:
         InputError: if a line cannot be encoded, or ``out`` has an unfinished encoding of another text, run,
-            representation or word limit. Lines that are too long already by their white space are found first.
+            representation, precision or word limit. Lines that are too long by their white space are found first.
     """
     line, n_words = text.longest
     if embedder.limit.overlong == RAISE and n_words > embedder.limit.max_tokens:
         raise InputError(f"{text.name}:{line}: {too_long(f'{n_words:,} words', f'{embedder.limit.max_tokens:,}')}")
-    how = f"{model_checksum(embedder.folder)} {embedder.choices} {text.checksum} {tokenised} {embedder.limit}"
+    by = f"{model_checksum(embedder.folder)} {embedder.choices} {embedder.encodes_in}"
+    how = f"{by} {text.checksum} {tokenised} {embedder.limit}"
     partial = out.with_name(f".{out.name}.{hashlib.sha256(how.encode()).hexdigest()[:16]}.partial")
     for other in out.parent.glob(f".{escape(out.name)}.{'[0-9a-f]' * 16}.partial"):
         if other != partial:
             raise InputError(
-                f"{out}: has an unfinished encoding of another text, run, representation or word limit: "
+                f"{out}: has an unfinished encoding of another text, run, representation, precision or word limit: "
                 f"run that command again, give another --out, or delete {other}"
             )
 
@@ -222,7 +223,6 @@ class Blocks:
         self._progress = progress or (lambda done, total: None)
         self._transductive = is_transductive(embedder)
         self.rows = text.n if self._transductive else AT_ONCE
-        self._size = piece_size(text.n, batch_size)
         self._vectors: Iterator[np.ndarray] | None = None
 
     def block(self, start: int, stop: int) -> np.ndarray:
@@ -253,14 +253,14 @@ class Blocks:
             heard(0)  # show the bar before parsing starts
             self._vectors = self._pool.each(self._embedder, self._pieces(start), self._batch_size, heard)
         rows = np.empty((stop - start, self._embedder.dim), dtype=np.float32)
-        return filled(rows, self._size, self._vectors)
+        return filled(rows, self._vectors)
 
     def _pieces(self, first: int) -> Iterator[Sequence[Sentence]]:
         """The pieces of each block from row ``first`` on, so that a resumed encoding has the same."""
         for start in range(first, self._text.n, self.rows):
             stop = min(start + self.rows, self._text.n)
-            for each in range(start, stop, self._size):
-                yield self._sentences(each, min(each + self._size, stop))
+            for each in pieces(start, stop, self._text.n, self._batch_size):
+                yield self._sentences(each.start, each.stop)
 
     def _sentences(self, start: int, stop: int) -> list[Sentence]:
         return [line.split() if self._tokenised else line for line in self._text.lines(start, stop)]

@@ -61,7 +61,7 @@ def push(
     with TemporaryDirectory(prefix="structviews-") as temporary:
         folder = Path(temporary) / model_name(repo)
         notes = stage(run, folder)
-        text = _read(card) if card else model_card(folder, repo, Embedder.load(folder), licence)
+        text = _read(card) if card else model_card(folder, repo, Embedder.load(folder, precision="fp32"), licence)
         sizes = {
             str(path.relative_to(folder)): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()
         }

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
+from structviews.batches.shared_trees import SharedTrees
 from structviews.batches.trees import TreeBatch
 from structviews.batches.word_ids import WordIds
-from structviews.kernels import BACKENDS, child_sum, message_passing, naive, nary
+from structviews.kernels import BACKENDS, child_sum, inference, message_passing, naive, nary
 from structviews.kernels.cells import Cell
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
@@ -26,7 +27,7 @@ class TreeStates:
     Attributes:
         roots: ``(B, H)`` hidden state of each sentence's root.
         attention: ``(E,)`` weight of each child under its parent, in the order of
-            ``TreeBatch.children``; None for a cell without attention.
+            ``TreeBatch.children``; None for a cell without attention, and where trees are merged.
     """
 
     roots: Tensor
@@ -64,25 +65,42 @@ _RUN: dict[str, Backend] = dict(
 )
 
 
-def run(cell: Cell, vectors: Tensor, ids: WordIds, trees: TreeBatch, backend: str = "level") -> TreeStates:
+def run(
+    cell: Cell,
+    vectors: Tensor,
+    ids: WordIds,
+    trees: TreeBatch | None,
+    backend: str = "level",
+    precision: str = "fp32",
+) -> TreeStates:
     """Run a cell from the leaves to the roots of a batch of trees.
 
     Args:
         cell: the parameters.
         vectors: ``(U, input_dim)`` vectors of the distinct words.
         ids: the words in text order (all nodes of dependency trees, the leaves of constituency trees),
-            with their rows as nodes of these trees.
-        trees: the structure; binary for a BinaryCell.
+            with their rows as nodes of these trees, or with merged trees, which are run without gradients.
+        trees: the structure; binary for a BinaryCell. Not read if the words have merged trees.
         backend: ``level`` (level by level), ``dgl`` (message passing in DGL, an extra) or ``naive``
-            (plain recursion, the reference).
+            (plain recursion, the reference). Merged trees have one.
+        precision: of the products over merged trees: ``fp32``, ``bf16`` or ``int8``.
 
     Raises:
-        ValueError: for an unknown backend, or a binary cell with trees that are not binary.
+        ValueError: for an unknown backend, without trees, or for a binary cell with trees that are not binary.
         InputError: for ``dgl`` if DGL is missing.
     """
     if backend not in _RUN:
         raise ValueError(f"unknown tree backend {backend!r}: choose one of {', '.join(BACKENDS)}")
-    if isinstance(cell, BinaryCell) and not trees.binary:
+    binary = isinstance(cell, BinaryCell)
+    merged = ids.constituency if binary else ids.dependency
+    if isinstance(merged, SharedTrees):
+        with torch.autocast(vectors.device.type, enabled=False):
+            states = inference.run(cell, vectors, merged, precision)
+        return TreeStates(states.index_select(0, merged.roots), None, states, merged.of_nodes)
+    if trees is None:
+        kind = "constituency" if binary else "dependency"
+        raise ValueError(f"the batch has no {kind} trees: include {kind!r} in its needs")
+    if binary and not trees.binary:
         raise ValueError("a binary cell needs binary trees: make them with constituency_trees")
     rows, row_of_node, roots, attention = _RUN[backend](cell, vectors, ids, trees)
     return TreeStates(roots, attention, rows, row_of_node.index_select(0, trees.rank))

@@ -48,8 +48,7 @@ def run(gru: nn.GRU, vectors: Tensor, ids: WordIds, packing: Packing) -> tuple[T
     Raises:
         ValueError: if the network has several layers.
     """
-    if gru.num_layers != 1:
-        raise ValueError(f"a GRU with {gru.num_layers} layers: only one layer is supported")
+    check_layers(gru)
     dtype, size = steps.product_dtype(vectors), gru.hidden_size
     with torch.autocast(vectors.device.type, enabled=False):
         x, results = vectors.to(dtype), []
@@ -59,6 +58,12 @@ def run(gru: nn.GRU, vectors: Tensor, ids: WordIds, packing: Packing) -> tuple[T
             results.append(_Direction.apply(ids, packing, bool(direction), x, *weights))
         states, final = zip(*results, strict=True)
         return torch.cat(states, dim=1), torch.stack(final).to(vectors.dtype)
+
+
+def check_layers(gru: nn.GRU) -> None:
+    """Raise ValueError if the network has several layers."""
+    if gru.num_layers != 1:
+        raise ValueError(f"a GRU with {gru.num_layers} layers: only one layer is supported")
 
 
 class _Direction(torch.autograd.Function):

@@ -93,6 +93,7 @@ def write_report(
     labels: Path | None = None,
     queries: Sequence[str] = (),
     tokenised: bool = False,
+    precision: str = "auto",
     tell: Tell = lambda _: None,
 ) -> None:
     """Write a report page on runs, atomically.
@@ -104,6 +105,7 @@ def write_report(
         labels: file with one label per line of the corpus's text.
         queries: example sentences; by default a few from the corpus.
         tokenised: whether the text and the queries are already tokenised (separated by white space).
+        precision: see ``Embedder.load``.
         tell: called with a description of each step.
 
     Raises:
@@ -121,7 +123,7 @@ def write_report(
         raise InputError(
             f"{', '.join(map(str, runs))}: nothing to report: no scores, log or weights: finish training first"
         )
-    shown = show_sentences(runs, names, corpus, labels, queries, tokenised, tell)
+    shown = show_sentences(runs, names, corpus, labels, queries, tokenised, precision, tell)
     tell("drawing")
     content = {
         "title": f"Report on {names[0]}" if len(runs) == 1 else f"Report on {len(runs)} runs",
@@ -180,6 +182,7 @@ def show_sentences(
     labels: Path | None,
     queries: Sequence[str],
     tokenised: bool,
+    precision: str,
     tell: Tell,
 ) -> Shown | list[str]:
     """Encode the sentences with all runs; if there is no corpus, return the reason instead."""
@@ -201,7 +204,7 @@ def show_sentences(
     for name, run in zip(names, runs, strict=True):
         tell(f"{name}: loading")
         try:
-            embedders[name] = Embedder.load(run)
+            embedders[name] = Embedder.load(run, precision=precision)
         except InputError as error:
             missing.append(f"{name}: {error}")
     texts, given = examples(pool, sample, queries)

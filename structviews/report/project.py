@@ -36,6 +36,7 @@ def draw_run(
     labels: Path | None = None,
     most: int,
     progress: Callable[[int, int], None] | None = None,
+    precision: str = "auto",
 ) -> tuple[Projection, Sample]:
     """Encode sentences with a run, project the vectors to two dimensions, and plot them.
 
@@ -46,6 +47,7 @@ def draw_run(
         labels: file with one label per line of the pool's text.
         most: maximum number of sentences to plot.
         progress: called with the number of sentences encoded and the total.
+        precision: see ``Embedder.load``.
 
     Raises:
         InputError: if a file cannot be read or written, or a sentence cannot be encoded.
@@ -53,7 +55,8 @@ def draw_run(
     check_out(out)
     sample = Sample.of(pool, most)
     colours = colourings(pool, sample, read_labels(labels, pool, sample.rows) if labels else None)
-    projection = project(sample_vectors(Embedder.load(run), pool, sample, progress))
+    embedder = Embedder.load(run, precision=precision)
+    projection = project(sample_vectors(embedder, pool, sample, progress))
     title = f"{run.resolve().name}: {counted(len(sample.texts), 'sentence')} of {pool.path.name}"
     if out.suffix.lower() == ".html":
         html.write_page(out, "projection.html", page_content(title, projection, pool, sample, colours))

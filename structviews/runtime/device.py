@@ -104,6 +104,12 @@ def multiplies_bytes() -> bool:
     return getattr(torch.cpu, "_is_vnni_supported", bool)()
 
 
+def check_precision(precision: str) -> None:
+    """Raise InputError for a precision that is not one of ``PRECISIONS``."""
+    if precision not in PRECISIONS:
+        raise InputError(f"unknown precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
+
+
 def half_precision(precision: str, device: torch.device) -> bool:
     """Whether to train in bf16.
 
@@ -113,6 +119,11 @@ def half_precision(precision: str, device: torch.device) -> bool:
     Raises:
         InputError: for a precision that is not one of ``PRECISIONS``.
     """
-    if precision not in PRECISIONS:
-        raise InputError(f"unknown precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
+    check_precision(precision)
     return precision == "bf16" or (precision == "auto" and multiplies_half(device))
+
+
+def encodes_in(precision: str, device: torch.device) -> str:
+    """``bf16`` or ``fp32``: in what to encode. ``auto`` takes bf16 on a CPU that supports it in hardware."""
+    half = half_precision(precision, device) and (precision == "bf16" or device.type == "cpu")
+    return "bf16" if half else "fp32"

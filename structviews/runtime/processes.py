@@ -21,6 +21,7 @@ from threading import Condition, Thread
 from typing import Any
 
 from structviews.errors import InputError
+from structviews.runtime.garbage import collect_seldom
 
 SECONDS_TO_EXIT = 5.0
 """Time for a worker that closed its pipe to end by itself and tell how."""
@@ -302,6 +303,7 @@ def work(pipe: Connection) -> None:
     """Run in a worker: make the calls that come through the pipe until it ends, and send their outcomes back."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which kills the workers
     Thread(target=end_with_parent, daemon=True).start()
+    collect_seldom()
     _heard.set(lambda done: pipe.send_bytes(pickle.dumps((Message.REPORT, done))))
     try:
         pipe.send_bytes(b"began")

@@ -164,6 +164,7 @@ def open_runs(
     similarity: bool,
     progress: Callable[[str], AbstractContextManager[OnProgress]],
     limit: WordLimit = DEFAULT_LIMIT,
+    precision: str = "auto",
 ) -> list[ServedRun]:
     """Load runs, and encode the pool with each unless cached vectors exist.
 
@@ -173,13 +174,14 @@ def open_runs(
         similarity: use the representation for similarity tasks.
         progress: shows the current step.
         limit: the longest sentence that is encoded.
+        precision: see ``Embedder.load``.
 
     Raises:
         InputError: if a run cannot be loaded, or cannot encode a sentence.
     """
     served = []
     for run, name in zip(runs, run_names(runs), strict=True):
-        embedder = Embedder.load(run).with_limit(**vars(limit))
+        embedder = Embedder.load(run, precision=precision).with_limit(**vars(limit))
         embedder = embedder.for_similarity() if similarity else embedder
         try:
             ServedRun(name, embedder).encode([FIRST_SENTENCE])  # loads the parser too

@@ -27,7 +27,7 @@ class Constituency(View):
         self.cell = BinaryCell(word_dim, dim)
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
-        trees = dispatch.run(self.cell, words.rows(ids), ids, batch.constituency_trees, self.tree_backend)
+        trees = dispatch.run(self.cell, words.rows(ids), ids, batch.constituency, self.tree_backend, self.precision)
         if not states:
             return Encoded(trees.roots)
         # A sentence of n words has 2n - 1 nodes.

@@ -26,7 +26,7 @@ class Dependency(View):
         self.cell = ChildSumCell(word_dim, dim, self.attention)
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
-        trees = dispatch.run(self.cell, words.rows(ids), ids, batch.dependency_trees, self.tree_backend)
+        trees = dispatch.run(self.cell, words.rows(ids), ids, batch.dependency, self.tree_backend, self.precision)
         return Encoded(trees.roots, trees.states, batch.offsets, trees.attention) if states else Encoded(trees.roots)
 
 

@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import PackedSequence
 from structviews.batches.batch import Batch
 from structviews.batches.word_ids import WordIds
 from structviews.errors import InputError
-from structviews.kernels import gru
+from structviews.kernels import gru, gru_inference
 from structviews.kernels.initialisation import xavier
 from structviews.settings import Settings
 from structviews.views import VIEWS
@@ -37,8 +37,11 @@ class Sequence(View):
         xavier(self, {name: 3 for name, _ in self.named_parameters()})
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
-        packing = batch.packing
         vectors = words.rows(ids)
+        if not vectors.is_cuda and not torch.is_grad_enabled():
+            vector, kept = gru_inference.run(self.gru, vectors, ids, batch.lengths, states, self.precision)
+            return Encoded(vector, kept, batch.offsets if states else None)
+        packing = batch.packing
         if vectors.is_cuda:  # cuDNN runs the whole sequence; on the CPU nn.GRU is slow
             inputs = embedding(ids.inverse[packing.order], vectors)
             (outputs, *_), final = self.gru(PackedSequence(inputs, packing.sizes))

@@ -2,9 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from structviews.batches.batch import Batch
@@ -30,6 +31,10 @@ class Encoded:
     states: Tensor | None = None
     offsets: Tensor | None = None
     attention: Tensor | None = None
+
+    def single(self) -> "Encoded":
+        """The same in single precision, which pooling adds up in."""
+        return replace(self, vector=self.vector.float(), states=None if self.states is None else self.states.float())
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,11 @@ class View(nn.Module, ABC):
     word_dim: int
     tree_backend: str = "level"
     __call__: Callable[..., Encoded]
+
+    @property
+    def precision(self) -> str:
+        """Precision of matrix products on the CPU without gradients: ``bf16`` under autocast, else ``fp32``."""
+        return "bf16" if torch.is_autocast_enabled("cpu") else "fp32"
 
     @abstractmethod
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:

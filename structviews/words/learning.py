@@ -101,7 +101,8 @@ def learn_vectors(
 ) -> tuple[list[str], np.ndarray]:
     """Train word vectors on a corpus with gensim; only words and vectors are held in memory.
 
-    After an interruption, the same call resumes after the last finished epoch.
+    After an interruption, the same call resumes after the last finished epoch; with one worker it gives the same bytes.
+    Several workers write to the same vectors without locks, so that these differ from run to run.
 
     Args:
         corpus: the corpus; its words are used as they are, cased.

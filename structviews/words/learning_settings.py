@@ -14,5 +14,10 @@ class Word2VecConfig(Settings):
     negative: int = setting(5, "Negative samples per context word.", least=1, most=1000)
     min_count: int = setting(5, "Ignore words with fewer occurrences.", least=1, most=1_000_000_000)
     epochs: int = setting(5, "Passes over the corpus.", least=1, most=MOST_EPOCHS)
-    workers: int = setting(1, "Number of threads; only 1 is reproducible.", least=1, most=1024)
+    workers: int = setting(
+        1,
+        "Number of threads; with more than 1, vectors differ from run to run.",
+        least=1,
+        most=1024,
+    )
     seed: int = setting(1, "Random seed.", least=0, most=LARGEST_SEED)

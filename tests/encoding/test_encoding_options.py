@@ -1,6 +1,7 @@
 """What ``Embedder.encode`` takes besides sentences: kinds of result, devices, progress, processes."""
 
 import shutil
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from corpora import RandomParser, small_config, tiny_corpus, tiny_rows
 
 from structviews.encoding import encoding_pool
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.encoding_pool import Task, open_pool, piece_size, processes_that_pay
+from structviews.encoding.encoding_pool import Task, open_pool, pieces, processes_that_pay
 from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.encoding.preparation import SentenceError
@@ -136,24 +137,40 @@ def test_both_take_part(joined, pool, small_pieces, monkeypatch):
     np.testing.assert_allclose(vectors, np.tile(joined.encode(SENTENCES), (40, 1)), atol=1e-6)
 
 
-def test_the_first_error_is_that_of_the_first_sentence(joined, pool, small_pieces):
-    """Also where this process finds a later one while the other still has the piece before."""
-    wrong = [["two words"], *SENTENCES[:5], ["three words now"]]
-    for _ in range(5):
-        with pytest.raises(SentenceError, match=r"^sentence 13: .*two words"):
-            joined.encode([*SENTENCES, *wrong], pool=pool)
+def test_the_first_error_is_that_of_the_first_sentence(joined, pool, small_pieces, monkeypatch):
+    """Also where this process, which here takes only the third piece, meets another one meanwhile."""
+    take, may = Task.take, cycle([False, False, True])
+    monkeypatch.setattr(Task, "take", lambda task: next(may) and take(task))
+    wrong = [*SENTENCES[:2], ["two words"], *SENTENCES[:3], ["three words now"], *SENTENCES]
+    with pytest.raises(SentenceError, match=r"^sentence 3: .*two words"):
+        joined.encode(wrong, 3, pool=pool)
     np.testing.assert_allclose(joined.encode(SENTENCES, pool=pool), joined.encode(SENTENCES), atol=1e-6)
 
 
-def test_pieces_do_not_depend_on_processes():
-    assert [piece_size(n, 256) for n in (0, 512, 10_000, 32_000, 10**7)] == [512, 512, 625, 2000, 4096]
-    assert [piece_size(n, 5000) for n in (0, 10**7)] == [5000, 5000]
+@pytest.mark.parametrize(
+    ("start", "stop", "total", "batch_size", "sizes"),
+    [
+        (0, 0, 0, 256, []),
+        (0, 600, 600, 256, [512, 88]),
+        (0, 600, 600, 5000, [600]),
+        (0, 20_000, 20_000, 256, [1250, 1171, 1098]),
+        (8192, 16_384, 10**6, 256, [4096, 4096]),
+        (8192, 16_384, 10**6, 5000, [5000, 3192]),
+        (8192, 16_384, 25_000, 256, [1050, 984, 923]),
+    ],
+)
+def test_pieces_are_large_and_small_towards_the_end(start, stop, total, batch_size, sizes):
+    """They are the same whatever number of processes there is."""
+    found = list(pieces(start, stop, total, batch_size))
+    assert [each.stop - each.start for each in found][:3] == sizes
+    rows = [row for each in found for row in range(each.start, each.stop)]
+    assert rows == list(range(start, stop))
 
 
 def test_processes_that_pay(runs, embedder, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     monkeypatch.setattr(encoding_pool, "available_bytes", lambda: None)
-    assert [processes_that_pay(embedder, n) for n in (1, 8000, 8192, 10**7)] == [1, 1, 2, 4]
+    assert [processes_that_pay(embedder, n) for n in (1, 4095, 4096, 10**7)] == [1, 1, 2, 4]
     monkeypatch.setattr(encoding_pool, "available_bytes", lambda: 25 * 10**8)
     assert processes_that_pay(embedder, 10**7) == 3
     monkeypatch.setattr(encoding_pool, "available_bytes", lambda: 0)

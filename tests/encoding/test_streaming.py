@@ -4,13 +4,15 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from corpora import small_config, tiny_corpus
 
-from structviews.encoding import streaming
+from structviews.encoding import encoding_pool, streaming
 from structviews.encoding.embedder import Embedder
+from structviews.encoding.encoding_pool import Task
 from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.streaming import encode_text, open_text
 from structviews.errors import InputError
@@ -126,7 +128,9 @@ def test_what_was_begun_with_something_else_is_refused(source, runs, tmp_path, m
     before = partial.read_bytes()
     other = tmp_path / "other.txt"
     other.write_text("\n".join(LINES[1:]), "utf-8")
-    refused = r"v\.npy: has an unfinished encoding of another text, run, representation or word limit: run that"
+    refused = (
+        r"v\.npy: has an unfinished encoding of another text, run, representation, precision or word limit: run that"
+    )
     for arguments in (
         (other, runs[0], {}),
         (source, runs[1], {}),
@@ -254,11 +258,13 @@ cli.main()
 """
 
 
-def test_a_killed_command_goes_on(runs, tmp_path):
-    """Two real processes."""
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_killed_command_goes_on(runs, tmp_path, workers):
+    """Real processes; the worker of the killed one ends, too."""
     n = npy.AT_ONCE + 100
     (tmp_path / "big.txt").write_text("".join(f"a bird {i}\n" for i in range(n)))
     arguments = ["encode", str(runs[0]), "big.txt", "-o", "v.npy", "--tokenised"]
+    arguments += ["--workers", workers, "--precision", "fp32"]
     shell = {"cwd": tmp_path, "env": os.environ | {"OMP_NUM_THREADS": "1"}, "capture_output": True}
     killed = subprocess.run([sys.executable, "-c", DYING, *arguments], check=False, **shell)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
@@ -273,6 +279,52 @@ def test_a_killed_command_goes_on(runs, tmp_path):
     expected = Embedder.load(runs[0]).encode([["a", "bird", str(row)] for row in rows])
     np.testing.assert_allclose(vectors[rows], expected, atol=1e-5)
     assert not partials(tmp_path)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    monkeypatch.setattr(encoding_pool, "SMALLEST", 2)
+
+
+@pytest.mark.parametrize("take", [Task.take, lambda task: False], ids=["both", "the other"])
+def test_pieces_are_the_same_for_any_number_of_processes(source, runs, tmp_path, monkeypatch, small_pieces, take):
+    """Blocks of five lines in pieces of two, also from the middle on."""
+    encode(source, runs[0], tmp_path / "v.npy", batch_size=1)
+    with monkeypatch.context() as patched:
+        interrupted(patched, 5)
+        with pytest.raises(Stopped):
+            encode(source, runs[0], tmp_path / "w.npy", batch_size=1)
+    assert partials(tmp_path)
+    monkeypatch.setattr(Task, "take", take)
+    told = []
+    encode(source, runs[0], tmp_path / "w.npy", batch_size=1, processes=2, progress=lambda *counts: told.append(counts))
+    np.testing.assert_allclose(np.load(tmp_path / "w.npy"), np.load(tmp_path / "v.npy"), atol=1e-6)
+    assert (told[0], told[-1]) == ((5, len(LINES)), (len(LINES), len(LINES)))
+
+
+@pytest.mark.parametrize("take", [Task.take, lambda task: False], ids=["both", "the other"])
+def test_processes_name_the_first_wrong_line(source, runs, tmp_path, monkeypatch, small_pieces, take):
+    long = " ".join(LINES[0] for _ in range(3))
+    source.write_text("\n".join([*LINES[:8], "It's the bird's, isn't it?", *LINES[:3], long, *LINES, long]), "utf-8")
+    embedder = Embedder.load(runs[0], max_tokens=9)
+    monkeypatch.setattr(Task, "take", take)
+    with open_text(source) as text, pytest.raises(InputError, match=r"big\.txt:9: 10 words, but the limit is 9"):
+        encode_text(replace(text, longest=(0, 0)), embedder, tmp_path / "v.npy", batch_size=1, processes=2)
+    assert [path.name for path in tmp_path.iterdir()] == ["big.txt"]
+
+
+def test_there_are_as_many_processes_as_pay(source, runs, tmp_path, monkeypatch):
+    opened = []
+
+    def noting(embedder, processes):
+        opened.append(processes)
+        return encoding_pool.open_pool(embedder, 1)
+
+    monkeypatch.setattr(streaming, "open_pool", noting)
+    monkeypatch.setattr(streaming, "processes_that_pay", lambda embedder, sentences: sentences)
+    encode(source, runs[0], tmp_path / "v.npy")
+    encode(source, runs[0], tmp_path / "v.npy", processes=2)
+    assert opened == [len(LINES), 2]
 
 
 def test_lines_of_too_many_words(source, runs, tmp_path, command):

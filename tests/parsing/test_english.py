@@ -1,5 +1,6 @@
 """The English rules give the words of spaCy, which is the oracle wherever it is installed."""
 
+import string
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from structviews.parsing.english import RULES, RulesFile
 from structviews.runtime.documents import read_json
 
 CORPUS = Path(__file__).parents[3] / "shared/data/corpus/sample-10k.txt"
-SPECIAL = sorted(read_json(RULES, RulesFile, "")["special"])
+SPECIALS = read_json(RULES, RulesFile, "")["special"]
+SPECIAL = sorted(SPECIALS)
 # Characters that the patterns name, and others.
 MARKS = "aBz09.',;:!?-–—/\\\"()[]{}<>=+*^~@#%&$€°²§_|“”‘’…«»•★☺😀é\u0301Жя中ا\u00a0 \t\n"
 LINES = st.one_of(
@@ -78,3 +80,13 @@ def test_the_rules_say_where_they_are_from():
     assert f"spaCy {rules['version']}" in rules["source"]
     assert "MIT" in rules["source"]
     assert RULES.with_name("LICENSE").read_text("utf-8").startswith("The MIT License")
+
+
+@given(st.text(string.ascii_letters, min_size=1, max_size=12))
+@example("Km")
+@example("US")
+def test_a_string_of_letters_is_a_word_unless_it_is_special(word):
+    expected = SPECIALS.get(word, [word])
+    found = tokenising.rules("en").places([word])[0]
+    assert [word[a:b] for a, b in found] == expected
+    assert spacys_rules().places([word]) == [found]

@@ -12,8 +12,8 @@ from structviews.parsing.features import Featuriser
 from structviews.parsing.neural import ParserConfig, ParserNetwork
 from structviews.parsing.quantised import (
     Grid,
-    QuantisedFeedForward,
     QuantisedLinear,
+    in_rows,
     measured,
     quantise,
 )
@@ -82,14 +82,46 @@ def test_a_linear_layer_is_the_product_of_its_integers():
     torch.testing.assert_close(layer(x), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_two_layers_with_gelu_between():
-    feed, x = nn.Sequential(nn.Linear(40, 80), nn.GELU(), nn.Linear(80, 40)), torch.randn(50, 40)
-    hidden = feed[:2](x)
-    layers = (
-        QuantisedLinear.of(feed[0], x.min().item(), x.max().item()),
-        QuantisedLinear.of(feed[2], hidden.min().item(), hidden.max().item()),
-    )
-    assert (QuantisedFeedForward(*layers)(x) - feed(x)).abs().max() < 0.03 * feed(x).abs().max()
+@pytest.mark.parametrize("count", [1, 16, 17, 300, 1000, 1025])
+def test_rows_have_one_of_few_sizes(count):
+    integers = torch.randint(0, 256, (count, 2, 5), dtype=torch.int16)
+    rows = in_rows(integers)
+    assert rows.dtype == torch.uint8
+    assert torch.equal(rows[: 2 * count].int(), integers.view(-1, 5).int())
+    assert len(rows) % 16 == 0
+    assert 2 * count <= len(rows) <= max(16, 2.25 * count + 16)
+    assert in_rows(rows) is rows or in_rows(rows).data_ptr() == rows.data_ptr()
+
+
+def test_a_product_is_the_same_in_any_number_of_rows():
+    layer, x = QuantisedLinear.of(nn.Linear(40, 24), -2.5, 3.0), torch.randn(37, 40)
+    together = layer(x)
+    assert together.shape == (37, 24)
+    assert torch.equal(torch.cat([layer(x[:5]), layer(x[5:6]), layer(x[6:])]), together)
+
+
+@torch.inference_mode()
+def test_a_block_is_that_of_floats(network, mask):
+    x = torch.randn(*mask.shape, CONFIG.dim)
+    with measured(network) as ranges:
+        expected = network.blocks[0](x, mask)
+        run(network, torch.zeros(*mask.shape, 1 + Featuriser.n_hashed, dtype=torch.int32), mask)
+    small = copy.deepcopy(network)
+    quantise(small, ranges)
+    found = small.blocks[0](x.clone(), mask)
+    assert (found - expected)[mask].abs().max() < 0.05 * expected[mask].abs().max()
+
+
+@torch.inference_mode()
+def test_attention_weighs_words_and_nothing_else(network, mask):
+    with measured(network) as ranges:
+        run(network, torch.zeros(*mask.shape, 1 + Featuriser.n_hashed, dtype=torch.int32), mask)
+    quantise(network, ranges)
+    x = torch.randn(*mask.shape, CONFIG.dim)
+    together = network.blocks[0](x, mask)
+    for b, n in enumerate(LENGTHS):
+        alone = network.blocks[0](x[b : b + 1, :n], mask[b : b + 1, :n])
+        torch.testing.assert_close(alone[0], together[b, :n], rtol=1e-2, atol=2e-2)
 
 
 @torch.inference_mode()

@@ -143,7 +143,7 @@ COMMANDS = {
             tasks,
             slow=True,
         ),
-        Command("encode", "encode runs/avg-bow x.txt --tokenised -o x.npy", lines),
+        Command("encode", "encode runs/avg-bow x.txt --tokenised -o x.npy --workers 2", lines),
         Command("nearest", "nearest runs/avg-bow --corpus x.txt --query topic1-1 --tokenised", lines),
         Command("vectors", "vectors x.parsed -o new.vec --dim 8 --min-count 1 --epochs 6", corpus),
         Command("expand", "expand runs/seq-avg --vectors v.vec", runs),

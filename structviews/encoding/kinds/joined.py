@@ -96,6 +96,11 @@ class JoinedEmbedder(Embedder):
         return self
 
     @property
+    def encodes_in(self) -> str:
+        """``bf16`` if a member encodes in it."""
+        return min((member.encodes_in for member in self.members), default="fp32")
+
+    @property
     def choices(self) -> list[Choice]:
         """Representation and view selected on this embedder and its members."""
         return [*super().choices, *(choice for member in self.members for choice in member.choices)]
@@ -156,6 +161,12 @@ class JoinedEmbedder(Embedder):
         """The same runs with another limit for the length of sentences, of the members too."""
         changed = super().with_limit(**changes)
         changed.members = [member.with_limit(**vars(changed.limit)) for member in self.members]
+        return changed
+
+    def with_precision(self, precision: str) -> Self:
+        """The same runs with another precision."""
+        changed = super().with_precision(precision)
+        changed.members = [member.with_precision(precision) for member in self.members]
         return changed
 
     def for_similarity(self) -> Self:

@@ -19,6 +19,8 @@ from structviews.runs.config import loose_settings
 from structviews.runs.settings_file import read_settings, run_kind, run_views
 
 PARTIAL = "*"
+# In the description of vectors, see ``Embedder.description``.
+HALF = "bf16"
 FIXED = ("run", "views", "dim")
 COUNT = "n"
 SEEDS = "runs that differ only in their seed share a row: mean ± sample standard deviation over n runs"
@@ -99,6 +101,7 @@ def score_table(
     scored: list[Scored] = []
     for run in runs:
         scored += [(run, result) for result in all_results(run)] or [(run, None)]
+    scored = _named_where_they_differ(scored)
     groups = _by_settings(scored)
     counted = any(len(group) > 1 for group in groups)
     asked = {name for _, result in scored if result for name in (*result["tasks"], *result["unavailable"])}
@@ -163,6 +166,17 @@ def _differences(result: dict[str, Any]) -> list[str]:
         (result.get("protocol", {}).get("name", SENTEVAL.name), SENTEVAL.name),
     )
     return [name for name, usual in named if name != usual]
+
+
+def _named_where_they_differ(scored: Sequence[Scored]) -> list[Scored]:
+    """The scores without a word on the precision of their vectors, if it is the same for all."""
+    parts = [result.get("representation", "vector").split(", ") if result else [] for _, result in scored]
+    if not all(HALF in each for each in parts if each):
+        return list(scored)
+    named = [", ".join(part for part in each if part != HALF) for each in parts]
+    return [
+        (run, result and result | {"representation": name}) for (run, result), name in zip(scored, named, strict=True)
+    ]
 
 
 def _dimension(result: dict[str, Any] | None) -> str:

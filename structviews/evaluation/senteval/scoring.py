@@ -34,16 +34,19 @@ class Scored:
         changes: changes to the run's representation, see ``Embedder.with_representation``.
         flags: the equivalent command-line flags.
         limit: the longest sentence that is encoded.
+        precision: see ``Embedder.load``.
     """
 
     view: str = ""
     changes: dict[str, Any] = field(default_factory=dict)
     flags: str = ""
     limit: WordLimit = DEFAULT_LIMIT
+    precision: str = "auto"
 
     def of(self, own: Embedder) -> tuple[Embedder, str]:
         """The embedder to score, and a short description of its vectors."""
         embedder = own.with_representation(**self.changes).with_limit(**vars(self.limit))
+        embedder = embedder.with_precision(self.precision)
         if not self.view:
             return embedder, embedder.description
         return embedder.with_view(self.view), f"{self.view} alone: {embedder.description}"
@@ -90,7 +93,8 @@ def score_run(
     by_another = protocol != SENTEVAL
     flags = (scored.flags if other else "") + " --ensemble" * ensemble + f" --protocol {protocol.name}" * by_another
     vectors = {"representation": description, "flags": flags}
-    file = results_name(description if other else "", protocol.name if by_another else "")
+    precision = embedder.encodes_in if embedder.encodes_in == "fp32" != own.encodes_in else ""
+    file = results_name(f"{description} {precision}" if other else "", protocol.name if by_another else "")
     transductive = is_transductive(embedder)
     if save_vectors and transductive:
         raise InputError("--save-vectors: --transductive vectors of a sentence differ by task: drop --transductive")

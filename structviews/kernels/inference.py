@@ -1,0 +1,219 @@
+"""The tree cells without gradients, over trees whose equal subtrees are merged.
+
+The same equations as ``nary`` and ``child_sum``, with folded weights as in ``steps``, but nothing is kept for a
+backward pass: a level goes through its gates in blocks of rows that stay in the cache. Weights are folded, converted
+and packed once (``products``). Products may be in bf16 or 8 bits, all else has the dtype of the word vectors. Where
+states are multiplied in 8 bits, word vectors are in bf16: only states are known to lie between -1 and 1.
+
+Shapes as in ``shared_trees``; H hidden size, X input size, m rows of a block.
+"""
+
+from collections.abc import Iterator
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding_bag
+
+from structviews.batches.shared_trees import SharedFamilies, SharedPairs
+from structviews.kernels.cells import Cell
+from structviews.kernels.child_sum import ChildSumCell
+from structviews.kernels.nary import BinaryCell
+from structviews.kernels.steps import EPSILON, folded
+from structviews.runtime.products import ROWS, Product, of_words, prepared
+from structviews.runtime.scratch import scratch
+
+
+class _Pairs(NamedTuple):
+    """Products of a binary cell: of a word; of a left and of a right child. The bias is added on the left."""
+
+    of_word: Product
+    of_left: Product
+    of_right: Product
+
+    @classmethod
+    def of(cls, cell: BinaryCell, precision: str) -> "_Pairs":
+        bias = folded(cell.bias, cell.hidden)
+        left, right = folded(cell.recurrent.weight, cell.hidden).chunk(2, dim=1)
+        return cls(
+            Product(folded(cell.input.weight, cell.hidden), bias, of_words(precision)),
+            Product(left, torch.cat([bias, cell.bias_forget, cell.bias_forget]), precision),
+            Product(right, None, precision),
+        )
+
+
+class _Families(NamedTuple):
+    """Products of a Child-Sum cell.
+
+    Attributes:
+        of_word: a word's part of i, o, u.
+        of_head: a word's part of its children's forget gates, and its query.
+        of_sum: the part of i, o, u of the (weighted) sum of the children's states.
+        of_child: a child's part of its forget gate, and its key.
+    """
+
+    of_word: Product
+    of_head: Product
+    of_sum: Product
+    of_child: Product
+
+    @classmethod
+    def of(cls, cell: ChildSumCell, precision: str) -> "_Families":
+        hidden, words = cell.hidden, of_words(precision)
+        of_head, of_child = [cell.input_forget], [cell.recurrent_forget.weight]
+        bias = None
+        if cell.attention:
+            of_head.append(cell.query)
+            of_child.append(cell.key.weight)
+            bias = torch.cat([torch.zeros_like(cell.key.bias), cell.key.bias])
+        return cls(
+            Product(folded(cell.input.weight, hidden), folded(cell.input.bias, hidden), words),
+            Product(torch.cat([part.weight for part in of_head]), torch.cat([part.bias for part in of_head]), words),
+            # A plain sum of states may exceed 1.
+            Product(folded(cell.recurrent.weight, hidden), None, precision if cell.attention else words),
+            Product(torch.cat(of_child), bias, precision),
+        )
+
+
+def _products(cell: Cell, precision: str) -> _Pairs | _Families:
+    """The cell's products, prepared when first asked for and again after its weights have changed."""
+    made = _Pairs if isinstance(cell, BinaryCell) else _Families
+    return prepared(cell, precision, lambda: made.of(cell, precision))  # type: ignore[arg-type]
+
+
+@torch.no_grad()
+def run(cell: Cell, vectors: Tensor, trees: SharedPairs | SharedFamilies, precision: str = "fp32") -> Tensor:
+    """States ``(R, H)`` of all rows.
+
+    Args:
+        cell: the parameters.
+        vectors: ``(U, X)`` vectors of the distinct words.
+        trees: the merged trees, of the cell's kind.
+        precision: of the products, see ``Product``.
+    """
+    products = _products(cell, precision)
+    h = vectors.new_empty(trees.levels[-1], cell.hidden)
+    c = scratch("cells", len(h), cell.hidden, h)
+    if isinstance(products, _Pairs) and isinstance(trees, SharedPairs):
+        _run_pairs(products, vectors, trees, h, c)
+    elif isinstance(products, _Families) and isinstance(trees, SharedFamilies):
+        _run_families(products, vectors, trees, h, c)
+    else:
+        raise ValueError(f"{type(cell).__name__} does not run over {type(trees).__name__}")
+    return h
+
+
+def _run_pairs(products: _Pairs, vectors: Tensor, trees: SharedPairs, h: Tensor, c: Tensor) -> None:
+    """Fill in states and cells ``(R, H)`` of a binary cell."""
+    for rows in _blocks(0, len(vectors)):
+        _open(products.of_word(vectors[rows]).to(h.dtype), None, c[rows], h[rows])
+    sides = products.of_left, products.of_right
+    # What leaves send to their parents; that of inner nodes is only calculated where it is read.
+    sent = [_all(name, *each) for name, *each in zip(("left", "right"), sides, (h, h), trees.leaves, strict=True)]
+    place = [_ranks(leaves, len(vectors)) for leaves in trees.leaves]
+
+    def send(side: int, children: Tensor, are_leaves: bool) -> Tensor:
+        if are_leaves:
+            return sent[side].index_select(0, place[side].index_select(0, children))
+        return sides[side](h.index_select(0, children)).to(h.dtype)
+
+    for first, kinds in zip(trees.levels[1:-1], trees.kinds, strict=True):
+        for kind, (start, stop) in enumerate(pairwise(accumulate(kinds, initial=first))):
+            for rows in _blocks(start, stop):
+                left, right = trees.children[rows.start - len(vectors) : rows.stop - len(vectors)].T.contiguous()
+                gates = send(0, left, kind in (2, 3)).add_(send(1, right, kind in (1, 3)))
+                _open_pairs(gates, c, left, right, c[rows], h[rows])
+
+
+def _run_families(products: _Families, vectors: Tensor, trees: SharedFamilies, h: Tensor, c: Tensor) -> None:
+    """Fill in states and cells ``(R, H)`` of a Child-Sum cell."""
+    size, n_leaves = h.shape[1], trees.levels[1]
+    of_word = _all("of_word", products.of_word, vectors)
+    of_head = _all("of_head", products.of_head, vectors)
+    _unit(of_head[:, size:])
+    sent = scratch("sent", len(h), of_head.shape[1], h)
+
+    def send(start: int, stop: int) -> None:
+        for rows in _blocks(start, stop):
+            sent[rows] = products.of_child(h[rows])
+        _unit(sent[start:stop, size:])
+
+    for rows in _blocks(0, n_leaves):
+        _open(of_word.index_select(0, trees.words[rows]), None, c[rows], h[rows])
+    send(0, n_leaves)
+    for (start, stop), n in zip(pairwise(trees.levels[1:]), trees.n_children, strict=True):
+        for rows in _blocks(start, stop):
+            inner = slice(rows.start - n_leaves, rows.stop - n_leaves)
+            h_sum, c_sum = _sums_over_children(trees, inner, of_head, sent, h, c)
+            gates = of_word.index_select(0, trees.words[rows]).add_(products.of_sum(h_sum))
+            _open(gates, c_sum, c[rows], h[rows])
+        send(start, start + n)
+
+
+def _sums_over_children(
+    trees: SharedFamilies, inner: slice, of_head: Tensor, sent: Tensor, h: Tensor, c: Tensor
+) -> tuple[Tensor, Tensor]:
+    """For inner rows the (weighted) sum of the children's states, and that of their cells times forget gates."""
+    starts = trees.starts[inner.start : inner.stop + 1]
+    first, last = int(starts[0]), int(starts[-1])
+    children, starts = trees.children[first:last], starts - first
+    both = of_head.index_select(0, trees.head_words[first:last])
+    below, size = sent.index_select(0, children), h.shape[1]
+    weight = None
+    if sent.shape[1] > size:
+        # The exponential of a cosine cannot overflow.
+        weight = torch.linalg.vecdot(both[:, size:], below[:, size:]).exp_()
+        sums = torch.segment_reduce(weight, "sum", offsets=starts)
+        weight.div_(sums.repeat_interleave(starts.diff(), output_size=len(weight)))
+    h_sum = embedding_bag(children, h, starts[:-1], mode="sum", per_sample_weights=weight)
+    forget = (both[:, :size] + below[:, :size]).sigmoid_()
+    places = torch.arange(len(children), device=children.device)
+    return h_sum, embedding_bag(places, forget.mul_(c.index_select(0, children)), starts[:-1], mode="sum")
+
+
+def _all(name: str, product: Product, rows: Tensor, chosen: Tensor | None = None) -> Tensor:
+    """The products of all rows, or of the chosen ones, in the rows' dtype and in the buffer of this name."""
+    n = len(rows) if chosen is None else len(chosen)
+    results = scratch(name, n, product.outputs, rows)
+    for block in _blocks(0, n):
+        results[block] = product(rows[block] if chosen is None else rows.index_select(0, chosen[block]))
+    return results
+
+
+def _unit(vectors: Tensor) -> None:
+    """Scale vectors ``(n, H)`` to unit length."""
+    for rows in _blocks(0, len(vectors)):
+        block = vectors[rows]
+        block.mul_(torch.linalg.vecdot(block, block).add_(EPSILON).rsqrt_()[:, None])
+
+
+def _open(gates: Tensor, below: Tensor | None, c: Tensor, h: Tensor) -> None:
+    """Cells and states ``(m, H)`` from pre-activations ``(m, 3H)`` and the children's part of the cells."""
+    i, o, s = gates.sigmoid_().chunk(3, dim=1)
+    if below is None:
+        torch.mul(i, -2, out=c)
+    else:
+        torch.add(below, i, alpha=-2, out=c)
+    c.addcmul_(i, s, value=4)
+    torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
+
+
+def _open_pairs(gates: Tensor, cells: Tensor, left: Tensor, right: Tensor, c: Tensor, h: Tensor) -> None:
+    """Cells and states ``(m, H)`` from pre-activations ``(m, 5H)`` and all cells so far ``(R, H)``."""
+    i, o, s, f_left, f_right = gates.sigmoid_().chunk(5, dim=1)
+    torch.mul(i, s, out=c).mul_(4).sub_(i, alpha=2)
+    c.addcmul_(f_left, cells.index_select(0, left)).addcmul_(f_right, cells.index_select(0, right))
+    torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
+
+
+def _ranks(distinct: Tensor, n: int) -> Tensor:
+    """The place of each number below n in ``distinct``, for those that occur."""
+    ranks = distinct.new_zeros(n)
+    ranks[distinct] = torch.arange(len(distinct), device=distinct.device)
+    return ranks
+
+
+def _blocks(start: int, stop: int) -> Iterator[slice]:
+    """Cut rows into blocks."""
+    return (slice(first, min(first + ROWS, stop)) for first in range(start, stop, ROWS))

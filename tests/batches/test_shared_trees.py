@@ -1,0 +1,124 @@
+"""Equal subtrees of a batch against a recursion that writes each subtree out."""
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trees_for_tests import SHAPES, gum, sentences
+
+from structviews.batches.batch import collate
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
+
+KINDS = ("dependency", "constituency")
+
+
+def family(word, below):
+    return f"{word}[{' '.join(sorted(below))}]"
+
+
+def pair(left, right):
+    return f"({left} {right})"
+
+
+def subtrees(sentence, kind):
+    """The subtree of each node written out, and the root; Child-Sum cells do not see the order of children."""
+    if kind == "constituency":
+        written = list(sentence.tokens)
+        for left, right in zip(sentence.left, sentence.right, strict=True):
+            written.append(pair(written[left], written[right]))
+        return written, len(written) - 1
+
+    def write(word):
+        return family(sentence.tokens[word], (write(n) for n, head in enumerate(sentence.heads) if head == word + 1))
+
+    return [write(word) for word in range(len(sentence.tokens))], sentence.heads.index(0)
+
+
+def merged(some, kind):
+    """The merged trees, and the words by index."""
+    words = list(dict.fromkeys(token for sentence in some for token in sentence.tokens))
+    ids = collate(some, {"words": Vocabulary([UNKNOWN, *words])}, [kind], merged=True).ids["words"]
+    return getattr(ids, kind), [words[number - 1] for number in ids.distinct.tolist()]
+
+
+def check(some, kind):
+    trees, words = merged(some, kind)
+    written, roots = zip(*(subtrees(sentence, kind) for sentence in some), strict=True)
+    nodes = [subtree for sentence in written for subtree in sentence]
+    meaning = dict(zip(trees.of_nodes.tolist(), nodes, strict=True))
+    # A row for each different subtree.
+    assert [meaning[row] for row in trees.of_nodes.tolist()] == nodes
+    assert sorted(meaning) == list(range(len(set(nodes)))) == list(range(trees.levels[-1]))
+    assert [meaning[row] for row in trees.roots.tolist()] == [w[r] for w, r in zip(written, roots, strict=True)]
+    below = check_pairs(trees, words, meaning) if kind == "constituency" else check_families(trees, words, meaning)
+    level = {row: n for n, (start, stop) in enumerate(pairwise(trees.levels)) for row in range(start, stop)}
+    height = [max((1 + level[child] for child in children), default=0) for children in below]
+    assert height == [level[row] for row in range(len(below))]
+
+
+def check_pairs(trees, words, meaning):
+    """The children of each row."""
+    n = trees.levels[1]
+    assert [meaning[row] for row in range(n)] == words
+    children = trees.children.tolist()
+    assert [pair(meaning[a], meaning[b]) for a, b in children] == [meaning[n + i] for i in range(len(children))]
+    for side, leaves in enumerate(trees.leaves):
+        assert leaves.tolist() == sorted({row[side] for row in children if row[side] < n})
+    for (start, stop), counts in zip(pairwise(trees.levels[1:]), trees.kinds, strict=True):
+        found = [2 * (left < n) + (right < n) for left, right in children[start - n : stop - n]]
+        assert found == sorted(found)
+        assert [Counter(found)[kind] for kind in range(4)] == counts
+    return [[]] * n + children
+
+
+def check_families(trees, words, meaning):
+    """The children of each row."""
+    starts, of_row = trees.starts.tolist(), [words[word] for word in trees.words.tolist()]
+    below = [[]] * trees.levels[1] + [trees.children.tolist()[start:stop] for start, stop in pairwise(starts)]
+    assert [family(of_row[i], (meaning[n] for n in children)) for i, children in enumerate(below)] == [
+        meaning[row] for row in range(len(below))
+    ]
+    assert [words[word] for word in trees.head_words.tolist()] == [
+        of_row[i] for i, each in enumerate(below) for _ in each
+    ]
+    children = set(trees.children.tolist())
+    for (start, stop), count in zip(pairwise(trees.levels[1:]), trees.n_children, strict=True):
+        assert [row in children for row in range(start, stop)] == [True] * count + [False] * (stop - start - count)
+    return below
+
+
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+@kinds
+@settings(max_examples=60, deadline=None)
+@given(some=st.lists(sentences(max_words=8), min_size=1, max_size=8))
+def test_random_trees(kind, some):
+    check(some, kind)
+
+
+@kinds
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes(kind, shape):
+    check(SHAPES[shape] * 2, kind)
+
+
+@kinds
+def test_real_trees(kind):
+    check(gum(150), kind)
+
+
+def test_what_is_saved():
+    trees, words = merged(gum(150), "constituency")
+    sizes = sum(2 * len(sentence.tokens) - 1 for sentence in gum(150))
+    assert trees.levels[1] == len(words) < sizes / 5
+    assert trees.levels[-1] - len(words) < 0.97 * (sizes - 150) / 2
+
+
+@kinds
+def test_moving_moves_the_trees(kind):
+    words = Vocabulary([UNKNOWN, "a"])
+    ids = collate(SHAPES["mixed"], {"words": words}, KINDS, merged=True).ids["words"].to("meta")
+    assert getattr(ids, kind).of_nodes.device.type == "meta"

@@ -1,0 +1,121 @@
+"""Vectors of bf16 against those of fp32, and that a chosen precision goes wherever the run goes."""
+
+import copy
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from corpora import small_config, tiny_corpus
+
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.encoding_pool import open_pool
+from structviews.encoding.kinds import trained
+from structviews.encoding.kinds.joined import join_runs
+from structviews.encoding.representation import normalised
+from structviews.errors import InputError
+from structviews.evaluation.scores.results import load_results
+from structviews.evaluation.scores.tables import score_table
+from structviews.runtime import device
+from structviews.training.loop import train
+
+SAMPLES = Path(__file__).parents[2] / "data" / "senteval"
+TOKENS = [["a", "bird", "sings", "."], ["the", "tree", "is", "dead", "."], ["it"], ["a", "bird", "is", "dead"]]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    corpus = tiny_corpus(folder / "x.parsed")
+    kinds = {"seq": ("seq", "seq-uni"), "words": ("bow", "avg")}
+    made = {name: train(small_config(corpus, folder / name, views, epochs=1)) for name, views in kinds.items()}
+    return made | {"joined": join_runs(list(made.values()), folder / "joined"), "default": "default"}
+
+
+@pytest.fixture(params=["seq", "words", "joined"])
+def run(runs, request):
+    return runs[request.param]
+
+
+def distances(vectors, others):
+    return 1 - (normalised(vectors.astype(np.float64)) * normalised(others.astype(np.float64))).sum(axis=1)
+
+
+@pytest.mark.parametrize("pooling", ["vector", "mean", "pooled"])
+def test_vectors_of_bf16_are_close_to_those_of_fp32(run, pooling):
+    vectors = {
+        precision: Embedder.load(run, precision=precision).with_representation(pooling=pooling).encode(TOKENS)
+        for precision in ("fp32", "bf16")
+    }
+    assert vectors["bf16"].dtype == np.float32
+    # A distance of zero would mean that nothing was done in bf16.
+    assert 0 < distances(*vectors.values()).max() < 1e-3
+
+
+def test_vectors_of_the_bundled_model_in_bf16():
+    exact, half = (Embedder.load("default", precision=each).encode(TOKENS) for each in ("fp32", "bf16"))
+    assert 1e-7 < distances(exact, half).max() < 1e-3
+
+
+def test_attention_knows_no_precision():
+    exact, half = (Embedder.load("default", precision=each).attention(TOKENS) for each in ("fp32", "bf16"))
+    for view, weights in exact.items():
+        for one, other in zip(weights, half[view], strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_copies_pickles_and_processes_keep_it(runs):
+    embedder = Embedder.load(runs["joined"], precision="bf16")
+    vectors = embedder.encode(TOKENS)
+    others = [embedder.with_limit(max_tokens=9), embedder.with_representation(), embedder.with_view(embedder.views[0])]
+    assert {each.precision for each in (*others, *embedder.members)} == {"bf16"}
+    for each in (copy.deepcopy(embedder), pickle.loads(pickle.dumps(embedder)), embedder.for_similarity()):
+        np.testing.assert_array_equal(each.encode(TOKENS), vectors)
+    with open_pool(embedder, 1) as pool:
+        np.testing.assert_array_equal(embedder.encode(TOKENS, pool=pool), vectors)
+        single = embedder.with_precision("fp32")
+        np.testing.assert_array_equal(single.encode(TOKENS, pool=pool), single.encode(TOKENS))
+        assert not np.array_equal(single.encode(TOKENS), vectors)
+
+
+@pytest.mark.parametrize("multiplies", [False, True])
+def test_auto_is_what_the_cpu_multiplies(runs, monkeypatch, multiplies):
+    monkeypatch.setattr(device, "multiplies_half", lambda _: multiplies)
+    monkeypatch.setattr(trained, "encodes_in", device.encodes_in)
+    embedder = Embedder.load(runs["words"])
+    assert embedder.encodes_in == ("bf16" if multiplies else "fp32")
+    assert ("bf16" in embedder.description) == multiplies
+    explicit = Embedder.load(runs["words"], precision=embedder.encodes_in)
+    np.testing.assert_array_equal(embedder.encode(TOKENS), explicit.encode(TOKENS))
+    assert device.encodes_in("auto", torch.device("cuda")) == "fp32"
+
+
+def test_an_unknown_precision_is_refused(runs, command):
+    message = "unknown precision 'fp16': choose one of auto, fp32, bf16"
+    with pytest.raises(InputError, match=message):
+        Embedder.load(runs["words"], precision="fp16")
+    code, _, errors = command("encode", runs["words"], __file__, "-o", "v.npy", "--skip-blank", "--precision", "fp16")
+    assert code == 2
+    assert message in errors
+
+
+def test_words_without_encoders_have_no_precision(runs_of_all_kinds):
+    assert Embedder.load(runs_of_all_kinds["sif"], precision="bf16").description == "vector - pc"
+
+
+def test_scores_of_two_precisions_are_kept_apart(runs, command):
+    def scored(*flags):
+        parts = ("eval", runs["seq"], "--senteval", SAMPLES, "--tasks", "SICK14", "--partial", *flags)
+        code, _, errors = command(*parts)
+        assert code == 0, errors
+
+    scored()
+    scored("--precision", "bf16")
+    assert load_results(runs["seq"])["representation"] == "vector"
+    half = load_results(runs["seq"], "results.vector-bf16.json")
+    assert half["representation"] == "vector, bf16"
+    assert half["flags"] == " --precision bf16"
+    assert [row.labels[0] for row in score_table([runs["seq"]]).runs] == ["seq", "seq (vector, bf16)"]
+    (runs["seq"] / "results.json").unlink()
+    assert [row.labels[0] for row in score_table([runs["seq"]]).runs] == ["seq"]

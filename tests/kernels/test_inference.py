@@ -1,0 +1,107 @@
+"""The cells without gradients against plain recursion."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trees_for_tests import SHAPES, gum, sentences
+
+from structviews.batches.batch import collate
+from structviews.kernels import dispatch, inference
+from structviews.kernels.child_sum import ChildSumCell
+from structviews.kernels.nary import BinaryCell
+from structviews.runtime.products import ROWS, Product
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
+
+CELLS = {
+    "dep": (lambda x, h: ChildSumCell(x, h, attention=True), "dependency"),
+    "dep-sum": (lambda x, h: ChildSumCell(x, h, attention=False), "dependency"),
+    "const": (BinaryCell, "constituency"),
+}
+cells = pytest.mark.parametrize("name", CELLS)
+# Largest differences between states, which lie between -1 and 1.
+TOLERANCES = {"fp32": 1e-5, "bf16": 2e-2, "int8": 4e-2}
+
+
+def make(name, some, dtype=torch.float64, input_dim=12, hidden=16):
+    """A cell whose biases are not zero, vectors of the distinct words, and the batch, merged and not."""
+    torch.manual_seed(1)
+    cell = CELLS[name][0](input_dim, hidden).to(dtype)
+    for parameter in cell.parameters():
+        if parameter.dim() < 2:
+            torch.nn.init.normal_(parameter, std=0.5)
+    words = Vocabulary([UNKNOWN, *dict.fromkeys(token for sentence in some for token in sentence.tokens)])
+    both = [collate(some, {"words": words}, [CELLS[name][1]], merged) for merged in (True, False)]
+    vectors = torch.randn(len(both[0].ids["words"].distinct), input_dim, dtype=torch.float64).to(dtype)
+    return cell, vectors, *both
+
+
+def compare(cell, vectors, merged, plain, precision, backend, tolerance):
+    found = dispatch.run(cell, vectors, merged.ids["words"], None, precision=precision)
+    trees = plain.dependency or plain.constituency
+    expected = dispatch.run(cell.double(), vectors.double(), plain.ids["words"], trees, backend)
+    assert found.roots.dtype == found.states.dtype == vectors.dtype
+    assert not found.roots.requires_grad
+    for of in ("roots", "states"):
+        torch.testing.assert_close(getattr(found, of).double(), getattr(expected, of), rtol=0, atol=tolerance)
+
+
+@cells
+@settings(max_examples=30, deadline=None)
+@given(some=st.lists(sentences(max_words=8), min_size=1, max_size=6))
+def test_random_trees_in_double_precision(name, some):
+    compare(*make(name, some), "fp32", "naive", 1e-12)
+
+
+@cells
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes_in_double_precision(name, shape):
+    compare(*make(name, SHAPES[shape]), "fp32", "naive", 1e-12)
+
+
+@cells
+@pytest.mark.parametrize("precision", TOLERANCES)
+def test_precisions(name, precision):
+    some = gum(20)
+    compare(*make(name, some, torch.float32), precision, "naive", TOLERANCES[precision])
+
+
+@cells
+@pytest.mark.parametrize("precision", TOLERANCES)
+def test_levels_of_several_blocks(name, precision):
+    some = gum(200)
+    made = make(name, some, torch.float32)
+    trees = made[2].ids["words"].dependency or made[2].ids["words"].constituency
+    assert trees.levels[2] - trees.levels[1] > 2 * ROWS
+    compare(*made, precision, "level", TOLERANCES[precision])
+
+
+@cells
+def test_weights_that_change_are_prepared_again(name):
+    cell, vectors, merged, plain = make(name, SHAPES["mixed"])
+    with torch.no_grad():
+        for parameter in cell.parameters():
+            dispatch.run(cell, vectors, merged.ids["words"], None)
+            parameter.mul_(1.5)
+            compare(cell, vectors, merged, plain, "fp32", "naive", 1e-12)
+
+
+@cells
+def test_products_are_prepared_once_for_each_precision(name, monkeypatch):
+    cell, vectors, merged, _ = make(name, SHAPES["mixed"], torch.float32)
+    made = []
+    monkeypatch.setattr(inference, "Product", lambda *args: made.append(args) or Product(*args))
+    for _ in range(3):
+        dispatch.run(cell, vectors, merged.ids["words"], None)
+    once = len(made)
+    dispatch.run(cell, vectors, merged.ids["words"], None, precision="bf16")
+    assert once in (3, 4)
+    assert len(made) == 2 * once
+
+
+def test_trees_of_the_other_kind():
+    _, vectors, merged, _ = make("dep", SHAPES["mixed"])
+    with pytest.raises(ValueError, match="has no constituency trees"):
+        dispatch.run(BinaryCell(12, 16).double(), vectors, merged.ids["words"], None)
+    with pytest.raises(ValueError, match="BinaryCell does not run over SharedFamilies"):
+        inference.run(BinaryCell(12, 16).double(), vectors, merged.ids["words"].dependency)
