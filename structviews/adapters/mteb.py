@@ -46,7 +46,7 @@ class MTEBEncoder(AbsEncoder):
         overlong: str = WordLimit.overlong,
         precision: str = "auto",
     ):
-        limit = {"max_tokens": max_tokens, "overlong": overlong}
+        limit: dict[str, Any] = {"max_tokens": max_tokens, "overlong": overlong}
         self.model = Embedder.load(run, parser, representation, **limit, precision=precision)
         self.mteb_model_meta = _meta(self.model.folder, self.model)
 

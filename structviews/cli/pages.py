@@ -49,7 +49,7 @@ def project_sentences(
     pool = open_pool(corpus, tokenised)
     with rate_bar(errors, f"encoding {corpus}", "sentences") as progress:
         progress.stage("loading the run")
-        how = {"labels": labels, "most": max_sentences, "progress": progress, "precision": precision}
+        how: dict[str, Any] = {"labels": labels, "most": max_sentences, "progress": progress, "precision": precision}
         projection, sample = draw_run(run, pool, out, **how)
     some = f"{len(sample.texts):,} of " if len(pool) > len(sample.texts) else ""
     say(f"{out}: {some}{counted(len(pool), 'sentence')}, {projection.method}")
@@ -85,7 +85,7 @@ def report_on_runs(
     from structviews.report.page import write_report
 
     queries = [line for each in query or [] for line in lines_of(each)]
-    how = {"labels": labels, "queries": queries, "tokenised": tokenised, "precision": precision}
+    how: dict[str, Any] = {"labels": labels, "queries": queries, "tokenised": tokenised, "precision": precision}
     with stages() as tell:
         write_report(runs, out, corpus=corpus, tell=tell, **how)
     say(str(out))

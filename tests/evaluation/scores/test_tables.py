@@ -26,6 +26,8 @@ from structviews.runtime.seals import write_arrays
 class Represented:
     """An encoder that has two representations."""
 
+    encodes_in = "fp32"
+
     def __init__(self, encode, pooling="vector"):
         self.encode = encode if pooling == "vector" else lambda sentences: encode(sentences)[:, ::2]
         self.pooling = self.description = pooling
@@ -37,6 +39,9 @@ class Represented:
         return Represented(self._whole, pooling)
 
     def with_limit(self, **limit):
+        return self
+
+    def with_precision(self, precision):
         return self
 
     def for_similarity(self):
