@@ -168,7 +168,10 @@ def rate(entrant: Entrant) -> Row:
         "sentences": entrant.count,
         "rounds": len(entrant.spent),
         "sentences_per_second": entrant.count / median(each.wall for each in entrant.spent),
-        "sentences_per_cpu_second": entrant.count / median(each.cpu for each in entrant.spent),
+        # Of other processes it is not known.
+        "sentences_per_cpu_second": entrant.count / median(each.cpu for each in entrant.spent)
+        if entrant.encoder.processes == 1
+        else None,
         "joules_per_1000_sentences": median(joules) / entrant.count * 1000 if joules else None,
     }
 

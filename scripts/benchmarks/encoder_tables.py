@@ -91,7 +91,8 @@ def rate(row: Row) -> str:
     if not has_rate(row):
         return "-"
     ratio = f", {row['times_reference']:.2f} x" if "times_reference" in row else ""
-    return f"{figure(row['sentences_per_second'])} / {figure(row['sentences_per_cpu_second'])}{ratio}"
+    by_processor = row["sentences_per_cpu_second"]
+    return f"{figure(row['sentences_per_second'])} / {figure(by_processor) if by_processor else '-'}{ratio}"
 
 
 def best(rows: Iterable[Row]) -> list[str]:

@@ -1,5 +1,6 @@
 import importlib
 import json
+import re
 import sys
 from dataclasses import replace
 from itertools import combinations, count
@@ -267,10 +268,12 @@ def test_several_processes_race_with_as_many_threads(module):
     encoders = [Recorded("one"), Recorded("two", processes=2)]
     pool = texts.Sentences([f"w{number}" for number in range(9)], 1, 0)
     some = settings(module, threads=[1, 2], batches=[1, 2])
-    rows = [
-        (row["encoder"], row["threads"], row["batch"]) for row in racing.race(some, encoders, [pool], spending.Meter())
-    ]
-    assert rows == [("one", 1, 1), ("one", 1, 2), ("one", 2, 1), ("one", 2, 2), ("two", 2, 2)]
+    rows = list(racing.race(some, encoders, [pool], spending.Meter()))
+    places = [(row["encoder"], row["threads"], row["batch"]) for row in rows]
+    assert places == [("one", 1, 1), ("one", 1, 2), ("one", 2, 1), ("one", 2, 2), ("two", 2, 2)]
+    assert [row["sentences_per_cpu_second"] is None for row in rows if row["batch"] == 2] == [False, False, True]
+    shown = module("benchmarks.encoder_tables").tables(rows)
+    assert re.search(r"\| two \| raw \| fp32 \| [\d,.]+ / - \|", shown)
 
 
 @pytest.mark.slow
