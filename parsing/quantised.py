@@ -9,9 +9,9 @@ Shapes as in ``neural``.
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
@@ -50,9 +50,8 @@ class Grid:
     def onto(self, norm: nn.LayerNorm) -> nn.LayerNorm:
         """The layer norm with scale and shift in its weights: ``levels`` of its outputs are rounded to this grid."""
         scaled = copy.deepcopy(norm).requires_grad_(requires_grad=False)
-        scaled.weight /= self.scale
-        scaled.bias /= self.scale
-        scaled.bias += self._shift
+        scaled.weight.div_(self.scale)
+        scaled.bias.div_(self.scale).add_(self._shift)
         return scaled
 
 
@@ -141,15 +140,17 @@ class QuantisedBlock(nn.Module):
     """``Block`` for inference, with its linear layers in 8 bits.
 
     Args:
-        block: its linear layers are already quantised.
+        block: the block of floats.
+        layers: its linear layers in 8 bits, by name.
     """
 
-    def __init__(self, block: Block):
+    def __init__(self, block: Block, layers: Mapping[str, QuantisedLinear]):
         super().__init__()
-        self.gate, self.mix, self.qkv, self.attend = block.gate, block.mix, block.qkv, block.attend
-        self.first, _, self.last = block.feed
-        after = (self.gate, self.qkv, self.first)
-        self.norms = nn.ModuleList(layer.grid.onto(norm) for layer, norm in zip(after, block.norms, strict=True))
+        self.gate, self.mix, self.qkv, self.attend = (layers[name] for name in ("gate", "mix", "qkv", "attend"))
+        self.first, self.last = layers["feed.0"], layers["feed.2"]
+        grids = (layer.grid for layer in (self.gate, self.qkv, self.first))
+        norms = cast("Iterator[nn.LayerNorm]", iter(block.norms))
+        self.norms = nn.ModuleList(grid.onto(norm) for grid, norm in zip(grids, norms, strict=True))
         self.convolution, self.n_heads = block.convolution, block.n_heads
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -272,7 +273,10 @@ def quantise(network: ParserNetwork, ranges: Ranges) -> None:
     layers = {name: QuantisedLinear.of(linear, *ranges[name]) for name, linear in _linear_layers(network).items()}
     for name, layer in layers.items():
         network.set_submodule(name, layer)
-    network.blocks = nn.ModuleList(map(QuantisedBlock, network.blocks))
+    for i, block in enumerate(network.blocks):
+        start = f"blocks.{i}."
+        own = {name.removeprefix(start): layer for name, layer in layers.items() if name.startswith(start)}
+        network.blocks[i] = QuantisedBlock(cast("Block", block), own)
     network.set_submodule("arcs", QuantisedBiaffine(network.arcs, Grid(*ranges["arcs.form"])))
     network.set_submodule("relations", QuantisedBiaffine(network.relations, Grid(*ranges["relations.form"])))
     network.set_submodule("spans", QuantisedSpanScorer(network.spans, *ranges["spans.posts"]))
