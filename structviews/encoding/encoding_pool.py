@@ -17,8 +17,9 @@ from threading import Lock
 import numpy as np
 import torch
 
-from structviews.encoding.embedder import Choice, Embedder
+from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Sentence, SentenceError, listed
+from structviews.encoding.stored_run import Choice
 from structviews.encoding.text_language import warn_once
 from structviews.encoding.word_limit import WordLimit, counted_cuts, one_warning, tell_cuts
 from structviews.errors import InputError

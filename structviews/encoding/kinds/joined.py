@@ -10,10 +10,11 @@ import torch
 from msgspec import Meta
 
 from structviews.corpus.sentence import ParsedSentence
-from structviews.encoding.embedder import Choice, Embedder, open_run
+from structviews.encoding.embedder import Embedder, open_run
 from structviews.encoding.kinds import KINDS
 from structviews.encoding.preparation import Preparer, Sentence, listed
 from structviews.encoding.representation import joined_width
+from structviews.encoding.stored_run import Choice
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.folder import CONFIG, MEMBERS
