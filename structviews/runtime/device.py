@@ -124,6 +124,12 @@ def half_precision(precision: str, device: torch.device) -> bool:
 
 
 def encodes_in(precision: str, device: torch.device) -> str:
-    """``bf16`` or ``fp32``: in what to encode. ``auto`` takes bf16 on a CPU that supports it in hardware."""
-    half = half_precision(precision, device) and (precision == "bf16" or device.type == "cpu")
-    return "bf16" if half else "fp32"
+    """In what to encode: ``bf16`` or ``fp32``. ``auto`` takes bf16 on a CPU that supports it in hardware.
+
+    Raises:
+        InputError: for a precision that is not one of ``PRECISIONS``.
+    """
+    check_precision(precision)
+    if precision == "auto":
+        return "bf16" if device.type == "cpu" and multiplies_half(device) else "fp32"
+    return precision
