@@ -98,8 +98,8 @@ class JoinedEmbedder(Embedder):
 
     @property
     def encodes_in(self) -> str:
-        """``bf16`` if a member encodes in it."""
-        return min((member.encodes_in for member in self.members), default="fp32")
+        """That of the members' encoders; ``fp32`` if none has products in another precision."""
+        return next((each for member in self.members if (each := member.encodes_in) != "fp32"), "fp32")
 
     @property
     def choices(self) -> list[Choice]:
