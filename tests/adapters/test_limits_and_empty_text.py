@@ -30,8 +30,7 @@ def by_sentence_transformers(run, texts, **limit):
     from structviews.adapters.sentence_transformers import StructViewsModule
 
     module = StructViewsModule(run, parser=RandomParser(), **limit)
-    usual = {"similarity": False, "max_tokens": 500, "overlong": "raise", "precision": "auto"}
-    assert module.get_config_dict() == usual | limit
+    assert module.get_config_dict() == {"similarity": False} | {"max_tokens": 500, "overlong": "raise"} | limit
     return toolkit.SentenceTransformer(modules=[module], device="cpu").encode(texts)
 
 
