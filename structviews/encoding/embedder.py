@@ -30,7 +30,7 @@ from structviews.runs.copying import copy_run
 from structviews.runs.folder import CONFIG
 from structviews.runs.settings_file import run_corpus, run_kind
 from structviews.runs.which_vectors import Representation
-from structviews.runtime.device import check_precision
+from structviews.runtime.device import ENCODING_PRECISIONS, check_precision
 from structviews.runtime.keywords import names_checked, replaced
 from structviews.runtime.progress import OnProgress, shown
 
@@ -98,13 +98,14 @@ class Embedder(ABC):
             max_tokens: words of the longest sentence that is encoded.
             overlong: what to do with longer ones: ``raise`` an error, or ``cut`` them with a warning.
             precision: of the encoders' matrix products: ``fp32``; ``bf16``, whose vectors differ from those of fp32 by
-                a cosine distance of less than 0.001; or ``auto``, which is bf16 on a CPU that multiplies it in hardware
-                and otherwise fp32. Vectors are float32 either way.
+                a cosine distance of less than 0.001; ``int8``, which is faster still (docs/encoding.md); or
+                ``auto``, which is bf16 on a CPU that multiplies it in hardware and otherwise fp32. Vectors are float32
+                in any case.
 
         Raises:
             InputError: if the folder is not a run, or has no weights yet, or for an unknown precision.
         """
-        check_precision(precision)
+        check_precision(precision, ENCODING_PRECISIONS)
         embedder = open_run(run_folder(run), parser).with_limit(max_tokens=max_tokens, overlong=overlong)
         embedder = embedder.with_precision(precision)
         return embedder.with_representation(**vars(representation)) if representation else embedder
@@ -116,13 +117,13 @@ class Embedder(ABC):
 
     @property
     def description(self) -> str:
-        """Short description of the vectors: the representation, the limit that sentences are cut to, and bf16."""
-        half = self.encodes_in if self.encodes_in != "fp32" else ""
-        return ", ".join(filter(None, (self._representation, str(self.limit), half)))
+        """Short description of the vectors: the representation, the limit that sentences are cut to, the precision."""
+        precision = self.encodes_in if self.encodes_in != "fp32" else ""
+        return ", ".join(filter(None, (self._representation, str(self.limit), precision)))
 
     @property
     def encodes_in(self) -> str:
-        """The precision that ``precision`` stands for on the run's device: ``fp32`` or ``bf16``."""
+        """The precision that ``precision`` stands for on the run's device: ``fp32``, ``bf16`` or ``int8``."""
         return "fp32"
 
     @property
@@ -305,7 +306,7 @@ class Embedder(ABC):
         Raises:
             InputError: for an unknown precision.
         """
-        check_precision(precision)
+        check_precision(precision, ENCODING_PRECISIONS)
         changed = copy.copy(self)
         changed.precision = precision
         return changed

@@ -1,4 +1,4 @@
-"""Vectors of bf16 against those of fp32, and that a chosen precision goes wherever the run goes."""
+"""Vectors of bf16 and int8 against those of fp32, and that a chosen precision goes wherever the run goes."""
 
 import copy
 import pickle
@@ -42,20 +42,34 @@ def distances(vectors, others):
     return 1 - (normalised(vectors.astype(np.float64)) * normalised(others.astype(np.float64))).sum(axis=1)
 
 
+bytes_too = pytest.mark.parametrize(
+    "precision",
+    ["bf16", pytest.param("int8", marks=pytest.mark.skipif(not device.multiplies_bytes(), reason="needs VNNI"))],
+)
+
+
+@bytes_too
 @pytest.mark.parametrize("pooling", ["vector", "mean", "pooled"])
-def test_vectors_of_bf16_are_close_to_those_of_fp32(run, pooling):
+def test_vectors_are_close_to_those_of_fp32(run, pooling, precision):
     vectors = {
-        precision: Embedder.load(run, precision=precision).with_representation(pooling=pooling).encode(TOKENS)
-        for precision in ("fp32", "bf16")
+        each: Embedder.load(run, precision=each).with_representation(pooling=pooling).encode(TOKENS)
+        for each in ("fp32", precision)
     }
-    assert vectors["bf16"].dtype == np.float32
-    # A distance of zero would mean that nothing was done in bf16.
+    assert vectors[precision].dtype == np.float32
+    # A distance of zero would mean that all was done in fp32.
     assert 1e-9 < distances(*vectors.values()).max() < 1e-3
 
 
-def test_vectors_of_the_bundled_model_in_bf16():
-    exact, half = (Embedder.load("default", precision=each).encode(TOKENS) for each in ("fp32", "bf16"))
-    assert 1e-7 < distances(exact, half).max() < 1e-3
+@bytes_too
+def test_vectors_of_the_bundled_model(precision):
+    exact, short = (Embedder.load("default", precision=each).encode(TOKENS) for each in ("fp32", precision))
+    assert 1e-7 < distances(exact, short).max() < 1e-3
+
+
+def test_bytes_need_a_cpu_that_multiplies_them(monkeypatch):
+    monkeypatch.setattr(device, "multiplies_bytes", lambda: False)
+    with pytest.raises(InputError, match="precision int8: this cpu does not multiply 8-bit integers: choose auto"):
+        Embedder.load("default", precision="int8").encode(TOKENS)
 
 
 def test_attention_knows_no_precision():
@@ -92,7 +106,7 @@ def test_auto_is_what_the_cpu_multiplies(runs, monkeypatch, multiplies):
 
 
 def test_an_unknown_precision_is_refused(runs, command):
-    message = "unknown precision 'fp16': choose one of auto, fp32, bf16"
+    message = "unknown precision 'fp16': choose one of auto, fp32, bf16, int8"
     with pytest.raises(InputError, match=message):
         Embedder.load(runs["words"], precision="fp16")
     code, _, errors = command("encode", runs["words"], __file__, "-o", "v.npy", "--skip-blank", "--precision", "fp16")

@@ -97,8 +97,8 @@ class JoinedEmbedder(Embedder):
 
     @property
     def encodes_in(self) -> str:
-        """``bf16`` if a member encodes in it."""
-        return min((member.encodes_in for member in self.members), default="fp32")
+        """The precision of all members that do not encode in fp32 only; fp32 if there are none."""
+        return next((member.encodes_in for member in self.members if member.encodes_in != "fp32"), "fp32")
 
     @property
     def choices(self) -> list[Choice]:
