@@ -34,14 +34,14 @@ class StructViewsModule(InputModule):
         run: folder made by ``train``, ``join`` or ``baseline``.
         similarity: whether to use the run's representation for similarity tasks.
         parser: parses sentences that have no trees; by default the parser of the training corpus.
-        max_tokens, overlong, precision: see ``Embedder.load``.
+        max_tokens, overlong: see ``Embedder.load``.
 
     Raises:
         InputError: if ``run`` is not a run, or has no weights yet.
     """
 
     save_in_root = False
-    config_keys = ["similarity", "max_tokens", "overlong", "precision"]  # noqa: RUF012 - as the base class has it
+    config_keys = ["similarity", "max_tokens", "overlong"]  # noqa: RUF012 - as the base class has it
 
     def __init__(
         self,
@@ -51,14 +51,12 @@ class StructViewsModule(InputModule):
         *,
         max_tokens: int = WordLimit.max_tokens,
         overlong: str = WordLimit.overlong,
-        precision: str = "auto",
     ):
         super().__init__()  # type: ignore[no-untyped-call]  # untyped in sentence-transformers
-        embedder = Embedder.load(run, parser, max_tokens=max_tokens, overlong=overlong, precision=precision)
+        embedder = Embedder.load(run, parser, max_tokens=max_tokens, overlong=overlong)
         self.similarity = similarity
         self.max_tokens = max_tokens
         self.overlong = overlong
-        self.precision = precision
         self.encoder = SentenceEncoder(embedder.for_similarity() if similarity else embedder)
 
     def preprocess(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> dict[str, Any]:

@@ -140,6 +140,7 @@ def retrieve_captions(
         read_captions,
     )
     from structviews.evaluation.scores.results import save_results
+    from structviews.evaluation.senteval.scoring import kept_as
     from structviews.evaluation.senteval.suite import results_of
     from structviews.evaluation.senteval.task_trees import TaskTrees
 
@@ -147,7 +148,8 @@ def retrieve_captions(
     trees = TaskTrees(parsed) if parsed else None
     scored = []
     for run in runs:
-        embedder = Embedder.load(run, precision=precision)
+        own = Embedder.load(run)
+        embedder = own.with_precision(precision)
         with errors.status("") as status:
 
             def show(stage: str, run: Path = run, status: "Status" = status) -> None:
@@ -155,6 +157,7 @@ def retrieve_captions(
 
             entry = evaluate_captions(embedder, data, trees, show)
         results = results_of({TASK: entry}) | {"dim": entry["dim"]}
-        save_results(run, results | {"representation": embedder.description, "flags": ""})
+        vectors, file = kept_as(own, embedder, embedder.description, f" --precision {precision}")
+        save_results(run, results | vectors, file)
         scored.append((run.name, entry))
     console.print(caption_table(scored))

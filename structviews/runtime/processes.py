@@ -259,7 +259,7 @@ class Worker:
             try:
                 call.heard(value)
             except BaseException:
-                self.kill()  # its further messages would be taken for those of the next call
+                self._leave()
                 raise
             kind, value = pickle.loads(self._receive())
         if kind is Message.RESULT:
@@ -267,15 +267,20 @@ class Worker:
         raise value
 
     def _receive(self) -> bytes:
-        if self._pipe not in wait([self._pipe, self._process.sentinel]):
-            raise WorkerDied
         try:
+            if self._pipe not in wait([self._pipe, self._process.sentinel]):
+                raise WorkerDied
             return self._pipe.recv_bytes()
         except (EOFError, OSError):
             raise WorkerDied from None
         except MemoryError:
-            self.kill()  # the rest of the message would be taken for the next one
+            self._leave()
             raise
+
+    def _leave(self) -> None:
+        """Kill the process in the middle of a call; what it has already sent would be taken for the next one's."""
+        self.kill()
+        self._pipe.close()
 
     def death(self) -> InputError:
         """How the process died, as one line."""

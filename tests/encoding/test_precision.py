@@ -12,7 +12,7 @@ from corpora import small_config, tiny_corpus
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import Task, open_pool
 from structviews.encoding.kinds import trained
-from structviews.encoding.kinds.joined import join_runs
+from structviews.encoding.kinds.joined import JoinedEmbedder, join_runs
 from structviews.encoding.representation import normalised
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results
@@ -107,6 +107,14 @@ def test_a_join_with_word_averages_has_the_precision_of_its_encoders(runs, runs_
         joined = join_runs([runs_of_all_kinds[each] for each in members], tmp_path / str(i))
         found = Embedder.load(joined, precision=precision)
         assert found.encodes_in == (precision if "words" in members else "fp32")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_a_joined_run_has_the_precision_of_the_members_that_have_one(runs, runs_of_all_kinds, precision, monkeypatch):
+    monkeypatch.setattr(device, "multiplies_bytes", lambda: True)
+    members = [Embedder.load(runs_of_all_kinds["sif"]), Embedder.load(runs["seq"])]
+    joined = JoinedEmbedder(members, ["sif", "seq"]).with_precision(precision)
+    assert joined.encodes_in == precision
 
 
 @pytest.mark.parametrize("multiplies", [False, True])

@@ -120,7 +120,7 @@ def test_lines_are_counted_as_parse_counts_them(tmp_path):
 def test_a_sentence_that_cannot_be_drawn_is_named_by_its_line(made, tmp_path, monkeypatch):
     class Embedder:
         @classmethod
-        def load(cls, run):
+        def load(cls, run, precision):
             return cls()
 
         def encode(self, sentences, show_progress_bar=None):

@@ -87,14 +87,8 @@ def score_run(
     embedder, description = scored.of(own)
     similarity = embedder.for_similarity()
     another = similarity.representation != embedder.representation
-    if ensemble:
-        description += ", ensemble"
-    other = description != own.description
-    by_another = protocol != SENTEVAL
-    flags = (scored.flags if other else "") + " --ensemble" * ensemble + f" --protocol {protocol.name}" * by_another
-    vectors = {"representation": description, "flags": flags}
-    precision = embedder.encodes_in if embedder.encodes_in == "fp32" != own.encodes_in else ""
-    file = results_name(f"{description} {precision}" if other else "", protocol.name if by_another else "")
+    description += ", ensemble" * ensemble
+    vectors, file = kept_as(own, embedder, description, scored.flags + " --ensemble" * ensemble, protocol)
     transductive = is_transductive(embedder)
     if save_vectors and transductive:
         raise InputError("--save-vectors: --transductive vectors of a sentence differ by task: drop --transductive")
@@ -122,6 +116,29 @@ def score_run(
             save_results(run, results | vectors, file)
             yield bool(results["tasks"])
     save_results(run, results_of(unavailable=unavailable, protocol=protocol) | vectors, file)
+
+
+def kept_as(
+    own: Embedder, embedder: Embedder, description: str, flags: str, protocol: Protocol = SENTEVAL
+) -> tuple[dict[str, str], str]:
+    """What results say of the vectors that were scored, and the file that they are kept in.
+
+    Args:
+        own: the run as it is without flags.
+        embedder: what was scored.
+        description: of its vectors.
+        flags: of the command line that chose them.
+        protocol: the evaluation protocol.
+    """
+    differences = []
+    if description != own.description:
+        # A description is silent on fp32, which may be what sets the vectors apart.
+        differences = [description, *(["fp32"] if embedder.encodes_in == "fp32" != own.encodes_in else [])]
+    else:
+        flags = ""
+    if protocol != SENTEVAL:
+        differences, flags = [*differences, protocol.name], f"{flags} --protocol {protocol.name}"
+    return {"representation": description, "flags": flags}, results_name(*differences)
 
 
 def _check(embedder: Embedder, tasks: Sequence[Task], trees: TaskTrees | None) -> None:
@@ -175,8 +192,17 @@ def _encoder_ahead(
     embedder: Embedder, trees: TaskTrees | None, pool: EncodingPool, calls: Sequence[list[Tokens]]
 ) -> Encode:
     """An encoder for these calls in this order; while a task is scored, other processes encode those to come."""
-    vectors = pool.each(embedder, map(_finder(embedder, trees), calls))
-    return lambda sentences: next(vectors)
+    vectors = zip(calls, pool.each(embedder, map(_finder(embedder, trees), calls)), strict=True)
+
+    def encode(sentences: list[Tokens]) -> np.ndarray:
+        foreseen, table = next(vectors, ([], np.empty((0, 0))))
+        if sentences != foreseen:
+            raise RuntimeError(
+                f"encoded {len(foreseen)} sentences ahead, but not the {len(sentences)} that are asked for"
+            )
+        return table
+
+    return encode
 
 
 def _finder(embedder: Embedder, trees: TaskTrees | None) -> Callable[[list[Tokens]], Sequence[Sentence]]:

@@ -267,3 +267,8 @@ def test_the_command_adds_to_the_results(folder, tmp_path):
     table = score_table([run])
     shown = "/".join(f"{entry['scores'][f'{way} R@1']:.1f}" for way in captions.DIRECTIONS)
     assert table.rows[0][table.header.index("COCO")] == shown
+    ended = CliRunner().invoke(app, [*command, "--parsed", str(parsed), "--precision", "bf16"])
+    assert ended.exit_code == 0, ended.output
+    assert load_results(run)["tasks"]["COCO"] == entry
+    half = load_results(run, "results.vector-bf16.json")
+    assert (half["representation"], half["flags"]) == ("vector, bf16", " --precision bf16")

@@ -6,10 +6,12 @@ import json
 import types
 
 import pytest
+import torch
 from rich.console import Console
 from typer.testing import CliRunner
 
 from structviews.cli.app import app
+from structviews.encoding.word_limit import DEFAULT_LIMIT
 from structviews.errors import InputError
 from structviews.evaluation.scores.rendering import as_csv, as_markdown, as_rich
 from structviews.evaluation.scores.results import load_results
@@ -27,16 +29,25 @@ class Represented:
     """An encoder that has two representations."""
 
     encodes_in = "fp32"
+    device = torch.device("cpu")
+    limit = DEFAULT_LIMIT
+    needs = frozenset({"tokens"})
+    representation = Representation()
+    choices = ((representation, None),)
 
-    def __init__(self, encode, pooling="vector"):
-        self.encode = encode if pooling == "vector" else lambda sentences: encode(sentences)[:, ::2]
+    def __init__(self, encode, run, pooling="vector"):
+        self.run = self.folder = run
         self.pooling = self.description = pooling
-        self.needs = {"tokens"}
-        self.representation = Representation()
-        self._whole = encode
+        self._encode = encode
+
+    def prepare(self, sentences):
+        return sentences
+
+    def encode(self, sentences, batch_size, progress):
+        return self._encode(sentences)[:, :: 1 if self.pooling == "vector" else 2]
 
     def with_representation(self, pooling="vector"):
-        return Represented(self._whole, pooling)
+        return Represented(self._encode, self.run, pooling)
 
     def with_limit(self, **limit):
         return self
@@ -179,7 +190,7 @@ def test_the_table_command(runs):
 
 
 def test_the_eval_command(tmp_path, folder, encode, monkeypatch):
-    monkeypatch.setattr(scoring, "Embedder", types.SimpleNamespace(load=lambda run: Represented(encode)))
+    monkeypatch.setattr(scoring, "Embedder", types.SimpleNamespace(load=lambda run: Represented(encode, run)))
     run = make_run(tmp_path, "dep-seq", ["dep", "seq"])
     (folder / "TREC/TREC_10.label").unlink()
     command = ["eval", str(run), "--senteval", str(folder), "--tasks", "MR, TREC"]
@@ -195,7 +206,7 @@ def test_the_eval_command(tmp_path, folder, encode, monkeypatch):
 
 
 def test_scores_of_other_vectors_are_kept_beside_the_runs_own(tmp_path, folder, encode, monkeypatch):
-    monkeypatch.setattr(scoring, "Embedder", types.SimpleNamespace(load=lambda run: Represented(encode)))
+    monkeypatch.setattr(scoring, "Embedder", types.SimpleNamespace(load=lambda run: Represented(encode, run)))
     run = make_run(tmp_path, "dep-seq", ["dep", "seq"])
     command = ["eval", str(run), "--senteval", str(folder), "--partial", "--tasks"]
     for more in (["SICK-R"], ["MR,SICK-R", "--pooling", "mean"], ["MR"]):
@@ -218,7 +229,7 @@ def test_scores_of_other_vectors_are_kept_beside_the_runs_own(tmp_path, folder, 
 
 
 def test_scores_by_another_protocol_are_kept_beside_the_runs_own(tmp_path, folder, encode, monkeypatch):
-    monkeypatch.setattr(scoring, "Embedder", types.SimpleNamespace(load=lambda run: Represented(encode)))
+    monkeypatch.setattr(scoring, "Embedder", types.SimpleNamespace(load=lambda run: Represented(encode, run)))
     run = make_run(tmp_path, "dep-seq", ["dep", "seq"])
     command = ["eval", str(run), "--senteval", str(folder), "--partial", "--tasks", "MR"]
     for more in ([], ["--protocol", "kiros"]):

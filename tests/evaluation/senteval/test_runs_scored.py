@@ -93,6 +93,17 @@ def test_other_processes_change_nothing(runs, folder, tmp_path, which, kinds, mo
         np.testing.assert_array_equal(these, those)
 
 
+def test_vectors_encoded_ahead_are_given_to_the_sentences_that_were_foreseen_only(runs):
+    embedder, calls = Embedder.load(runs[0]), [[("a", "bird"), ("it",)], [("the", "tree")]]
+    with encoding_pool.open_pool(embedder, 1) as pool:
+        encode = scoring._encoder_ahead(embedder, None, pool, calls)
+        np.testing.assert_allclose(encode(calls[0]), embedder.encode(calls[0]), atol=1e-6)
+        with pytest.raises(RuntimeError, match="encoded 1 sentences ahead, but not the 1 that"):
+            encode([("a", "tree")])
+        with pytest.raises(RuntimeError, match="encoded 0 sentences ahead"):
+            encode(calls[1])
+
+
 def test_transductive_vectors_of_a_joined_run_see_the_whole_task(runs, folder, monkeypatch):
     command = ["eval", str(runs[2]), "--senteval", str(folder), "--partial", "--tasks", "SICK-R,SICK14"]
     command += ["--remove-component", "--transductive"]
