@@ -105,7 +105,8 @@ def run(cell: Cell, vectors: Tensor, trees: SharedPairs | SharedFamilies, precis
 
 def _run_pairs(products: _Pairs, vectors: Tensor, trees: SharedPairs, h: Tensor, c: Tensor) -> None:
     """Fill in states and cells ``(R, H)`` of a binary cell."""
-    for rows in _blocks(0, len(vectors)):
+    n_leaves = trees.levels[1]
+    for rows in _blocks(0, n_leaves):
         _open(products.of_word(vectors[rows]).to(h.dtype), None, c[rows], h[rows])
     sides = products.of_left, products.of_right
     # What leaves send to their parents; that of inner nodes is only calculated where it is read.
@@ -113,19 +114,21 @@ def _run_pairs(products: _Pairs, vectors: Tensor, trees: SharedPairs, h: Tensor,
         _all(name, product, h, leaves)
         for name, product, leaves in zip(("left", "right"), sides, trees.leaves, strict=True)
     ]
-    place = [_ranks(leaves, len(vectors)) for leaves in trees.leaves]
-
-    def send(side: int, children: Tensor, are_leaves: bool) -> Tensor:
-        if are_leaves:
-            return sent[side].index_select(0, place[side].index_select(0, children))
-        return sides[side](h.index_select(0, children)).to(h.dtype)
-
-    for first, kinds in zip(trees.levels[1:-1], trees.kinds, strict=True):
-        for kind, (start, stop) in enumerate(pairwise(accumulate(kinds, initial=first))):
-            for rows in _blocks(start, stop):
-                left, right = trees.children[rows.start - len(vectors) : rows.stop - len(vectors)].T.contiguous()
-                gates = send(0, left, kind in (2, 3)).add_(send(1, right, kind in (1, 3)))
-                _open_pairs(gates, c, left, right, c[rows], h[rows])
+    for (first, last), inner in zip(pairwise(trees.levels[1:]), trees.inner, strict=True):
+        for rows in _blocks(first, last):
+            among = slice(rows.start - n_leaves, rows.stop - n_leaves)
+            children, places = trees.children[:, among], trees.places[:, among]
+            n = rows.stop - rows.start
+            gates = scratch("gates", n, products.of_left.outputs, h)
+            for side, write in enumerate((Tensor.copy_, Tensor.add_)):
+                start, stop = (min(max(first + bound - rows.start, 0), n) for bound in inner[side])
+                if start < stop:
+                    below = h.index_select(0, children[side, start:stop])
+                    write(gates[start:stop], sides[side](below))
+                for part in (slice(0, start), slice(stop, n)):
+                    if part.start < part.stop:
+                        write(gates[part], sent[side].index_select(0, places[side, part]))
+            _open_pairs(gates, c, *children, c[rows], h[rows])
 
 
 def _run_families(products: _Families, vectors: Tensor, trees: SharedFamilies, h: Tensor, c: Tensor) -> None:
@@ -207,13 +210,6 @@ def _open_pairs(gates: Tensor, cells: Tensor, left: Tensor, right: Tensor, c: Te
     torch.mul(i, s, out=c).mul_(4).sub_(i, alpha=2)
     c.addcmul_(f_left, cells.index_select(0, left)).addcmul_(f_right, cells.index_select(0, right))
     torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
-
-
-def _ranks(distinct: Tensor, n: int) -> Tensor:
-    """The place of each number below n in ``distinct``, for those that occur."""
-    ranks = distinct.new_zeros(n)
-    ranks[distinct] = torch.arange(len(distinct), device=distinct.device)
-    return ranks
 
 
 def _blocks(start: int, stop: int) -> Iterator[slice]:
