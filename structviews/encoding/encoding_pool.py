@@ -20,7 +20,7 @@ import torch
 from structviews.encoding.embedder import Choice, Embedder
 from structviews.encoding.preparation import Sentence, SentenceError, listed
 from structviews.encoding.text_language import warn_once
-from structviews.encoding.word_limit import WordLimit, counted_cuts, one_warning, tell_cuts
+from structviews.encoding.word_limit import BATCH_SIZE, WordLimit, counted_cuts, one_warning, tell_cuts
 from structviews.errors import InputError
 from structviews.runtime.memory import available_bytes
 from structviews.runtime.processes import Engine, Heard, here, in_processes, report, reporting, unheard
@@ -63,7 +63,7 @@ class EncodingPool:
         self,
         embedder: Embedder,
         sentences: Iterable[Sentence],
-        batch_size: int = 256,
+        batch_size: int = BATCH_SIZE,
         progress: OnProgress | None = None,
     ) -> np.ndarray:
         """Vectors ``(n, d)``, the same for any number of processes.
@@ -86,7 +86,11 @@ class EncodingPool:
             return filled(vectors, self.each(embedder, sentences_of_each, batch_size, heard))
 
     def each(
-        self, embedder: Embedder, given: Iterator[Sequence[Sentence]], batch_size: int = 256, heard: Heard = unheard
+        self,
+        embedder: Embedder,
+        given: Iterator[Sequence[Sentence]],
+        batch_size: int = BATCH_SIZE,
+        heard: Heard = unheard,
     ) -> Iterator[np.ndarray]:
         """Vectors ``(m, d)`` of each piece of ``m`` sentences, in order; some pieces are read ahead.
 
