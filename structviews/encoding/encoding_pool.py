@@ -25,6 +25,7 @@ from structviews.errors import InputError
 from structviews.runtime.memory import available_bytes
 from structviews.runtime.processes import Engine, Heard, here, in_processes, report, reporting, unheard
 from structviews.runtime.progress import OnProgress
+from structviews.runtime.scratch import keep, reused
 
 # Sentences parsed and encoded together: many, as what repeats among them is computed once, but towards the end a small
 # share of those that are left, so that all processes end at about the same time.
@@ -254,7 +255,7 @@ def open_pool(embedder: Embedder, processes: int) -> Iterator[EncodingPool]:
     others = in_processes(processes - 1, partial(_load, str(run), device, each)) if processes > 1 else nullcontext(NONE)
     torch.set_num_threads(each)
     try:
-        with others as engine:
+        with others as engine, reused():
             yield EncodingPool(engine, run, device, each)
     finally:
         torch.set_num_threads(threads)
@@ -270,7 +271,8 @@ def encode_piece(
     batch_size: int,
     sentences: Sequence[Sentence],
 ) -> Piece:
-    """Run in another process: encode a piece."""
+    """Run in another process, which does nothing else: encode a piece."""
+    keep()
     embedder = _load(run, device, threads).with_limit(**vars(limit)).with_precision(precision)
     embedder.choose(iter(choices))
     return encoded(embedder, batch_size, sentences)
