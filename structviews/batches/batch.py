@@ -65,6 +65,8 @@ class Batch:
         document: ``(B,)`` document of each sentence.
         position: ``(B,)`` index of each sentence in its document.
         dependency, constituency: the trees, if a view needs them; merged trees are in ``ids``.
+        inference: the precision of products (``runtime.products``) in a batch to encode without gradients, whose trees
+            are merged; None for any other batch.
         same: ``(B,)`` integers, equal for sentences with equal tokens, if an objective needs them.
         device: device of the tensors.
     """
@@ -76,6 +78,7 @@ class Batch:
     dependency: TreeBatch | None = None
     constituency: TreeBatch | None = None
     same: Tensor | None = None
+    inference: str | None = None
     device: torch.device = field(default=torch.device("cpu"))
 
     def __len__(self) -> int:
@@ -145,7 +148,7 @@ def collate(
     sentences: Sequence[ParsedSentence],
     vocabularies: dict[str, Vocabulary],
     needs: Collection[str],
-    merged: bool = False,
+    inference: str | None = None,
 ) -> Batch:
     """A batch from sentences in memory, each as a document of its own.
 
@@ -153,7 +156,7 @@ def collate(
         sentences: the sentences.
         vocabularies: vocabularies by channel.
         needs: structures to build: ``tokens``, ``dependency``, ``constituency``.
-        merged: merge equal subtrees, for encoding without gradients.
+        inference: see ``Batch``; views that do not take merged trees cannot read such a batch.
     """
     lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
     words = list(chain.from_iterable(s.tokens for s in sentences))
@@ -165,10 +168,11 @@ def collate(
     if "constituency" in needs:
         columns["left"], columns["right"] = _joined(s.left for s in sentences), _joined(s.right for s in sentences)
         columns["const_height"] = constituency_heights(columns["left"], columns["right"], lengths)
-    batch = assemble(ids, lengths, np.arange(len(sentences)), np.zeros(len(sentences)), {} if merged else columns)
-    if not merged:
-        return batch
-    return replace(batch, ids={name: words.merged(lengths, columns) for name, words in ids.items()})
+    documents, positions = np.arange(len(sentences)), np.zeros(len(sentences))
+    if inference is None:
+        return assemble(ids, lengths, documents, positions, columns)
+    merged = {name: words.merged(lengths, columns) for name, words in ids.items()}
+    return replace(assemble(ids, lengths, documents, positions, {}), ids=merged, inference=inference)
 
 
 def _joined(lists: Iterable[Sequence[int]]) -> Array:

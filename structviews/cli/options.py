@@ -80,7 +80,8 @@ Device = Annotated[str, typer.Option(help="Device: cpu, cuda, cuda:1.", show_def
 
 
 Precision = Annotated[
-    str, typer.Option(help="Of the encoders' products: fp32, bf16, or auto: bf16 where the CPU multiplies it.")
+    str,
+    typer.Option(help="Of the encoders' products: fp32, bf16, int8, or auto: bf16 where the CPU multiplies it."),
 ]
 
 

@@ -74,7 +74,7 @@ def run(
     ids: WordIds,
     trees: TreeBatch | None,
     backend: str = "level",
-    precision: str = "fp32",
+    precision: str | None = None,
 ) -> TreeStates:
     """Run a cell from the leaves to the roots of a batch of trees.
 
@@ -86,7 +86,7 @@ def run(
         trees: the structure; binary for a BinaryCell. Not read if the words have merged trees.
         backend: ``level`` (level by level), ``dgl`` (message passing in DGL, an extra) or ``naive``
             (plain recursion, the reference). Merged trees have one.
-        precision: of the products over merged trees: ``fp32``, ``bf16`` or ``int8``.
+        precision: of the products over merged trees, see ``Product``.
 
     Raises:
         ValueError: for an unknown backend, without trees, or for a binary cell with trees that are not binary.
@@ -98,7 +98,7 @@ def run(
     merged = ids.constituency if binary else ids.dependency
     if isinstance(merged, SharedTrees):
         with torch.autocast(vectors.device.type, enabled=False):
-            states = inference.run(cell, vectors, merged, precision)
+            states = inference.run(cell, vectors, merged, precision or "fp32")
         return TreeStates(states.index_select(0, merged.roots), None, states, merged.of_nodes)
     if trees is None:
         kind = "constituency" if binary else "dependency"

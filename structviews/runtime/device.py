@@ -1,6 +1,6 @@
 """Devices and their numeric precision."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 T = TypeVar("T", bound="DataclassInstance")
+# Of training, and of encoding.
 PRECISIONS = ("auto", "fp32", "bf16")
+ENCODING_PRECISIONS = (*PRECISIONS, "int8")
 # The devices of the blocks of ``using`` that run, the innermost last.
 _chosen: list[torch.device] = []
 
@@ -104,10 +106,10 @@ def multiplies_bytes() -> bool:
     return getattr(torch.cpu, "_is_vnni_supported", bool)()
 
 
-def check_precision(precision: str) -> None:
-    """Raise InputError for a precision that is not one of ``PRECISIONS``."""
-    if precision not in PRECISIONS:
-        raise InputError(f"unknown precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
+def check_precision(precision: str, known: Sequence[str]) -> None:
+    """Raise InputError for a precision that is not one of the known ones."""
+    if precision not in known:
+        raise InputError(f"unknown precision {precision!r}: choose one of {', '.join(known)}")
 
 
 def half_precision(precision: str, device: torch.device) -> bool:
@@ -119,11 +121,20 @@ def half_precision(precision: str, device: torch.device) -> bool:
     Raises:
         InputError: for a precision that is not one of ``PRECISIONS``.
     """
-    check_precision(precision)
+    check_precision(precision, PRECISIONS)
     return precision == "bf16" or (precision == "auto" and multiplies_half(device))
 
 
 def encodes_in(precision: str, device: torch.device) -> str:
-    """``bf16`` or ``fp32``: in what to encode. ``auto`` takes bf16 on a CPU that supports it in hardware."""
-    half = half_precision(precision, device) and (precision == "bf16" or device.type == "cpu")
-    return "bf16" if half else "fp32"
+    """In what to encode: ``fp32``, ``bf16`` or ``int8``. ``auto`` takes bf16 on a CPU that supports it in hardware.
+
+    Raises:
+        InputError: for a precision that is not one of ``ENCODING_PRECISIONS``, and for ``int8`` on a device that does
+            not multiply 8-bit integers.
+    """
+    check_precision(precision, ENCODING_PRECISIONS)
+    if precision == "auto":
+        return "bf16" if device.type == "cpu" and multiplies_half(device) else "fp32"
+    if precision == "int8" and (device.type != "cpu" or not multiplies_bytes()):
+        raise InputError(f"precision int8: this {device.type} does not multiply 8-bit integers: choose auto")
+    return precision

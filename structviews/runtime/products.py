@@ -29,18 +29,27 @@ MULTIPLE = 16
 ZERO, LARGEST = 128, 127
 
 T = TypeVar("T")
+# Numbers of a weight that are compared: an optimiser's step changes all of them.
+COMPARED = 32
 # What was prepared of each module, and for which state of its weights.
 _known: "WeakKeyDictionary[nn.Module, tuple[object, Any]]" = WeakKeyDictionary()
 
 
 def prepared(module: nn.Module, how: Hashable, make: Callable[[], T]) -> T:
     """What ``make`` prepares of a module's weights; kept until they change, or it is to be prepared otherwise."""
-    state = how, [(w.data_ptr(), w.dtype, None if w.is_inference() else w._version) for w in module.parameters()]
+    state = how, [_state(weight) for weight in module.parameters()]
     known = _known.get(module)
     if known is None or known[0] != state:
         known = _known[module] = state, make()
     made: T = known[1]
     return made
+
+
+def _state(weight: Tensor) -> tuple[object, ...]:
+    """What tells that a weight has changed: PyTorch counts its changes, but not those by fused optimisers."""
+    numbers = weight.detach().flatten()
+    some = numbers[:: max(1, len(numbers) // COMPARED)].tolist()
+    return weight.data_ptr(), weight.dtype, None if weight.is_inference() else weight._version, *some
 
 
 class Product:

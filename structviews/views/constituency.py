@@ -19,6 +19,7 @@ class Constituency(View):
     """Binary Tree-LSTM with words at the leaves (structured views 3.2); its vector is the root's state."""
 
     needs: ClassVar[str] = "constituency"
+    merges: ClassVar[bool] = True
 
     def __init__(self, word_dim: int, dim: int, config: Settings):
         super().__init__()
@@ -27,7 +28,7 @@ class Constituency(View):
         self.cell = BinaryCell(word_dim, dim)
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
-        trees = dispatch.run(self.cell, words.rows(ids), ids, batch.constituency, self.tree_backend, self.precision)
+        trees = dispatch.run(self.cell, words.rows(ids), ids, batch.constituency, self.tree_backend, batch.inference)
         if not states:
             return Encoded(trees.roots)
         # A sentence of n words has 2n - 1 nodes.

@@ -17,6 +17,7 @@ class Dependency(View):
     """Child-Sum Tree-LSTM with attention over children; its vector is the root's state (structured views 3.2)."""
 
     needs: ClassVar[str] = "dependency"
+    merges: ClassVar[bool] = True
     attention: ClassVar[bool] = True
 
     def __init__(self, word_dim: int, dim: int, config: Settings) -> None:
@@ -26,7 +27,7 @@ class Dependency(View):
         self.cell = ChildSumCell(word_dim, dim, self.attention)
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
-        trees = dispatch.run(self.cell, words.rows(ids), ids, batch.dependency, self.tree_backend, self.precision)
+        trees = dispatch.run(self.cell, words.rows(ids), ids, batch.dependency, self.tree_backend, batch.inference)
         return Encoded(trees.roots, trees.states, batch.offsets, trees.attention) if states else Encoded(trees.roots)
 
 

@@ -38,8 +38,8 @@ class Sequence(View):
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         vectors = words.rows(ids)
-        if not vectors.is_cuda and not torch.is_grad_enabled():
-            vector, kept = gru_inference.run(self.gru, vectors, ids, batch.lengths, states, self.precision)
+        if batch.inference:
+            vector, kept = gru_inference.run(self.gru, vectors, ids, batch.lengths, states, batch.inference)
             return Encoded(vector, kept, batch.offsets if states else None)
         packing = batch.packing
         if vectors.is_cuda:  # cuDNN runs the whole sequence; on the CPU nn.GRU is slow

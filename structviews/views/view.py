@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from structviews.batches.batch import Batch
@@ -49,6 +48,8 @@ class View(nn.Module, ABC):
         needs: structure that it reads: ``tokens``, ``dependency`` or ``constituency``.
         adds_words: whether its vector is a plain sum of word vectors.
         linear: whether its vector is a sum or mean of its states, which are linear in the word vectors.
+        merges: whether it takes trees with equal subtrees merged, where ``Batch.inference`` says so. Runs with a view
+            that reads trees and does not are encoded by the kernels of training.
         Config: class of its own settings.
         dim: dimension of its vector.
         word_dim: dimension of the word vectors that it takes.
@@ -58,16 +59,12 @@ class View(nn.Module, ABC):
     needs: ClassVar[str] = "tokens"
     adds_words: ClassVar[bool] = False
     linear: ClassVar[bool] = False
+    merges: ClassVar[bool] = False
     Config: ClassVar[type[Settings]] = NoSettings
     dim: int
     word_dim: int
     tree_backend: str = "level"
     __call__: Callable[..., Encoded]
-
-    @property
-    def precision(self) -> str:
-        """Precision of matrix products on the CPU without gradients: ``bf16`` under autocast, else ``fp32``."""
-        return "bf16" if torch.is_autocast_enabled("cpu") else "fp32"
 
     @abstractmethod
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:

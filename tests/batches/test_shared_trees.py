@@ -38,7 +38,7 @@ def subtrees(sentence, kind):
 def merged(some, kind):
     """The merged trees, and the words by index."""
     words = list(dict.fromkeys(token for sentence in some for token in sentence.tokens))
-    ids = collate(some, {"words": Vocabulary([UNKNOWN, *words])}, [kind], merged=True).ids["words"]
+    ids = collate(some, {"words": Vocabulary([UNKNOWN, *words])}, [kind], inference="fp32").ids["words"]
     return getattr(ids, kind), [words[number - 1] for number in ids.distinct.tolist()]
 
 
@@ -123,5 +123,5 @@ def test_what_is_saved():
 @kinds
 def test_moving_moves_the_trees(kind):
     words = Vocabulary([UNKNOWN, "a"])
-    ids = collate(SHAPES["mixed"], {"words": words}, KINDS, merged=True).ids["words"].to("meta")
+    ids = collate(SHAPES["mixed"], {"words": words}, KINDS, inference="fp32").ids["words"].to("meta")
     assert getattr(ids, kind).of_nodes.device.type == "meta"

@@ -31,7 +31,7 @@ def make(name, some, dtype=torch.float64, input_dim=12, hidden=16):
         if parameter.dim() < 2:
             torch.nn.init.normal_(parameter, std=0.5)
     words = Vocabulary([UNKNOWN, *dict.fromkeys(token for sentence in some for token in sentence.tokens)])
-    both = [collate(some, {"words": words}, [CELLS[name][1]], merged) for merged in (True, False)]
+    both = [collate(some, {"words": words}, [CELLS[name][1]], inference) for inference in ("fp32", None)]
     vectors = torch.randn(len(both[0].ids["words"].distinct), input_dim, dtype=torch.float64).to(dtype)
     return cell, vectors, *both
 

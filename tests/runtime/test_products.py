@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from structviews.runtime.products import ROWS, Product, padded
+from structviews.runtime.products import ROWS, Product, padded, prepared
 
 COUNTS = (0, 1, 3, 15, 16, 17, 100, ROWS, ROWS + 1, 2 * ROWS + 50)
 
@@ -66,3 +66,19 @@ def test_inputs_may_be_narrower_or_a_part_of_a_wider_tensor(operands):
 
 def test_few_numbers_of_rows_are_prepared():
     assert [padded(n) for n in (1, 2, 3, 8, 9, 16, 17, 255, 256)] == [1, 2, 3, 8, 9, 16, 32, 256, 256]
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_what_an_optimiser_has_changed_is_prepared_again(fused):
+    layer = torch.nn.Linear(600, 40)
+    optimiser = torch.optim.Adam(layer.parameters(), lr=1e-4, fused=fused)
+
+    def bias():
+        return prepared(layer, "fp32", lambda: layer.bias.detach().clone())
+
+    before = bias()
+    assert bias() is before
+    layer(torch.ones(1, 600)).sum().backward()
+    optimiser.step()
+    assert torch.equal(bias(), layer.bias)
+    assert not torch.equal(bias(), before)

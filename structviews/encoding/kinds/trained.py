@@ -103,6 +103,12 @@ class TrainedEmbedder(PooledEmbedder):
         """What the precision stands for on the run's device."""
         return encodes_in(self.precision, self.device)
 
+    @property
+    def _infers(self) -> bool:
+        """Whether to encode by the kernels of inference: on a GPU those of training are faster."""
+        views = (view for channels in self.model.by_view() for _, view in channels)
+        return self.device.type == "cpu" and all(view.merges or view.needs == "tokens" for view in views)
+
     def to(self, device: str | torch.device) -> Self:
         """Move the encoders; see ``Embedder.to``."""
         move(self.model, device)
@@ -124,10 +130,9 @@ class TrainedEmbedder(PooledEmbedder):
         }
 
     def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
-        half = self.encodes_in == "bf16"
-        # On a GPU the kernels of training are faster.
-        merged = self.device.type == "cpu"
-        batch = collate(sentences, self.vocabularies, self.needs, merged).to(self.device)
+        half = self.encodes_in != "fp32"
+        inference = self.encodes_in if self._infers else None
+        batch = collate(sentences, self.vocabularies, self.needs, inference).to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
             encoded = self.model.encode(batch, states=any(pooling != "vector" for pooling in poolings))
         for encoders, channels in zip(self.encoders, encoded, strict=True):
