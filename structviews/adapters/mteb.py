@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.word_limit import WordLimit
+from structviews.encoding.word_limit import BATCH_SIZE, WordLimit
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.folder import model_checksum
@@ -65,7 +65,7 @@ class MTEBEncoder(AbsEncoder):
             raise InputError(f"precision = {kwargs['precision']}: only float32 is supported: leave it out")
         embedder = self.model.for_similarity() if task_metadata.type == "STS" else self.model
         texts = (text for batch in inputs for text in batch["text"])
-        vectors: np.ndarray = embedder.encode(texts, kwargs.get("batch_size", 256))
+        vectors: np.ndarray = embedder.encode(texts, kwargs.get("batch_size", BATCH_SIZE))
         return vectors
 
 

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Sentence, SentenceError, listed
-from structviews.encoding.word_limit import WordLimit
+from structviews.encoding.word_limit import BATCH_SIZE, WordLimit
 from structviews.errors import InputError
 from structviews.runs.bundled import run_folder
 from structviews.runs.folder import model_checksum
@@ -57,7 +57,7 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         remove_component: bool | None = None,
         normalise: bool | None = None,
         join: str | None = None,
-        batch_size: int = 256,
+        batch_size: int = BATCH_SIZE,
         max_tokens: int = WordLimit.max_tokens,
         overlong: str = WordLimit.overlong,
         precision: str = "auto",

@@ -18,6 +18,9 @@ from torch import Tensor
 from structviews.runtime.arrays import Array, group, inverse_of, stable_argsort, starts_of
 from structviews.runtime.device import to_tensor
 
+# The order of a level's rows in binary trees, by two bits: whether the left and the right child are leaves.
+_SIDES, _ORDER = np.array([2, 1]), np.array([1, 0, 2, 3])
+
 
 @dataclass(frozen=True)
 class SharedTrees:
@@ -39,15 +42,18 @@ class SharedPairs(SharedTrees):
     """Binary trees; row u < U is the leaf of the distinct word u.
 
     Attributes:
-        children: ``(I, 2)`` rows of the left and the right child.
+        children: ``(2, I)`` rows of the left and of the right children.
         leaves: for either side, the words ``(S,)`` that are a child on this side, ascending.
-        kinds: for each level above the leaves the numbers of its rows whose children are both inner nodes; an inner
-            node and a leaf; a leaf and an inner node; both leaves. The rows are in this order.
+        places: ``(2, I)`` the place among these of each child that is a leaf.
+        inner: for each level above the leaves, and either side, the first and the end of the rows whose child on this
+            side is an inner node, counted from the level's first row. Rows with only a left one come first, then those
+            with two, with only a right one, and with none.
     """
 
     children: Tensor
     leaves: tuple[Tensor, Tensor]
-    kinds: list[list[int]]
+    places: Tensor
+    inner: list[list[tuple[int, int]]]
 
 
 @dataclass(frozen=True)
@@ -86,24 +92,27 @@ def shared_constituency(
     inner = np.flatnonzero(heights)
     order, bounds = _by_level(heights[inner])
     nodes, below = inner[order], pairs[order]
-    levels, children, kinds = [0, n_distinct], [], []
+    levels, children, inner_children = [0, n_distinct], [], []
     for start, stop in pairwise(bounds):
         limit = levels[-1]
         pair = rows[below[start:stop]]
-        kind = (pair < n_distinct) @ np.array([2, 1])
-        keys, inverse = np.unique((kind * limit + pair[:, 0]) * limit + pair[:, 1], return_inverse=True)
+        kind = _ORDER[(pair < n_distinct) @ _SIDES]
+        keys, _, inverse = _distinct((kind * limit + pair[:, 0]) * limit + pair[:, 1])
         rows[nodes[start:stop]] = limit + inverse
         levels.append(limit + len(keys))
-        kinds.append(np.bincount(keys // limit**2, minlength=4).tolist())
-        children.append(np.stack([keys // limit % limit, keys % limit], axis=1))
-    both = np.concatenate([*children, np.empty((0, 2), dtype=np.int64)])
+        left_only, left, all_inner = keys.searchsorted(np.arange(1, 4) * limit**2).tolist()
+        inner_children.append([(0, left), (left_only, all_inner)])
+        children.append([keys // limit % limit, keys % limit])
+    both = np.concatenate([np.empty((2, 0), dtype=np.int64), *children], axis=1)
+    leaves, places = zip(*(_leaves(side, n_distinct) for side in both), strict=True)
     return SharedPairs(
         levels,
         to_tensor(rows),
         to_tensor(rows[starts + 2 * lengths - 2]),
         to_tensor(both),
-        (_leaves(both[:, 0], n_distinct), _leaves(both[:, 1], n_distinct)),
-        kinds,
+        (to_tensor(leaves[0]), to_tensor(leaves[1])),
+        to_tensor(np.stack(places)),
+        inner_children,
     )
 
 
@@ -133,16 +142,14 @@ def shared_dependency(heads: Array, heights: Array, lengths: Array, words: Array
         below = _mixed(rows[child[first : starts[stop - 1] + counts[stop - 1]]])
         # Of two different subtrees of this level, one pair in 2 ** 64 would have equal sums.
         sums = np.add.reduceat(below, starts[start:stop] - first) + _mixed(~words[nodes])
-        keys, inverse = np.unique(sums, return_inverse=True)
-        below_others = np.zeros(len(keys), dtype=bool)
-        below_others[inverse[is_child[nodes]]] = True
-        by_use = np.argsort(~below_others, kind="stable")
+        keys, example, inverse = _distinct(sums)
+        is_last = np.ones(len(keys), dtype=bool)  # has no parent
+        is_last[inverse[is_child[nodes]]] = False
+        by_use = is_last.argsort(kind="stable")
         rows[nodes] = levels[-1] + inverse_of(by_use)[inverse]
         levels.append(levels[-1] + len(keys))
-        n_children.append(int(below_others.sum()))
-        example = np.empty_like(by_use)
-        example[inverse] = np.arange(start, stop)
-        chosen.append(example[by_use])
+        n_children.append(len(keys) - int(np.count_nonzero(is_last)))
+        chosen.append(start + example[by_use])
     inner = np.concatenate([*chosen, np.empty(0, dtype=np.int64)])
     sizes = counts[inner]
     ends = np.cumsum(sizes)
@@ -167,11 +174,27 @@ def _by_level(heights: Array) -> tuple[Array, list[int]]:
     return order, [*steps.tolist(), len(heights)]
 
 
-def _leaves(children: Array, n_distinct: int) -> Tensor:
-    """The distinct words among rows of binary trees, ascending."""
-    occurs = np.zeros(n_distinct, dtype=bool)
-    occurs[children[children < n_distinct]] = True
-    return to_tensor(np.flatnonzero(occurs))
+def _leaves(children: Array, n_distinct: int) -> tuple[Array, Array]:
+    """The distinct words ``(S,)`` among rows ``(I,)`` of binary trees, ascending, and the place of each child."""
+    occurs = np.zeros(n_distinct + 1, dtype=bool)
+    words = np.minimum(children, n_distinct)  # stands for all inner nodes
+    occurs[words] = True
+    return np.flatnonzero(occurs[:-1]), (occurs.cumsum() - 1)[words]
+
+
+def _distinct(keys: Array) -> tuple[Array, Array, Array]:
+    """Distinct keys ``(I,)``, ascending, the first place of each, and which of them each key is.
+
+    As ``np.unique``, which takes three times as long for the few keys of a level of one sentence.
+    """
+    order = keys.argsort(kind="stable")
+    ordered = keys[order]
+    is_new = np.empty(len(keys), dtype=bool)
+    is_new[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    inverse = np.empty(len(keys), dtype=np.int64)
+    inverse[order] = is_new.cumsum() - 1
+    return ordered[is_new], order[is_new], inverse
 
 
 def _mixed(numbers: Array) -> Array:

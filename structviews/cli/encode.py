@@ -11,7 +11,7 @@ from structviews.cli.console import GO_ON, errors, inform, say, suggest
 from structviews.cli.options import Precision, Tokenised, Transductive, check_writable, word_limit
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
 from structviews.cli.which_runs import Run
-from structviews.encoding.word_limit import WordLimit
+from structviews.encoding.word_limit import BATCH_SIZE, WordLimit
 from structviews.errors import InputError
 from structviews.runs.which_vectors import Representation
 from structviews.runtime.wording import counted
@@ -35,7 +35,7 @@ def encode_sentences(
     skip_blank: Annotated[
         bool, typer.Option("--skip-blank", help="Skip blank lines, as between documents: they get no row.")
     ] = False,
-    batch_size: Annotated[int, typer.Option(help="Sentences per batch.")] = 256,
+    batch_size: Annotated[int, typer.Option(help="Sentences per batch.")] = BATCH_SIZE,
     workers: Annotated[
         int | None,
         typer.Option(help="Number of processes; each loads the run.", show_default="one a core, if the text is long"),

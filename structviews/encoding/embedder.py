@@ -21,7 +21,7 @@ from structviews.encoding.preparation import Preparer, Sentence
 from structviews.encoding.representation import join_views, joined_width
 from structviews.encoding.representation import normalised as normalised_rows
 from structviews.encoding.stored_run import Choice, StoredRun
-from structviews.encoding.word_limit import DEFAULT_LIMIT, WordLimit
+from structviews.encoding.word_limit import BATCH_SIZE, DEFAULT_LIMIT, WordLimit
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.bundled import run_folder, typed
@@ -172,7 +172,7 @@ class Embedder(StoredRun):
     def encode(
         self,
         sentences: Sentence | Iterable[Sentence],
-        batch_size: int = 256,
+        batch_size: int = BATCH_SIZE,
         show_progress_bar: OnProgress | bool | None = None,
         *,
         normalize_embeddings: bool = False,
@@ -261,7 +261,7 @@ class Embedder(StoredRun):
 
     @abstractmethod
     def encode_views(
-        self, sentences: Iterable[Sentence], batch_size: int = 256, progress: OnProgress | None = None
+        self, sentences: Iterable[Sentence], batch_size: int = BATCH_SIZE, progress: OnProgress | None = None
     ) -> list[np.ndarray]:
         """Vectors ``(n, width)`` of each view; see ``encode``."""
 

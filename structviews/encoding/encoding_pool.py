@@ -21,12 +21,13 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Sentence, SentenceError, listed
 from structviews.encoding.stored_run import Choice
 from structviews.encoding.text_language import warn_once
-from structviews.encoding.word_limit import WordLimit, counted_cuts, one_warning, tell_cuts
+from structviews.encoding.word_limit import BATCH_SIZE, WordLimit, counted_cuts, one_warning, tell_cuts
 from structviews.errors import InputError
 from structviews.runs.folder import WEIGHTS
 from structviews.runtime.memory import available_bytes
 from structviews.runtime.processes import Engine, Heard, here, in_processes, report, reporting, unheard
 from structviews.runtime.progress import OnProgress
+from structviews.runtime.scratch import keep, reused
 
 # Sentences parsed and encoded together: many, as what repeats among them is computed once, but towards the end a small
 # share of those that are left, so that all processes end at about the same time.
@@ -65,7 +66,7 @@ class EncodingPool:
         self,
         embedder: Embedder,
         sentences: Iterable[Sentence],
-        batch_size: int = 256,
+        batch_size: int = BATCH_SIZE,
         progress: OnProgress | None = None,
     ) -> np.ndarray:
         """Vectors ``(n, d)``, the same for any number of processes.
@@ -91,7 +92,11 @@ class EncodingPool:
             heard.end()
 
     def each(
-        self, embedder: Embedder, given: Iterator[Sequence[Sentence]], batch_size: int = 256, heard: Heard = unheard
+        self,
+        embedder: Embedder,
+        given: Iterator[Sequence[Sentence]],
+        batch_size: int = BATCH_SIZE,
+        heard: Heard = unheard,
     ) -> Iterator[np.ndarray]:
         """Vectors ``(m, d)`` of each piece of ``m`` sentences, in order; some pieces are read ahead.
 
@@ -262,7 +267,7 @@ def open_pool(embedder: Embedder, processes: int) -> Iterator[EncodingPool]:
     others = in_processes(processes - 1, partial(_load, run, device, each)) if processes > 1 else nullcontext(NONE)
     torch.set_num_threads(each)
     try:
-        with others as engine:
+        with others as engine, reused():
             yield EncodingPool(engine, run, device, each)
     finally:
         torch.set_num_threads(threads)
@@ -278,7 +283,8 @@ def encode_piece(
     batch_size: int,
     sentences: Sequence[Sentence],
 ) -> Piece:
-    """Run in another process: encode a piece."""
+    """Run in another process, which does nothing else: encode a piece."""
+    keep()
     embedder = _load(run, device, threads).with_limit(**vars(limit)).with_precision(precision)
     embedder.choose(iter(choices))
     return encoded(embedder, batch_size, sentences)

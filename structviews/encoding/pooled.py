@@ -16,13 +16,14 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Sentence
 from structviews.encoding.representation import Components, Encoder, load_components
 from structviews.encoding.representation import normalised as normalised_rows
+from structviews.encoding.word_limit import BATCH_SIZE
 from structviews.errors import InputError
 from structviews.runs.folder import COMPONENTS
 from structviews.runs.which_vectors import POOLINGS
 from structviews.runtime.progress import OnProgress
 from structviews.runtime.scratch import reused
 
-# Words encoded at a time: as many as 256 sentences of 128 words have. It bounds the memory for long sentences.
+# Words encoded at a time: as many as 1,024 sentences of 32 words have. It bounds the memory for long sentences.
 WORDS_AT_ONCE = 2**15
 
 
@@ -51,7 +52,7 @@ class PooledEmbedder(Embedder):
         """Encode a batch: the component key and vectors ``(B, w)`` for each encoder and pooling."""
 
     def encode_views(
-        self, sentences: Iterable[Sentence], batch_size: int = 256, progress: OnProgress | None = None
+        self, sentences: Iterable[Sentence], batch_size: int = BATCH_SIZE, progress: OnProgress | None = None
     ) -> list[np.ndarray]:
         """Vectors ``(n, width)`` of each view; see ``encode``."""
         pooling = self.representation.pooling
@@ -67,7 +68,7 @@ class PooledEmbedder(Embedder):
         self, sentences: Sequence[ParsedSentence], progress: OnProgress | None = None
     ) -> dict[str, Components]:
         """Fit the components of all encoders and poolings on parsed sentences."""
-        pooled = self._pool_all(sentences, self.poolings, 256, progress)
+        pooled = self._pool_all(sentences, self.poolings, BATCH_SIZE, progress)
         return {name: Components.fit(vectors, self.n_components) for name, vectors in pooled.items()}
 
     @torch.inference_mode()

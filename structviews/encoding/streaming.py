@@ -31,7 +31,7 @@ from structviews.encoding.encoding_pool import (
 )
 from structviews.encoding.preparation import Sentence, SentenceError, too_long
 from structviews.encoding.representation import check_finite
-from structviews.encoding.word_limit import RAISE, one_warning
+from structviews.encoding.word_limit import BATCH_SIZE, RAISE, one_warning
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runtime.npy import AT_ONCE, Layout, write_blocks
@@ -152,7 +152,7 @@ def encode_text(
     out: Path,
     *,
     tokenised: bool = False,
-    batch_size: int = 256,
+    batch_size: int = BATCH_SIZE,
     processes: int | None = None,
     progress: OnProgress | None = None,
 ) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from structviews.runtime.wording import counted
 from structviews.settings import Settings, setting
 
+# Sentences encoded together unless a caller says otherwise: what repeats among them is computed once.
+BATCH_SIZE = 1024
 CUT, RAISE = "cut", "raise"
 # The shortest limit on a text's characters, which is that of ``parse``: a tokeniser's time may grow with their square.
 MIN_CHARACTERS = 10_000

@@ -8,7 +8,6 @@ Shapes: n words, U distinct ones, B sentences; H hidden size of a direction, D d
 """
 
 from collections.abc import Sequence
-from itertools import repeat
 from typing import NamedTuple
 
 import torch
@@ -81,28 +80,29 @@ def _read(shared: Prefixes, of_words: Tensor, of_state: Product, final: Tensor, 
     """
     size = final.shape[1]
     before, rooms = final.new_zeros(1, size), final.new_empty(2, max(shared.sizes), size)
-    every = final.new_empty(len(shared.word), size) if states else None
-    parts = zip(
-        *(each.split(shared.sizes) for each in (shared.word, shared.parent)),
-        *(each.split(shared.ended) for each in (shared.sentence, shared.last)),
-        repeat(None) if every is None else every.split(shared.sizes),
-        strict=False,
-    )
-    for number, (words, parents, sentences, rows, room) in enumerate(parts):
-        after = rooms[number % 2, : len(words)] if room is None else room
-        for word, parent, h in zip(words.split(ROWS), parents.split(ROWS), after.split(ROWS), strict=True):
-            torch.index_select(before, 0, parent, out=h)
-            _step(of_words.index_select(0, word).to(h.dtype), of_state(h).to(h.dtype), h)
-        final[sentences] = after.index_select(0, rows)
+    every = final.new_empty(shared.word.shape[0], size) if states else None
+    one, start, shorter = final.new_ones(()), 0, 0
+    for number, (n, n_ended) in enumerate(zip(shared.sizes, shared.ended, strict=True)):
+        after = rooms[number % 2, :n] if every is None else every[start : start + n]
+        for first in range(0, n, ROWS):
+            rows = slice(start + first, start + min(first + ROWS, n))
+            h = before.index_select(0, shared.parent[rows])
+            gates = of_words.index_select(0, shared.word[rows]).to(h.dtype)
+            _step(gates, of_state(h).to(h.dtype), h, one, after[first : first + ROWS])
+        if n_ended:
+            ended = slice(shorter, shorter + n_ended)
+            final[shared.sentence[ended]] = after.index_select(0, shared.last[ended])
+            shorter += n_ended
         before = after
+        start += n
     return every
 
 
-def _step(gates: Tensor, of_state: Tensor, h: Tensor) -> None:
-    """Overwrite ``h (rows, H)`` with the next state, from what word and state add to the gates, ``(rows, 3H)`` each."""
+def _step(gates: Tensor, of_state: Tensor, h: Tensor, one: Tensor, out: Tensor) -> None:
+    """The next states ``out (rows, H)`` from these, ``h``, and what word and state add to the gates, ``(rows, 3H)``."""
     size = h.shape[1]
-    r, z, n = gates.chunk(3, dim=1)
-    gates[:, : 2 * size].add_(of_state[:, : 2 * size]).sigmoid_()
-    n.addcmul_(r, of_state[:, 2 * size :], value=steps.FOLD).sigmoid_()
-    torch.add(h.new_ones(()), n, alpha=-2, out=n)
-    torch.lerp(n, h, z, out=h)
+    r_and_z, n = gates.split_with_sizes((2 * size, size), dim=1)
+    of_r_and_z, of_n = of_state.split_with_sizes((2 * size, size), dim=1)
+    r, z = r_and_z.add_(of_r_and_z).sigmoid_().chunk(2, dim=1)
+    n.addcmul_(r, of_n, value=steps.FOLD).sigmoid_()
+    torch.lerp(torch.add(one, n, alpha=-2, out=n), h, z, out=out)

@@ -9,7 +9,8 @@ Shapes as in ``shared_trees``; H hidden size, X input size, m rows of a block.
 """
 
 from collections.abc import Iterator
-from itertools import accumulate, pairwise
+from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -23,6 +24,8 @@ from structviews.kernels.nary import BinaryCell
 from structviews.kernels.steps import EPSILON, folded
 from structviews.runtime.products import ROWS, Product, of_words, prepared
 from structviews.runtime.scratch import scratch
+
+_sums = partial(embedding_bag, mode="sum", include_last_offset=True)
 
 
 class _Pairs(NamedTuple):
@@ -105,7 +108,8 @@ def run(cell: Cell, vectors: Tensor, trees: SharedPairs | SharedFamilies, precis
 
 def _run_pairs(products: _Pairs, vectors: Tensor, trees: SharedPairs, h: Tensor, c: Tensor) -> None:
     """Fill in states and cells ``(R, H)`` of a binary cell."""
-    for rows in _blocks(0, len(vectors)):
+    n_leaves = trees.levels[1]
+    for rows in _blocks(0, n_leaves):
         _open(products.of_word(vectors[rows]).to(h.dtype), None, c[rows], h[rows])
     sides = products.of_left, products.of_right
     # What leaves send to their parents; that of inner nodes is only calculated where it is read.
@@ -113,19 +117,22 @@ def _run_pairs(products: _Pairs, vectors: Tensor, trees: SharedPairs, h: Tensor,
         _all(name, product, h, leaves)
         for name, product, leaves in zip(("left", "right"), sides, trees.leaves, strict=True)
     ]
-    place = [_ranks(leaves, len(vectors)) for leaves in trees.leaves]
-
-    def send(side: int, children: Tensor, are_leaves: bool) -> Tensor:
-        if are_leaves:
-            return sent[side].index_select(0, place[side].index_select(0, children))
-        return sides[side](h.index_select(0, children)).to(h.dtype)
-
-    for first, kinds in zip(trees.levels[1:-1], trees.kinds, strict=True):
-        for kind, (start, stop) in enumerate(pairwise(accumulate(kinds, initial=first))):
-            for rows in _blocks(start, stop):
-                left, right = trees.children[rows.start - len(vectors) : rows.stop - len(vectors)].T.contiguous()
-                gates = send(0, left, kind in (2, 3)).add_(send(1, right, kind in (1, 3)))
-                _open_pairs(gates, c, left, right, c[rows], h[rows])
+    children, places = trees.children.unbind(0), trees.places.unbind(0)
+    for (first, last), inner in zip(pairwise(trees.levels[1:]), trees.inner, strict=True):
+        for rows in _blocks(first, last):
+            skipped, n = rows.start - n_leaves, rows.stop - rows.start
+            gates = scratch("gates", n, products.of_left.outputs, h)
+            for side, write in enumerate((Tensor.copy_, Tensor.add_)):
+                start, stop = (min(max(first + bound - rows.start, 0), n) for bound in inner[side])
+                if start < stop:
+                    below = h.index_select(0, children[side][skipped + start : skipped + stop])
+                    write(gates[start:stop], sides[side](below))
+                for begin, end in ((0, start), (stop, n)):
+                    if begin < end:
+                        leaves = places[side][skipped + begin : skipped + end]
+                        write(gates[begin:end], sent[side].index_select(0, leaves))
+            left, right = (each[skipped : skipped + n] for each in children)
+            _open_pairs(gates, c, left, right, c[rows], h[rows])
 
 
 def _run_families(products: _Families, vectors: Tensor, trees: SharedFamilies, h: Tensor, c: Tensor) -> None:
@@ -144,34 +151,42 @@ def _run_families(products: _Families, vectors: Tensor, trees: SharedFamilies, h
     for rows in _blocks(0, n_leaves):
         _open(of_word.index_select(0, trees.words[rows]), None, c[rows], h[rows])
     send(0, n_leaves)
-    for (start, stop), n in zip(pairwise(trees.levels[1:]), trees.n_children, strict=True):
-        for rows in _blocks(start, stop):
-            inner = slice(rows.start - n_leaves, rows.stop - n_leaves)
-            h_sum, c_sum = _sums_over_children(trees, inner, of_head, sent, h, c)
+    blocks = [list(_blocks(*level)) for level in pairwise(trees.levels[1:])]
+    # Where the children of each block begin, all at once: reading one number of a tensor takes long.
+    begins = [rows.start - n_leaves for level in blocks for rows in level]
+    first_child = pairwise([*trees.starts[begins].tolist(), len(trees.children)])
+    places = torch.arange(len(trees.children), device=h.device)
+    for level, n in zip(blocks, trees.n_children, strict=True):
+        for rows in level:
+            starts = trees.starts[rows.start - n_leaves : rows.stop - n_leaves + 1]
+            first, last = next(first_child)
+            below = _Below(starts - first, trees.children[first:last], places[: last - first])
+            h_sum, c_sum = _sums_over_children(below, of_head.index_select(0, trees.head_words[first:last]), sent, h, c)
             gates = of_word.index_select(0, trees.words[rows]).add_(products.of_sum(h_sum))
             _open(gates, c_sum, c[rows], h[rows])
-        send(start, start + n)
+        send(level[0].start, level[0].start + n)
 
 
-def _sums_over_children(
-    trees: SharedFamilies, inner: slice, of_head: Tensor, sent: Tensor, h: Tensor, c: Tensor
-) -> tuple[Tensor, Tensor]:
-    """For inner rows the (weighted) sum of the children's states, and that of their cells times forget gates."""
-    starts = trees.starts[inner.start : inner.stop + 1]
-    first, last = int(starts[0]), int(starts[-1])
-    children, starts = trees.children[first:last], starts - first
-    both = of_head.index_select(0, trees.head_words[first:last])
-    below, size = sent.index_select(0, children), h.shape[1]
+class _Below(NamedTuple):
+    """The children ``(k,)`` of a block of rows: where each row's start, and the end; their rows; and 0 .. k - 1."""
+
+    starts: Tensor
+    rows: Tensor
+    places: Tensor
+
+
+def _sums_over_children(below: _Below, of_head: Tensor, sent: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    """For each row the (weighted) sum of its children's states, and that of their cells times forget gates."""
+    of_child, size = sent.index_select(0, below.rows), h.shape[1]
     weight = None
     if sent.shape[1] > size:
         # The exponential of a cosine cannot overflow.
-        weight = torch.linalg.vecdot(both[:, size:], below[:, size:]).exp_()
-        sums = torch.segment_reduce(weight, "sum", offsets=starts)
-        weight.div_(sums.repeat_interleave(starts.diff(), output_size=len(weight)))
-    h_sum = embedding_bag(children, h, starts[:-1], mode="sum", per_sample_weights=weight)
-    forget = (both[:, :size] + below[:, :size]).sigmoid_()
-    places = torch.arange(len(children), device=children.device)
-    return h_sum, embedding_bag(places, forget.mul_(c.index_select(0, children)), starts[:-1], mode="sum")
+        weight = torch.linalg.vecdot(of_head[:, size:], of_child[:, size:]).exp_()
+    h_sum = _sums(below.rows, h, below.starts, per_sample_weights=weight)
+    if weight is not None:
+        h_sum.div_(torch.segment_reduce(weight, "sum", offsets=below.starts)[:, None])
+    forget = (of_head[:, :size] + of_child[:, :size]).sigmoid_()
+    return h_sum, _sums(below.places, forget.mul_(c.index_select(0, below.rows)), below.starts)
 
 
 def _all(name: str, product: Product, rows: Tensor, chosen: Tensor | None = None) -> Tensor:
@@ -207,13 +222,6 @@ def _open_pairs(gates: Tensor, cells: Tensor, left: Tensor, right: Tensor, c: Te
     torch.mul(i, s, out=c).mul_(4).sub_(i, alpha=2)
     c.addcmul_(f_left, cells.index_select(0, left)).addcmul_(f_right, cells.index_select(0, right))
     torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
-
-
-def _ranks(distinct: Tensor, n: int) -> Tensor:
-    """The place of each number below n in ``distinct``, for those that occur."""
-    ranks = distinct.new_zeros(n)
-    ranks[distinct] = torch.arange(len(distinct), device=distinct.device)
-    return ranks
 
 
 def _blocks(start: int, stop: int) -> Iterator[slice]:

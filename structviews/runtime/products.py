@@ -24,7 +24,7 @@ from structviews.runtime.device import multiplies_half
 
 # The most rows multiplied at once. More are not faster, and their results do not stay in the cache.
 ROWS = 256
-# Numbers of rows are rounded up to a multiple of this, or to a power of two below it.
+# Larger numbers of rows are rounded up to a multiple of this.
 MULTIPLE = 16
 ZERO, LARGEST = 128, 127
 
@@ -88,25 +88,28 @@ class Product:
         """
         if not self._padded:
             return self._multiply(rows.to(self.dtype))
-        if 0 < len(rows) <= ROWS:
-            return self._multiply(self._inputs(rows))[: len(rows)]
-        out = rows.new_empty(len(rows), self.outputs, dtype=self.dtype)
-        for start in range(0, len(rows), ROWS):
+        n = rows.shape[0]
+        if 0 < n <= ROWS:
+            return self._multiply(self._inputs(rows))[:n]
+        out = rows.new_empty(n, self.outputs, dtype=self.dtype)
+        for start in range(0, n, ROWS):
             block = rows[start : start + ROWS]
             out[start : start + ROWS] = self._multiply(self._inputs(block))[: len(block)]
         return out
 
     def _inputs(self, rows: Tensor) -> Tensor:
         """The rows as the product reads them, followed by zeros up to a number of rows that has been prepared."""
-        n, size = len(rows), padded(len(rows))
-        if rows.dtype == self._inputs_dtype and n == size:
-            return rows.contiguous()
-        inputs = rows.new_empty(size, rows.shape[1], dtype=self._inputs_dtype)
+        n, width = rows.shape
+        size = padded(n)
+        if n == size and self._inputs_dtype != torch.uint8:
+            return rows.to(self._inputs_dtype).contiguous()
+        inputs = rows.new_empty(size, width, dtype=self._inputs_dtype)
         if self._inputs_dtype == torch.uint8:
             # Truncation rounds what one half was added to. PyTorch vectorises both conversions, but not a direct one.
             rows = rows.float().mul(LARGEST).add_(ZERO + 0.5).to(torch.int16)
         inputs[:n] = rows
-        inputs[n:] = 0
+        if n < size:
+            inputs[n:] = 0
         return inputs
 
 
@@ -117,7 +120,7 @@ def of_words(precision: str) -> str:
 
 def padded(n: int) -> int:
     """The number of rows that n rows are padded to."""
-    return 1 << (n - 1).bit_length() if n < MULTIPLE else -(-n // MULTIPLE) * MULTIPLE
+    return n if n < MULTIPLE else -(-n // MULTIPLE) * MULTIPLE
 
 
 def _has_packed(dtype: torch.dtype, device: torch.device) -> bool:
@@ -134,7 +137,7 @@ def _packed(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
     weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
 
     def multiply(rows: Tensor) -> Tensor:
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+        product: Tensor = torch.ops.mkldnn._linear_pointwise.default(rows, weight, bias, "none", [], "")
         return product
 
     return multiply
@@ -147,7 +150,7 @@ def _in_bytes(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]
 
     def multiply(rows: Tensor) -> Tensor:
         inputs = rows, 1 / LARGEST, ZERO
-        product: Tensor = torch.ops.onednn.qlinear_pointwise(
+        product: Tensor = torch.ops.onednn.qlinear_pointwise.default(
             *inputs, *weights, bias, 1.0, 0, torch.float32, "none", [], "none"
         )
         return product

@@ -1,7 +1,8 @@
 """Buffers that calls in a row use again.
 
 The system gives large blocks of memory back and forth page by page: filling a fresh one takes as long as a fifth of
-encoding does. Within ``reused`` a thread keeps its buffers from one call of ``scratch`` to the next.
+encoding does. Within ``reused``, or after ``keep``, a thread keeps its buffers from one call of ``scratch`` to the
+next.
 """
 
 import threading
@@ -27,6 +28,12 @@ def reused() -> Iterator[None]:
         yield
     finally:
         _kept.buffers = outer
+
+
+def keep() -> None:
+    """From here on this thread keeps its buffers, as within ``reused``."""
+    if _kept.buffers is None:
+        _kept.buffers = {}
 
 
 def scratch(name: str, rows: int, width: int, like: Tensor) -> Tensor:

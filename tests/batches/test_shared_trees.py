@@ -1,6 +1,5 @@
 """Equal subtrees of a batch against a recursion that writes each subtree out."""
 
-from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -62,14 +61,18 @@ def check_pairs(trees, words, meaning):
     """The children of each row."""
     n = trees.levels[1]
     assert [meaning[row] for row in range(n)] == words
-    children = trees.children.tolist()
+    children = trees.children.T.tolist()
     assert [pair(meaning[a], meaning[b]) for a, b in children] == [meaning[n + i] for i in range(len(children))]
-    for side, leaves in enumerate(trees.leaves):
-        assert leaves.tolist() == sorted({row[side] for row in children if row[side] < n})
-    for (start, stop), counts in zip(pairwise(trees.levels[1:]), trees.kinds, strict=True):
-        found = [2 * (left < n) + (right < n) for left, right in children[start - n : stop - n]]
-        assert found == sorted(found)
-        assert [Counter(found)[kind] for kind in range(4)] == counts
+    for side, (leaves, places) in enumerate(zip(trees.leaves, trees.places, strict=True)):
+        of_side = [row[side] for row in children]
+        assert leaves.tolist() == sorted({child for child in of_side if child < n})
+        found = [(child, leaves[place]) for child, place in zip(of_side, places.tolist(), strict=True) if child < n]
+        assert all(child == leaf for child, leaf in found)
+    for (start, stop), inner in zip(pairwise(trees.levels[1:]), trees.inner, strict=True):
+        found = [(left >= n, right >= n) for left, right in children[start - n : stop - n]]
+        assert found == sorted(found, key=[(True, False), (True, True), (False, True), (False, False)].index)
+        for side, (first, end) in enumerate(inner):
+            assert [first <= row < end for row in range(stop - start)] == [both[side] for both in found]
     return [[]] * n + children
 
 

@@ -4,7 +4,7 @@ import threading
 
 import torch
 
-from structviews.runtime.scratch import reused, scratch
+from structviews.runtime.scratch import keep, reused, scratch
 
 LIKE = torch.empty(1)
 
@@ -48,3 +48,20 @@ def test_a_block_within_a_block_uses_the_same_buffers():
         with reused():
             assert scratch("a", 2, 2, LIKE).data_ptr() == first.data_ptr()
         assert scratch("a", 2, 2, LIKE).data_ptr() == first.data_ptr()
+
+
+def test_a_thread_may_keep_its_buffers():
+    kept = []
+
+    def other():
+        keep()
+        first = scratch("a", 2, 2, LIKE)
+        with reused():
+            pass
+        keep()
+        kept.append(scratch("a", 2, 2, LIKE).data_ptr() == first.data_ptr())
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert kept == [True]

@@ -15,6 +15,7 @@ from structviews.encoding.kinds import KINDS
 from structviews.encoding.preparation import Preparer, Sentence, listed
 from structviews.encoding.representation import joined_width
 from structviews.encoding.stored_run import Choice
+from structviews.encoding.word_limit import BATCH_SIZE
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.folder import CONFIG, MEMBERS
@@ -122,7 +123,7 @@ class JoinedEmbedder(Embedder):
         return f"{text}; members: {join}, similarity {similarity}"
 
     def encode_views(
-        self, sentences: Iterable[Sentence], batch_size: int = 256, progress: OnProgress | None = None
+        self, sentences: Iterable[Sentence], batch_size: int = BATCH_SIZE, progress: OnProgress | None = None
     ) -> list[np.ndarray]:
         """Vectors ``(n, width)`` of each member; members with the same parser share the trees."""
         prepared = self.prepare(sentences)
