@@ -292,7 +292,10 @@ class Worker:
                 'belongs below `if __name__ == "__main__":`, and the script in a file'
             )
         how = f"signal {-code}, possibly out of memory" if code and code < 0 else f"exit code {code}"
-        return InputError(f"a worker process died ({how}): run the same command with fewer --workers to resume")
+        return InputError(
+            f"a worker process died ({how}): run the same command again to resume, with fewer processes (--workers, or "
+            "OMP_NUM_THREADS where there is no such flag) if memory ran out"
+        )
 
     def kill(self) -> None:
         """Kill the process, also one that was stopped."""
