@@ -101,19 +101,9 @@ class Block(nn.Module):
         """Encode ``x (B, n, D)``; ``mask (B, n)`` is true at words."""
         gated = F.glu(self.gate(self.norms[0](x)), dim=-1) * mask[..., None]
         x = x + self.dropout(self.mix(F.silu(convolved(self.convolution, gated))))
-        x = x + self.dropout(self.attend(self._attention(self.norms[1](x), mask)))
+        x = x + self.dropout(self.attend(attended(self.qkv(self.norms[1](x)), mask, self.n_heads)))
         encoded: Tensor = x + self.dropout(self.feed(self.norms[2](x)))
         return encoded
-
-    def _attention(self, x: Tensor, mask: Tensor) -> Tensor:
-        batch, n, dim = x.shape
-        size = dim // self.n_heads
-        q, k, v = self.qkv(x).view(batch, n, 3, self.n_heads, size).permute(2, 0, 3, 1, 4).flatten(1, 2)
-        hidden = torch.zeros(mask.shape, dtype=x.dtype).masked_fill(~mask, -1e4)[:, None]
-        # Plain matrix products: sentences are short, and PyTorch's fused CPU kernel is slower.
-        scores = torch.baddbmm(hidden.repeat_interleave(self.n_heads, 0), q, k.transpose(1, 2), alpha=size**-0.5)
-        seen: Tensor = scores.softmax(dim=-1).to(v.dtype) @ v
-        return seen.view(batch, self.n_heads, n, size).transpose(1, 2).reshape(batch, n, dim)
 
 
 def convolved(convolution: nn.Conv1d, x: Tensor) -> Tensor:
@@ -123,6 +113,18 @@ def convolved(convolution: nn.Conv1d, x: Tensor) -> Tensor:
     padding = (0, *convolution.padding)
     weight, bias = convolution.weight[:, :, None], convolution.bias
     return F.conv2d(picture, weight, bias, padding=padding, groups=convolution.groups)[:, :, 0].transpose(1, 2)
+
+
+def attended(qkv: Tensor, mask: Tensor, n_heads: int) -> Tensor:
+    """Attention of words to the words of their sentence: ``qkv (B, n, 3 D)`` -> ``(B, n, D)``."""
+    batch, n, dim = *mask.shape, qkv.shape[-1] // 3
+    size = dim // n_heads
+    q, k, v = qkv.view(batch, n, 3, n_heads, size).permute(2, 0, 3, 1, 4).flatten(1, 2)
+    hidden = torch.zeros(mask.shape, dtype=qkv.dtype).masked_fill(~mask, -1e4)[:, None]
+    # Plain matrix products: sentences are short, and PyTorch's fused CPU kernel is slower.
+    scores = torch.baddbmm(hidden.repeat_interleave(n_heads, 0), q, k.transpose(1, 2), alpha=size**-0.5)
+    seen: Tensor = scores.softmax(dim=-1).to(v.dtype) @ v
+    return seen.view(batch, n_heads, n, size).transpose(1, 2).reshape(batch, n, dim)
 
 
 class Biaffine(nn.Module):

@@ -3,30 +3,27 @@
 Inputs of a product are represented as ``scale * (integer - zero)`` with integers in 0 .. 255. Scale and zero
 point follow from the range measured on real sentences (``measured``), not from the batch, so a sentence's
 values do not depend on the rest of its batch. Weights are integers in -127 .. 127 with one scale per output
-(Jacob et al. 2018). Sums use 32 bits. Attention uses half precision; the rest stays in single precision.
+(Jacob et al. 2018). Sums use 32 bits; everything but products stays in single precision.
 
 Shapes as in ``neural``.
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
 
-from structviews.parsing.neural import Biaffine, Block, ParserNetwork, SpanScorer, convolved, gains, in_blocks
-from structviews.runtime.device import multiplies_half
+from structviews.parsing.neural import Biaffine, Block, ParserNetwork, SpanScorer, attended, convolved, gains, in_blocks
 
 # layer name -> minimum and maximum of its inputs
 Ranges = dict[str, list[float]]
 LARGEST = 255
 # Rows of a product are a multiple of this.
 LEAST_ROWS = 16
-# Attention scores lie in between; the exponential of this, and the sum of millions of them, is a float.
-LIMIT = 70.0
 # Rows of a biaffine layer computed at a time, so that its outputs stay in the CPU cache.
 ROWS = 256
 
@@ -53,9 +50,8 @@ class Grid:
     def onto(self, norm: nn.LayerNorm) -> nn.LayerNorm:
         """The layer norm with scale and shift in its weights: ``levels`` of its outputs are rounded to this grid."""
         scaled = copy.deepcopy(norm).requires_grad_(requires_grad=False)
-        scaled.weight /= self.scale
-        scaled.bias /= self.scale
-        scaled.bias += self._shift
+        scaled.weight.div_(self.scale)
+        scaled.bias.div_(self.scale).add_(self._shift)
         return scaled
 
 
@@ -115,9 +111,9 @@ class QuantisedLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.product(self.grid(x))
 
-    def product(self, integers: Tensor, kind: torch.dtype = torch.float32) -> Tensor:
+    def product(self, integers: Tensor) -> Tensor:
         """The layer's outputs ``(..., outputs)`` for inputs ``(..., K)`` that are already on its grid."""
-        outputs = self._product(in_rows(integers), 1.0, 0, kind, "none")
+        outputs = self._product(in_rows(integers), 1.0, 0, torch.float32, "none")
         return outputs[: integers.shape[:-1].numel()].view(*integers.shape[:-1], -1)
 
     def gelu(self, integers: Tensor, grid: Grid) -> Tensor:
@@ -141,45 +137,30 @@ def packed(integers: Tensor) -> Tensor:
 
 
 class QuantisedBlock(nn.Module):
-    """``Block`` for inference, with its linear layers in 8 bits and its attention in half precision.
+    """``Block`` for inference, with its linear layers in 8 bits.
 
     Args:
-        block: its linear layers are already quantised.
+        block: the block of floats.
+        layers: its linear layers in 8 bits, by name.
     """
 
-    def __init__(self, block: Block):
+    def __init__(self, block: Block, layers: Mapping[str, QuantisedLinear]):
         super().__init__()
-        self.gate, self.mix, self.qkv, self.attend = block.gate, block.mix, block.qkv, block.attend
-        self.first, _, self.last = block.feed
-        after = (self.gate, self.qkv, self.first)
-        self.norms = nn.ModuleList(layer.grid.onto(norm) for layer, norm in zip(after, block.norms, strict=True))
+        self.gate, self.mix, self.qkv, self.attend = (layers[name] for name in ("gate", "mix", "qkv", "attend"))
+        self.first, self.last = layers["feed.0"], layers["feed.2"]
+        grids = (layer.grid for layer in (self.gate, self.qkv, self.first))
+        norms = cast("Iterator[nn.LayerNorm]", iter(block.norms))
+        self.norms = nn.ModuleList(grid.onto(norm) for grid, norm in zip(grids, norms, strict=True))
         self.convolution, self.n_heads = block.convolution, block.n_heads
-        self.half = torch.bfloat16 if multiplies_half(torch.device("cpu")) else torch.float32
-        # Queries times this give scores.
-        size = len(self.qkv.scales) // 3
-        for each in (self.qkv.scales, self.qkv.bias):
-            each[:size] *= (size // self.n_heads) ** -0.5
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """As ``Block.forward``."""
         gated = F.glu(self.gate.product(levels(self.norms[0](x))), dim=-1).mul_(mask[..., None])
         x = self.mix(F.silu(convolved(self.convolution, gated))).add_(x)
-        x = self.attend(self._attention(levels(self.norms[1](x)), mask)).add_(x)
+        x = self.attend(attended(self.qkv.product(levels(self.norms[1](x))), mask, self.n_heads)).add_(x)
         hidden = self.first.gelu(levels(self.norms[2](x)), self.last.grid)
         encoded: Tensor = self.last.product(hidden)[: mask.numel()].view_as(x).add_(x)
         return encoded
-
-    def _attention(self, integers: Tensor, mask: Tensor) -> Tensor:
-        batch, n = mask.shape
-        qkv = self.qkv.product(integers, self.half).view(batch, n, 3, self.n_heads, -1)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4).flatten(1, 2)
-        # Without the maximum, which takes longer than the rest of a softmax; the limits keep every sum finite.
-        scores = torch.bmm(q, k.transpose(1, 2)).clamp_(-LIMIT, LIMIT)
-        hidden = torch.zeros(mask.shape).masked_fill_(~mask, -torch.inf)[:, None]
-        weights = torch.add(hidden.repeat_interleave(self.n_heads, 0), scores).exp_()
-        weights.div_(weights.sum(dim=-1, keepdim=True))
-        seen: Tensor = torch.bmm(weights.to(v.dtype), v)
-        return seen.view(batch, self.n_heads, n, -1).transpose(1, 2).reshape(batch, n, -1)
 
 
 class QuantisedBiaffine(nn.Module):
@@ -292,7 +273,10 @@ def quantise(network: ParserNetwork, ranges: Ranges) -> None:
     layers = {name: QuantisedLinear.of(linear, *ranges[name]) for name, linear in _linear_layers(network).items()}
     for name, layer in layers.items():
         network.set_submodule(name, layer)
-    network.blocks = nn.ModuleList(map(QuantisedBlock, network.blocks))
+    for i, block in enumerate(network.blocks):
+        start = f"blocks.{i}."
+        own = {name.removeprefix(start): layer for name, layer in layers.items() if name.startswith(start)}
+        network.blocks[i] = QuantisedBlock(cast("Block", block), own)
     network.set_submodule("arcs", QuantisedBiaffine(network.arcs, Grid(*ranges["arcs.form"])))
     network.set_submodule("relations", QuantisedBiaffine(network.relations, Grid(*ranges["relations.form"])))
     network.set_submodule("spans", QuantisedSpanScorer(network.spans, *ranges["spans.posts"]))

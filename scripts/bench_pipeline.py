@@ -5,7 +5,8 @@
 
 First, the processor time of each stage, in microseconds a sentence, with one thread. Then the whole text with each
 number of processes that share the threads: sentences/s, start included; and the share of the time in which this
-process, and each of the others on average, waited. The others start meanwhile, so a text should take a minute.
+process, and each of the others on average, waited. Those others take some seconds to start, so give a text that takes a
+minute.
 """
 
 import argparse
@@ -38,14 +39,14 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     embedder = Embedder.load(args.run)
-    assert isinstance(embedder, TrainedEmbedder), f"--run {args.run}: give a trained run"
+    if not isinstance(embedder, TrainedEmbedder):
+        parser.error(f"--run {args.run}: give a trained run")
+    found: dict[str, Any] = {"machine": machine(torch.device("cpu")), "threads": args.threads}
     with open_text(args.text) as text:
         torch.set_num_threads(1)
-        measured = {"stages": stages(embedder, text.lines(0, min(text.n, LARGEST)), args.batch_size)}
+        found["stages"] = stages(embedder, text.lines(0, min(text.n, LARGEST)), args.batch_size)
         torch.set_num_threads(args.threads)
-        numbers = map(int, args.processes.split(","))
-        pipeline = [waiting(embedder, text, each, args.batch_size) for each in numbers]
-    found = {"machine": machine(torch.device("cpu")), "threads": args.threads, **measured, "pipeline": pipeline}
+        found["pipeline"] = [waiting(embedder, text, int(each), args.batch_size) for each in args.processes.split(",")]
     print(json.dumps(found, indent=2) if args.json else tables(found))
 
 
@@ -56,9 +57,8 @@ def stages(embedder: TrainedEmbedder, lines: list[str], batch_size: int) -> dict
     parsed, parse = timed(lambda: embedder.prepare(words))
     parsed.sort(key=lambda each: len(each.tokens))
     starts = range(0, len(parsed), batch_size)
-    _, batch = timed(
-        lambda: [collate(parsed[start : start + batch_size], embedder.vocabularies, embedder.needs) for start in starts]
-    )
+    how = embedder.vocabularies, embedder.needs, embedder.encodes_in
+    _, batch = timed(lambda: [collate(parsed[start : start + batch_size], *how) for start in starts])
     _, encode = timed(lambda: embedder.encode(parsed, batch_size))
     found = {"repair, tokenise, check": tokenise, "parse": parse, "batch": batch, "encode": encode - batch}
     return {name: 1e6 * seconds / len(lines) for name, seconds in found.items()}
@@ -77,7 +77,7 @@ def waiting(embedder: Embedder, text: Text, processes: int, batch_size: int) -> 
         encode_text(text, embedder, Path(folder) / "x.npy", batch_size=batch_size, processes=processes)
     seconds, after = time.perf_counter() - began, [processor_time(who) for who in WHO]
     own, others = (now - then for now, then in zip(after, before, strict=True))
-    threads = torch.get_num_threads() // processes
+    threads = max(1, torch.get_num_threads() // processes)
     return {
         "processes": processes,
         "sentences/s": text.n / seconds,

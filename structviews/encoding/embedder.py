@@ -4,11 +4,9 @@ Shapes: n sentences, d dimensions of a vector.
 """
 
 import copy
-import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, overload
 
@@ -22,19 +20,17 @@ from structviews.encoding.kinds import KINDS
 from structviews.encoding.preparation import Preparer, Sentence
 from structviews.encoding.representation import join_views, joined_width
 from structviews.encoding.representation import normalised as normalised_rows
+from structviews.encoding.stored_run import Choice, StoredRun
 from structviews.encoding.word_limit import DEFAULT_LIMIT, WordLimit
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.bundled import run_folder, typed
-from structviews.runs.copying import copy_run
 from structviews.runs.folder import CONFIG
 from structviews.runs.settings_file import run_corpus, run_kind
 from structviews.runs.which_vectors import Representation
 from structviews.runtime.device import ENCODING_PRECISIONS, check_precision
 from structviews.runtime.keywords import names_checked, replaced
 from structviews.runtime.progress import OnProgress, shown
-
-Choice = tuple[Representation, int | None]
 
 
 class Pool(Protocol):
@@ -47,7 +43,7 @@ class Pool(Protocol):
         ...
 
 
-class Embedder(ABC):
+class Embedder(StoredRun):
     """A loaded run that encodes sentences.
 
     Attributes:
@@ -60,8 +56,7 @@ class Embedder(ABC):
         limit: the longest sentence that is encoded; see ``with_limit``.
         precision: of matrix products, see ``load``; ``fp32`` for a run that was created in memory.
         only: index of the single view that ``encode`` returns, see ``with_view``; None for all views.
-        run: folder that the run was loaded from; None if it was created in memory.
-        stored: the ``choices`` that the folder has, so that others are not saved as if they were.
+        run: folder that the run was loaded from, see ``StoredRun``; None if it was created in memory.
     """
 
     views: tuple[str, ...]
@@ -73,8 +68,6 @@ class Embedder(ABC):
     limit: WordLimit = DEFAULT_LIMIT
     precision: str = "fp32"
     only: int | None = None
-    run: Path | None = None
-    stored: list[Choice] | None = None
 
     @staticmethod
     @names_checked
@@ -325,59 +318,6 @@ class Embedder(ABC):
         changed = copy.copy(self)
         changed.only = self.view_names.index(view)
         return changed
-
-    @property
-    def folder(self) -> Path:
-        """The run's folder.
-
-        Raises:
-            InputError: if the run was created in memory.
-        """
-        if self.run is None:
-            raise InputError("a run created in memory has no folder: load a run from its folder")
-        return self.run
-
-    def save(self, folder: str | Path) -> None:
-        """Copy the whole run, but for the state of its training, to a folder, which appears complete or not at all.
-
-        Raises:
-            InputError: if the run was created in memory, or another representation or view was chosen than its own; if
-                the folder is inside the run, or exists and is not empty.
-        """
-        copy_run(self._as_stored(), Path(folder))
-
-    def push_to_hub(
-        self, repo_id: str, *, private: bool = False, licence: str = "", card: str | Path | None = None
-    ) -> str:
-        """Upload the run to the Hugging Face Hub, as ``structviews push`` does; what it leaves out is warned of.
-
-        Args:
-            repo_id: OWNER/NAME; the repository is created if necessary.
-            private: whether a new repository is private.
-            licence: licence identifier of the Hub, for the model card.
-            card: file with a custom model card.
-
-        Returns:
-            The URL of the commit.
-
-        Raises:
-            InputError: as ``save``; if the run cannot be shared, or the Hub cannot be reached or refuses the upload.
-        """
-        # By its name, as a registry finds its parts: the Hub's model cards have scores, so it stands on a floor above.
-        push = import_module("structviews.hub.transfer").push
-        pushed = push(self._as_stored(), repo_id, private=private, licence=licence, card=Path(card) if card else None)
-        for note in pushed.notes:
-            warnings.warn(note, stacklevel=2)
-        url: str = pushed.url
-        return url
-
-    def _as_stored(self) -> Path:
-        """The run's folder, if it has what was chosen on this embedder."""
-        folder = self.folder
-        if self.choices != self.stored:
-            what = "the run's own representation and views are saved, but others were chosen"
-            raise InputError(f"{folder}: {what}: save the run as it was loaded, and choose again where it is loaded")
-        return folder
 
     @property
     def view_names(self) -> list[str]:

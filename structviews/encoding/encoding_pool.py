@@ -17,11 +17,13 @@ from threading import Lock
 import numpy as np
 import torch
 
-from structviews.encoding.embedder import Choice, Embedder
+from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Sentence, SentenceError, listed
+from structviews.encoding.stored_run import Choice
 from structviews.encoding.text_language import warn_once
 from structviews.encoding.word_limit import WordLimit, counted_cuts, one_warning, tell_cuts
 from structviews.errors import InputError
+from structviews.runs.folder import WEIGHTS
 from structviews.runtime.memory import available_bytes
 from structviews.runtime.processes import Engine, Heard, here, in_processes, report, reporting, unheard
 from structviews.runtime.progress import OnProgress
@@ -80,10 +82,13 @@ class EncodingPool:
         """
         given = embedder.prepare(sentences) if embedder.preparer.parser_is_given else listed(sentences)
         sentences_of_each = (given[piece] for piece in pieces(0, len(given), len(given), batch_size))
-        heard = Told(0, len(given), progress) if progress else unheard
+        heard = Told(0, len(given), progress or (lambda done, total: None))
         vectors = np.empty((len(given), embedder.dim), dtype=np.float32)
-        with one_warning():
-            return filled(vectors, self.each(embedder, sentences_of_each, batch_size, heard))
+        try:
+            with one_warning():
+                return filled(vectors, self.each(embedder, sentences_of_each, batch_size, heard))
+        finally:
+            heard.end()
 
     def each(
         self, embedder: Embedder, given: Iterator[Sequence[Sentence]], batch_size: int = 256, heard: Heard = unheard
@@ -104,7 +109,7 @@ class EncodingPool:
         if is_transductive(embedder):
             raise InputError("transductive = true: needs all sentences in one process: encode without a pool")
         how = (
-            str(self._run),
+            self._run,
             self._device,
             self._threads,
             embedder.choices,
@@ -184,13 +189,20 @@ class Told:
         self._done = float(done)
         self._total = total
         self._progress = progress
+        self._ended = False
         self._lock = Lock()
 
     def __call__(self, more: float) -> None:
         """Add to those that are done."""
         with self._lock:
             self._done += more
-            self._progress(int(self._done), self._total)
+            if not self._ended:
+                self._progress(int(self._done), self._total)
+
+    def end(self) -> None:
+        """Pass on nothing more: after an error, other processes are still busy with pieces that they had begun."""
+        with self._lock:
+            self._ended = True
 
 
 def filled(rows: np.ndarray, each: Iterator[np.ndarray]) -> np.ndarray:
@@ -223,7 +235,7 @@ def processes_that_pay(embedder: Embedder, sentences: int) -> int:
     """
     if embedder.device.type != "cpu" or is_transductive(embedder):
         return 1
-    weights = sum(each.stat().st_size for each in embedder.folder.rglob("*.safetensors"))
+    weights = sum(each.stat().st_size for each in embedder.folder.rglob(WEIGHTS))
     free = available_bytes()
     room = torch.get_num_threads() if free is None else 1 + free // (BYTES_EACH + weights)
     return max(1, min(torch.get_num_threads(), sentences // SENTENCES_EACH, room))
@@ -247,7 +259,7 @@ def open_pool(embedder: Embedder, processes: int) -> Iterator[EncodingPool]:
         raise InputError(f"processes = {processes}: give at least 1")
     run, device, threads = embedder.folder, str(embedder.device), torch.get_num_threads()
     each = max(1, threads // processes)
-    others = in_processes(processes - 1, partial(_load, str(run), device, each)) if processes > 1 else nullcontext(NONE)
+    others = in_processes(processes - 1, partial(_load, run, device, each)) if processes > 1 else nullcontext(NONE)
     torch.set_num_threads(each)
     try:
         with others as engine:
@@ -257,7 +269,7 @@ def open_pool(embedder: Embedder, processes: int) -> Iterator[EncodingPool]:
 
 
 def encode_piece(
-    run: str,
+    run: Path,
     device: str,
     threads: int,
     choices: list[Choice],
@@ -291,6 +303,6 @@ def encoded(embedder: Embedder, batch_size: int, sentences: Sequence[Sentence]) 
 
 
 @lru_cache(maxsize=1)
-def _load(run: str, device: str, threads: int) -> Embedder:
+def _load(run: Path, device: str, threads: int) -> Embedder:
     torch.set_num_threads(threads)
     return Embedder.load(run).to(device)

@@ -168,7 +168,8 @@ def encode_text(
         out: file to write; an existing one is replaced.
         tokenised: whether the lines are already tokenised (separated by white space).
         batch_size: see ``Embedder.encode``.
-        processes: see ``open_pool``; by default as many as pay.
+        processes: see ``open_pool``; by default as many as pay. One, whatever is given, if the representation is
+            transductive or the embedder was given a parser, which others do not have.
         progress: called with the number of lines done and the total, from several threads, one at a time.
 
     Raises:
@@ -189,7 +190,10 @@ def encode_text(
             )
 
     journal = partial.with_name(f"{partial.name}.digests")
-    with one_warning(), open_pool(embedder, processes or processes_that_pay(embedder, text.n)) as pool:
+    # Others could not help: they have a part of the sentences, and not a parser that was given to this process.
+    alone = is_transductive(embedder) or embedder.preparer.parser_is_given
+    number = 1 if alone else processes or processes_that_pay(embedder, text.n)
+    with one_warning(), open_pool(embedder, number) as pool:
         blocks = Blocks(text, embedder, pool, tokenised, batch_size, progress)
         write_blocks(out, partial, journal, Layout(text.n, embedder.dim, blocks.rows), blocks.block)
     journal.unlink()  # the vectors are the user's from here on

@@ -126,14 +126,15 @@ def half_precision(precision: str, device: torch.device) -> bool:
 
 
 def encodes_in(precision: str, device: torch.device) -> str:
-    """``fp32``, ``bf16`` or ``int8``: in what to encode. ``auto`` takes bf16 on a CPU that supports it in hardware.
+    """In what to encode: ``fp32``, ``bf16`` or ``int8``. ``auto`` takes bf16 on a CPU that supports it in hardware.
 
     Raises:
-        InputError: for ``int8`` on a device that does not multiply 8-bit integers.
+        InputError: for a precision that is not one of ``ENCODING_PRECISIONS``, and for ``int8`` on a device that does
+            not multiply 8-bit integers.
     """
-    if precision == "int8":
-        if device.type != "cpu" or not multiplies_bytes():
-            raise InputError(f"precision int8: this {device.type} does not multiply 8-bit integers: choose auto")
-        return precision
-    half = half_precision(precision, device) and (precision == "bf16" or device.type == "cpu")
-    return "bf16" if half else "fp32"
+    check_precision(precision, ENCODING_PRECISIONS)
+    if precision == "auto":
+        return "bf16" if device.type == "cpu" and multiplies_half(device) else "fp32"
+    if precision == "int8" and (device.type != "cpu" or not multiplies_bytes()):
+        raise InputError(f"precision int8: this {device.type} does not multiply 8-bit integers: choose auto")
+    return precision

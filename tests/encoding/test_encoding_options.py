@@ -167,12 +167,35 @@ def test_pieces_are_large_and_small_towards_the_end(start, stop, total, batch_si
     assert rows == list(range(start, stop))
 
 
-def test_processes_that_pay(runs, embedder, monkeypatch):
+def test_nothing_is_told_after_an_error(joined, pool, left_to_others):
+    """The other process has begun the next piece by then, and goes on."""
+    told = []
+    for _ in range(5):
+        with pytest.raises(SentenceError, match=r"^sentence 2: "):
+            joined.encode([SENTENCES[0], ["two words"], *SENTENCES * 9], 2, lambda *each: told.append(each), pool=pool)
+        before = len(told)
+        joined.encode(SENTENCES, pool=pool)
+        assert len(told) == before
+
+
+def test_another_process_loads_a_folder_called_as_the_bundled_model_is(runs, tmp_path, monkeypatch, left_to_others):
+    shutil.copytree(runs["tokens"], tmp_path / "default")
+    monkeypatch.chdir(tmp_path)
+    embedder = Embedder.load("./default")
+    with open_pool(embedder, 2) as pool:
+        np.testing.assert_allclose(embedder.encode(SENTENCES, pool=pool), embedder.encode(SENTENCES), atol=1e-6)
+
+
+def test_processes_that_pay(runs, embedder, monkeypatch, tmp_path):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     monkeypatch.setattr(encoding_pool, "available_bytes", lambda: None)
     assert [processes_that_pay(embedder, n) for n in (1, 4095, 4096, 10**7)] == [1, 1, 2, 4]
     monkeypatch.setattr(encoding_pool, "available_bytes", lambda: 25 * 10**8)
     assert processes_that_pay(embedder, 10**7) == 3
+    training = shutil.copytree(runs["tokens"], tmp_path / "run")
+    with (training / "state" / "step-000000009.safetensors").open("wb") as state:
+        state.truncate(10**10)  # takes no place on the disk, and none in a process that encodes
+    assert processes_that_pay(Embedder.load(training), 10**7) == 3
     monkeypatch.setattr(encoding_pool, "available_bytes", lambda: 0)
     assert processes_that_pay(embedder, 10**7) == 1
     changed = embedder.with_representation(remove_component=True, transductive=True)

@@ -10,7 +10,7 @@ import torch
 from corpora import small_config, tiny_corpus
 
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.encoding_pool import open_pool
+from structviews.encoding.encoding_pool import Task, open_pool
 from structviews.encoding.kinds import trained
 from structviews.encoding.kinds.joined import JoinedEmbedder, join_runs
 from structviews.encoding.representation import normalised
@@ -79,18 +79,34 @@ def test_attention_knows_no_precision():
             np.testing.assert_array_equal(one, other)
 
 
-def test_copies_pickles_and_processes_keep_it(runs):
+def test_copies_and_pickles_keep_it(runs):
     embedder = Embedder.load(runs["joined"], precision="bf16")
     vectors = embedder.encode(TOKENS)
     others = [embedder.with_limit(max_tokens=9), embedder.with_representation(), embedder.with_view(embedder.views[0])]
     assert {each.precision for each in (*others, *embedder.members)} == {"bf16"}
     for each in (copy.deepcopy(embedder), pickle.loads(pickle.dumps(embedder)), embedder.for_similarity()):
         np.testing.assert_array_equal(each.encode(TOKENS), vectors)
-    with open_pool(embedder, 1) as pool:
-        np.testing.assert_array_equal(embedder.encode(TOKENS, pool=pool), vectors)
-        single = embedder.with_precision("fp32")
-        np.testing.assert_array_equal(single.encode(TOKENS, pool=pool), single.encode(TOKENS))
-        assert not np.array_equal(single.encode(TOKENS), vectors)
+
+
+@bytes_too
+@pytest.mark.parametrize("name", ["seq", "joined"])
+def test_another_process_encodes_in_it(runs, name, precision, monkeypatch):
+    """Whatever the CPU multiplies, one of the two is not what a process would choose by itself."""
+    monkeypatch.setattr(Task, "take", lambda task: False)
+    short, single = (Embedder.load(runs[name], precision=each) for each in (precision, "fp32"))
+    with open_pool(short, 2) as pool:
+        for embedder, other in ((short, single), (single, short)):
+            vectors = embedder.encode(TOKENS, pool=pool)
+            np.testing.assert_array_equal(vectors, embedder.encode(TOKENS))
+            assert not np.array_equal(vectors, other.encode(TOKENS))
+
+
+@bytes_too
+def test_a_join_with_word_averages_has_the_precision_of_its_encoders(runs, runs_of_all_kinds, tmp_path, precision):
+    for i, members in enumerate([("sif", "words"), ("words", "sif"), ("sif", "sif")]):
+        joined = join_runs([runs_of_all_kinds[each] for each in members], tmp_path / str(i))
+        found = Embedder.load(joined, precision=precision)
+        assert found.encodes_in == (precision if "words" in members else "fp32")
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])

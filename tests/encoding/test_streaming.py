@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from corpora import small_config, tiny_corpus
+from corpora import RandomParser, small_config, tiny_corpus
 
 from structviews.encoding import encoding_pool, streaming
 from structviews.encoding.embedder import Embedder
@@ -19,6 +19,7 @@ from structviews.errors import InputError
 from structviews.runtime import npy
 from structviews.training.loop import train
 
+TRANSDUCTIVE = {"remove_component": True, "transductive": True}
 LINES = [f"A bird sat on tree {i} ." for i in range(23)]
 
 
@@ -64,17 +65,16 @@ def test_the_vectors_are_those_of_the_embedder(source, runs, tmp_path, n, end):
 
 
 def test_a_transductive_component_is_that_of_all_lines(source, runs, tmp_path):
-    changes = {"remove_component": True, "transductive": True}
-    encode(source, runs[0], tmp_path / "v.npy", representation=changes)
-    expected = Embedder.load(runs[0]).with_representation(**changes).encode([line.split() for line in LINES])
+    encode(source, runs[0], tmp_path / "v.npy", representation=TRANSDUCTIVE)
+    expected = Embedder.load(runs[0]).with_representation(**TRANSDUCTIVE).encode([line.split() for line in LINES])
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
 
 
 def test_members_of_a_join_do_not_count_sentences_twice(source, runs, tmp_path):
     joined = join_runs([runs[0], runs[0]], tmp_path / "joined")
     told = []
-    changes = {"remove_component": True, "transductive": True}  # all lines at once, by one call of the embedder
-    encode(source, joined, tmp_path / "v.npy", representation=changes, progress=lambda *counts: told.append(counts))
+    # All lines at once, by one call of the embedder.
+    encode(source, joined, tmp_path / "v.npy", representation=TRANSDUCTIVE, progress=lambda *each: told.append(each))
     assert told[0] == (0, len(LINES))
     assert told[-1] == (len(LINES), len(LINES))
     assert {total for _, total in told} == {len(LINES)}
@@ -325,6 +325,10 @@ def test_there_are_as_many_processes_as_pay(source, runs, tmp_path, monkeypatch)
     encode(source, runs[0], tmp_path / "v.npy")
     encode(source, runs[0], tmp_path / "v.npy", processes=2)
     assert opened == [len(LINES), 2]
+    encode(source, runs[0], tmp_path / "v.npy", processes=2, representation=TRANSDUCTIVE)
+    with open_text(source) as text:
+        encode_text(text, Embedder.load(runs[0], RandomParser()), tmp_path / "v.npy", tokenised=True, processes=2)
+    assert opened[2:] == [1, 1]
 
 
 def test_lines_of_too_many_words(source, runs, tmp_path, command):

@@ -45,7 +45,7 @@ def test_few_shapes_are_kept_unless_the_user_says_otherwise(monkeypatch):
     monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY")
     keep_few_shapes()
     assert os.environ["LRU_CACHE_CAPACITY"] == "7"
-    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "16"
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "128"
 
 
 GIB = 2**30

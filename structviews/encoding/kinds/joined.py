@@ -10,10 +10,11 @@ import torch
 from msgspec import Meta
 
 from structviews.corpus.sentence import ParsedSentence
-from structviews.encoding.embedder import Choice, Embedder, open_run
+from structviews.encoding.embedder import Embedder, open_run
 from structviews.encoding.kinds import KINDS
 from structviews.encoding.preparation import Preparer, Sentence, listed
 from structviews.encoding.representation import joined_width
+from structviews.encoding.stored_run import Choice
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.folder import CONFIG, MEMBERS
@@ -97,8 +98,8 @@ class JoinedEmbedder(Embedder):
 
     @property
     def encodes_in(self) -> str:
-        """The precision of all members that do not encode in fp32 only; fp32 if there are none."""
-        return next((member.encodes_in for member in self.members if member.encodes_in != "fp32"), "fp32")
+        """That of the members' encoders; ``fp32`` if none has products in another precision."""
+        return next((each for member in self.members if (each := member.encodes_in) != "fp32"), "fp32")
 
     @property
     def choices(self) -> list[Choice]:
