@@ -8,7 +8,7 @@ states are multiplied in 8 bits, word vectors are in bf16: only states are known
 Shapes as in ``shared_trees``; H hidden size, X input size, m rows of a block.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -118,11 +118,12 @@ def _run_pairs(products: _Pairs, vectors: Tensor, trees: SharedPairs, h: Tensor,
         for name, product, leaves in zip(("left", "right"), sides, trees.leaves, strict=True)
     ]
     children, places = trees.children.unbind(0), trees.places.unbind(0)
+    writes: tuple[Callable[..., Tensor], ...] = (Tensor.copy_, Tensor.add_)
     for (first, last), inner in zip(pairwise(trees.levels[1:]), trees.inner, strict=True):
         for rows in _blocks(first, last):
             skipped, n = rows.start - n_leaves, rows.stop - rows.start
             gates = scratch("gates", n, products.of_left.outputs, h)
-            for side, write in enumerate((Tensor.copy_, Tensor.add_)):
+            for side, write in enumerate(writes):
                 start, stop = (min(max(first + bound - rows.start, 0), n) for bound in inner[side])
                 if start < stop:
                     below = h.index_select(0, children[side][skipped + start : skipped + stop])
