@@ -32,7 +32,8 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from structviews.errors import InputError
-from structviews.evaluation.senteval.logistic import Design, fit_logistic
+from structviews.evaluation.senteval.design import Design
+from structviews.evaluation.senteval.logistic import fit_logistic
 from structviews.evaluation.senteval.protocols.protocol import Vectors
 from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
 from structviews.evaluation.senteval.task_scores import choices, score_task, task_features

@@ -9,7 +9,8 @@ from scipy.special import log_expit, log_softmax
 from sklearn.metrics import f1_score
 
 from structviews.errors import InputError
-from structviews.evaluation.senteval.logistic import Design, fit_logistic
+from structviews.evaluation.senteval.design import Design
+from structviews.evaluation.senteval.logistic import fit_logistic
 from structviews.evaluation.senteval.protocols.protocol import FOLDS, Fold, Protocol, Vectors, grid_name
 from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
 from structviews.evaluation.senteval.relatedness import (

@@ -70,6 +70,7 @@ def test_sentences_are_cut_if_it_is_said(runs, folder):
     assert (found["representation"], found["flags"]) == ("vector, cut to 2 words", " --max-tokens 2 --overlong cut")
 
 
+@pytest.mark.usefixtures("one_thread")  # several share a product, whose rounding then differs
 @pytest.mark.parametrize(("which", "kinds"), [(0, 1), (2, 2)])
 def test_other_processes_change_nothing(runs, folder, tmp_path, which, kinds, monkeypatch):
     monkeypatch.setattr(suite, "SENTENCES_AT_ONCE", 20)

@@ -10,7 +10,8 @@ from sklearn.linear_model import LogisticRegression
 
 from structviews.errors import InputError
 from structviews.evaluation.senteval import logistic, relatedness
-from structviews.evaluation.senteval.logistic import Design, _Point, fit_logistic
+from structviews.evaluation.senteval.design import Design
+from structviews.evaluation.senteval.logistic import _Point, fit_logistic
 from structviews.evaluation.senteval.relatedness import (
     KIROS_RELATEDNESS,
     SENTEVAL_RELATEDNESS,
@@ -87,7 +88,7 @@ def test_a_problem_is_solved_the_same_alone_and_in_any_block(monkeypatch):
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize(("n", "d"), [(50, 8), (12, 50)])
 def test_the_design_keeps_all_inner_products_with_what_is_learnt_from(n, d, centred, monkeypatch):
-    monkeypatch.setattr(logistic, "CHUNK_ELEMENTS", 100)
+    monkeypatch.setattr("structviews.evaluation.senteval.design.CHUNK_ELEMENTS", 100)
     features, _ = problem(n, d, 2)
     training = np.arange(n) % 4 > 0
     design = Design(np.split(features, [n // 3]), training, centred)

@@ -1,0 +1,110 @@
+"""The features of the evaluation's classifiers, and the products with them that the solver needs.
+
+Shapes: n examples, d features, r = d + 1 weights per column (the last is the intercept), m examples for training.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from scipy.linalg.blas import dsyrk, ssyrk
+
+CHUNK_ELEMENTS = 1 << 22  # most feature values copied at a time
+
+
+class Design:
+    """The feature matrix with intercept that all problems share; on the GPU if there is one.
+
+    Args:
+        features: blocks (n_i, d) that together form the (n, d) matrix; on the CPU, float32 blocks are not copied. A
+            block without training examples takes no part in the products, but for the final logits.
+        training: (n,) bool, the examples used for training by any problem. The weights are linear combinations
+            of these m examples, so if m < d / 2 the features are replaced by m coordinates that preserve all
+            inner products with them (Cholesky factor of the Gram matrix, float64).
+        centred: subtract the mean for better conditioning; an unpenalised intercept absorbs it. Do not use with a
+            penalised intercept.
+    """
+
+    def __init__(self, features: Sequence[np.ndarray], training: np.ndarray, centred: bool = True) -> None:
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.blocks = [torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(device) for x in features]
+        sizes = [len(block) for block in self.blocks]
+        n, d = sum(sizes), self.blocks[0].shape[1]
+        # In chunks: summing in float64 first makes a float64 copy.
+        rows = (some for block in self.blocks for some in block.split(max(1, CHUNK_ELEMENTS // d)))
+        total = torch.stack([some.sum(0, dtype=torch.float64) for some in rows]).sum(0)
+        self.mean = (total / n).float() if centred else torch.zeros(d, device=device)
+        chosen = torch.from_numpy(training).to(device)
+        m = int(chosen.sum())
+        if d > 2 * m:  # otherwise it costs more than it saves
+            self.blocks = list(self._reduced(chosen).split(sizes))
+            self.mean = torch.zeros(m, device=device)
+        self.learnt = [bool(some.any()) for some in chosen.split(sizes)]
+        self.parts = [block for block, learnt in zip(self.blocks, self.learnt, strict=True) if learnt]
+        self.rows = np.repeat(self.learnt, sizes)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of examples in the parts, and of weights per column, ``(n, r)``."""
+        return sum(map(len, self.parts)), len(self.mean) + 1
+
+    def logits(self, weights: torch.Tensor) -> torch.Tensor:
+        """Weights (r, ...) to logits (n, ...)."""
+        return self._logits(self.parts, weights)
+
+    def all_logits(self, weights: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        """Logits of the examples of all blocks, given those (n, ...) of the parts and the weights (r, ...)."""
+        known = iter(logits.split([len(part) for part in self.parts]))
+        each = zip(self.blocks, self.learnt, strict=True)
+        return torch.cat([next(known) if learnt else self._logits([block], weights) for block, learnt in each])
+
+    def _logits(self, blocks: Sequence[torch.Tensor], weights: torch.Tensor) -> torch.Tensor:
+        flat = weights.flatten(1)
+        # With few columns, both products are several times faster when transposed.
+        product = torch.cat([flat[:-1].T @ block.T for block in blocks], dim=1).T
+        return (product + (flat[-1] - self.mean @ flat[:-1])).reshape(-1, *weights.shape[1:])
+
+    def gradient(self, errors: torch.Tensor) -> torch.Tensor:
+        """Derivatives (n, ...) by the logits to the gradient (r, ...)."""
+        flat = errors.flatten(1)
+        total = flat.sum(0, keepdim=True)
+        rows = flat.split([len(part) for part in self.parts])
+        product = torch.stack([some.T @ part for some, part in zip(rows, self.parts, strict=True)]).sum(0).T
+        return torch.cat([product - self.mean[:, None] * total, total]).reshape(-1, *errors.shape[1:])
+
+    def hessian(self, importance: torch.Tensor) -> torch.Tensor:
+        """Sum over the examples of ``x x^T``, weighted by ``importance`` (n,): (r, r), lower triangle."""
+        _, r = self.shape
+        total = torch.zeros(r, r, device=self.mean.device)
+        # One buffer for all chunks: separate arrays would fragment the heap by gigabytes.
+        buffer = self.mean.new_empty(max(1, CHUNK_ELEMENTS // r), r)
+        for part, weights in zip(self.parts, importance.split([len(part) for part in self.parts]), strict=True):
+            for some in weights.nonzero()[:, 0].split(len(buffer)):
+                rows = buffer[: len(some)]
+                torch.index_select(part, 0, some, out=rows[:, :-1])
+                rows[:, :-1] -= self.mean
+                rows[:, -1] = 1
+                total = _add_gram(total, rows.mul_(weights[some, None].sqrt()))
+        return total
+
+    def _reduced(self, chosen: torch.Tensor) -> torch.Tensor:
+        """Coordinates (n, m) of all examples in the span of the ``m`` chosen ones."""
+        n, d = len(chosen), len(self.mean)
+        gram = torch.zeros(n, int(chosen.sum()), dtype=torch.float64, device=chosen.device)
+        for some in torch.arange(d, device=chosen.device).split(max(1, CHUNK_ELEMENTS // n)):
+            columns = torch.cat([block[:, some] for block in self.blocks]).double() - self.mean[some]
+            gram.addmm_(columns, columns[chosen].T)
+        own = gram[chosen]
+        own.diagonal().add_(1e-10 * own.diagonal().mean())  # for linearly dependent examples
+        factor = torch.linalg.cholesky(own)
+        coordinates: torch.Tensor = torch.linalg.solve_triangular(factor.T, gram, upper=True, left=False)
+        return coordinates.float()
+
+
+def _add_gram(total: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+    """``total + part^T part``; only the lower triangle is valid."""
+    if part.is_cuda:
+        return total.addmm_(part.T, part)
+    update = ssyrk if part.dtype == torch.float32 else dsyrk
+    # BLAS is column-major: our lower triangle is its upper one, and ``part`` its transpose.
+    return torch.from_numpy(update(1, part.numpy().T, beta=1, c=total.numpy().T, overwrite_c=1, lower=0).T)
