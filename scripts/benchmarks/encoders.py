@@ -27,12 +27,10 @@ from structviews.runs.bundled import NAME
 from structviews.runs.settings_file import save_config
 from structviews.runs.vocabularies import save_vocabularies
 from structviews.runs.weights import save_weights
-from structviews.runtime import device
+from structviews.runtime.device import multiplies_bytes
 from structviews.training.baselines import RANDOM
 
 RAW, PREPARED = "raw", "prepared"
-OURS = tuple(each for each in device.PRECISIONS if each != "auto")
-"""Precisions of runs; ``auto`` is one of them."""
 RUNS = {NAME: (), "seq,seq": ("seq", "seq"), "avg,avg": ("avg", "avg")}
 """Runs by name, with the views of those to be made."""
 
@@ -233,10 +231,14 @@ def encoders(
 
 
 def in_precisions(run: str | Path, precisions: Sequence[str]) -> dict[str, TrainedEmbedder]:
-    """A run in each precision that it has."""
+    """A run in each precision that it has on this CPU."""
     embedder = Embedder.load(run)
     assert isinstance(embedder, TrainedEmbedder)
-    return {precision: embedder.with_precision(precision) for precision in precisions if precision in OURS}
+    return {
+        precision: embedder.with_precision(precision)
+        for precision in precisions
+        if precision != "int8" or multiplies_bytes()
+    }
 
 
 def random_run(views: Sequence[str], folder: Path) -> Path:
