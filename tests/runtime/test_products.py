@@ -65,7 +65,10 @@ def test_inputs_may_be_narrower_or_a_part_of_a_wider_tensor(operands):
 
 
 def test_few_numbers_of_rows_are_prepared():
-    assert [padded(n) for n in (1, 2, 3, 8, 9, 16, 17, 255, 256)] == [1, 2, 3, 8, 9, 16, 32, 256, 256]
+    assert [padded(n) for n in (0, 1, 3, 15, 16, 17, 20, 33, 250, 256)] == [0, 1, 3, 15, 16, 18, 20, 36, 256, 256]
+    sizes = {n: padded(n) for n in range(ROWS + 1)}
+    assert len(set(sizes.values())) < 50
+    assert all(n <= size <= n * 9 / 8 for n, size in sizes.items())
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -82,3 +85,38 @@ def test_what_an_optimiser_has_changed_is_prepared_again(fused):
     optimiser.step()
     assert torch.equal(bias(), layer.bias)
     assert not torch.equal(bias(), before)
+
+
+def test_any_change_of_a_weight_prepares_again():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False)))
+    inner = model[1][0]
+    made = []
+
+    def is_prepared():
+        before = len(made)
+        prepared(model, "fp32", lambda: made.append(0))
+        return len(made) == before
+
+    def replace_part():
+        model[1][0] = torch.nn.Linear(2, 2, bias=False)
+
+    def replace_weight():
+        inner.weight = torch.nn.Parameter(inner.weight.detach().clone())
+
+    def replace_numbers():
+        inner.weight.data = inner.weight.data.clone()
+
+    def change_numbers():
+        inner.weight.data.T[0, 1] += 1  # counted by nobody, as by a fused optimiser
+
+    def transpose():
+        inner.weight.data = inner.weight.data.T
+
+    for change in (replace_weight, replace_numbers, change_numbers, transpose, change_numbers, model.double):
+        is_prepared()
+        assert is_prepared()
+        change()
+        assert not is_prepared(), change
+    replace_part()
+    assert not is_prepared()
+    assert is_prepared()

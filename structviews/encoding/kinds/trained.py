@@ -130,10 +130,10 @@ class TrainedEmbedder(PooledEmbedder):
         }
 
     def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
-        half = self.encodes_in != "fp32"
-        inference = self.encodes_in if self._infers else None
-        batch = collate(sentences, self.vocabularies, self.needs, inference).to(self.device)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
+        device, precision = self.device, self.encodes_in
+        half = precision != "fp32"
+        batch = collate(sentences, self.vocabularies, self.needs, precision if self._infers else None).to(device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=half):
             encoded = self.model.encode(batch, states=any(pooling != "vector" for pooling in poolings))
         for encoders, channels in zip(self.encoders, encoded, strict=True):
             for encoder, each in zip(encoders, channels, strict=True):
