@@ -5,6 +5,9 @@ share a row, and a batch becomes one graph whose rows are the distinct subtrees:
 Subtrees of binary trees are equal if their left and their right children are; those of dependency trees if their words
 are and they have the same children, in any order, since a Child-Sum cell does not see the order.
 
+Each subtree has a number: that of its word if it is a leaf, else U + the index of an inner node. Inner nodes are
+compared level by level, unless there are so few that hardly any are equal.
+
 Shapes: B sentences of n words in total, N nodes, U distinct words, L distinct leaves, I distinct inner subtrees,
 R = L + I rows, K children of the I, S words that are a child on one side.
 """
@@ -15,9 +18,11 @@ from itertools import pairwise
 import numpy as np
 from torch import Tensor
 
-from structviews.runtime.arrays import Array, group, inverse_of, stable_argsort, starts_of
+from structviews.runtime.arrays import Array, inverse_of, stable_argsort, starts_of
 from structviews.runtime.device import to_tensor
 
+# In fewer nodes, looking for equal inner ones takes longer than computing them twice.
+COMPARED_FROM = 4096
 # The order of a level's rows in binary trees, by two bits: whether the left and the right child are leaves.
 _SIDES, _ORDER = np.array([2, 1]), np.array([1, 0, 2, 3])
 
@@ -87,32 +92,35 @@ def shared_constituency(
     """
     starts = starts_of(2 * lengths - 1)
     pairs = np.stack([left, right], axis=1) + np.repeat(starts, lengths - 1)[:, None]
-    rows = np.empty(len(heights), dtype=np.int64)
-    rows[heights == 0] = words
     inner = np.flatnonzero(heights)
-    order, bounds = _by_level(heights[inner])
-    nodes, below = inner[order], pairs[order]
-    levels, children, inner_children = [0, n_distinct], [], []
-    for start, stop in pairwise(bounds):
-        limit = levels[-1]
-        pair = rows[below[start:stop]]
-        kind = _ORDER[(pair < n_distinct) @ _SIDES]
-        keys, _, inverse = _distinct((kind * limit + pair[:, 0]) * limit + pair[:, 1])
-        rows[nodes[start:stop]] = limit + inverse
-        levels.append(limit + len(keys))
-        left_only, left, all_inner = keys.searchsorted(np.arange(1, 4) * limit**2).tolist()
-        inner_children.append([(0, left), (left_only, all_inner)])
-        children.append([keys // limit % limit, keys % limit])
-    both = np.concatenate([np.empty((2, 0), dtype=np.int64), *children], axis=1)
-    leaves, places = zip(*(_leaves(side, n_distinct) for side in both), strict=True)
+    subtree = np.empty(len(heights), dtype=np.int64)
+    subtree[heights == 0] = words
+    subtree[inner] = own = n_distinct + np.arange(len(inner))
+    if len(heights) >= COMPARED_FROM:
+        order, bounds = _by_level(heights[inner])
+        for start, stop in pairwise(bounds):
+            level = order[start:stop]
+            below = subtree[pairs[level]]
+            first, inverse = _distinct(below[:, 0] * (n_distinct + len(inner)) + below[:, 1])
+            subtree[inner[level]] = own[level[first]][inverse]
+    kept = np.flatnonzero(subtree[inner] == own)
+    below = subtree[pairs[kept]]
+    kinds = 4 * (heights[inner[kept]].astype(np.int64) - 1) + _ORDER[(below < n_distinct) @ _SIDES]
+    order = stable_argsort(kinds)
+    row = np.arange(n_distinct + len(inner))
+    row[own[kept[order]]] = n_distinct + np.arange(len(kept))
+    rows, children = row[subtree], row[below[order].T]
+    # Where each kind ends in its level.
+    ends = np.bincount(kinds, minlength=4 * heights.max(initial=0)).reshape(-1, 4).cumsum(axis=1)
+    leaves, places = zip(*(_leaves(side, n_distinct) for side in children), strict=True)
     return SharedPairs(
-        levels,
+        [0, *np.concatenate([[n_distinct], ends[:, 3]]).cumsum().tolist()],
         to_tensor(rows),
         to_tensor(rows[starts + 2 * lengths - 2]),
-        to_tensor(both),
+        to_tensor(children),
         (to_tensor(leaves[0]), to_tensor(leaves[1])),
         to_tensor(np.stack(places)),
-        inner_children,
+        [[(0, both), (left_only, right_only)] for left_only, both, right_only, _ in ends.tolist()],
     )
 
 
@@ -127,43 +135,49 @@ def shared_dependency(heads: Array, heights: Array, lengths: Array, words: Array
     is_child = heads != 0
     order, bounds = _by_level(heights)
     n_leaves = bounds[1]
-    leaves = group(words[order[:n_leaves]], n_distinct)
-    rows = np.empty(len(heads), dtype=np.int64)
-    rows[order[:n_leaves]] = leaves.inverse
-    # The children of each node, nodes in the order by level.
+    of_node = words[order]
+    # Nodes are in the order by level from here on: the children of each, those of one parent adjacent.
+    rank = inverse_of(order)
     child = np.flatnonzero(is_child)
-    parent = inverse_of(order)[(np.repeat(starts_of(lengths), lengths) + heads - 1)[child]]
-    child = child[stable_argsort(parent)]
+    parent = rank[(np.repeat(starts_of(lengths), lengths) + heads - 1)[child]]
+    child = rank[child[stable_argsort(parent)]]
     counts = np.bincount(parent, minlength=len(heads))
     starts = starts_of(counts)
-    levels, n_children, chosen = [0, len(leaves.distinct)], [], []
-    for start, stop in pairwise(bounds[1:]):
-        nodes, first = order[start:stop], starts[start]
-        below = _mixed(rows[child[first : starts[stop - 1] + counts[stop - 1]]])
-        # Of two different subtrees of this level, one pair in 2 ** 64 would have equal sums.
-        sums = np.add.reduceat(below, starts[start:stop] - first) + _mixed(~words[nodes])
-        keys, example, inverse = _distinct(sums)
-        is_last = np.ones(len(keys), dtype=bool)  # has no parent
-        is_last[inverse[is_child[nodes]]] = False
-        by_use = is_last.argsort(kind="stable")
-        rows[nodes] = levels[-1] + inverse_of(by_use)[inverse]
-        levels.append(levels[-1] + len(keys))
-        n_children.append(len(keys) - int(np.count_nonzero(is_last)))
-        chosen.append(start + example[by_use])
-    inner = np.concatenate([*chosen, np.empty(0, dtype=np.int64)])
-    sizes = counts[inner]
+    own = n_distinct + np.arange(len(heads))
+    subtree = np.concatenate([of_node[:n_leaves], own[n_leaves:]])
+    if len(heads) >= COMPARED_FROM:
+        for start, stop in pairwise(bounds[1:]):
+            below = _mixed(subtree[child[starts[start] : starts[stop - 1] + counts[stop - 1]]])
+            # Of two different subtrees of this level, one pair in 2 ** 64 would have equal sums.
+            sums = np.add.reduceat(below, starts[start:stop] - starts[start]) + _mixed(~of_node[start:stop])
+            first, inverse = _distinct(sums)
+            subtree[start:stop] = own[start + first][inverse]
+    kept = n_leaves + np.flatnonzero(subtree[n_leaves:] == own[n_leaves:])
+    has_parent = np.zeros(n_distinct + len(heads), dtype=bool)
+    has_parent[subtree[child]] = True
+    is_leaf = np.zeros(n_distinct, dtype=bool)
+    is_leaf[subtree[:n_leaves]] = True
+    leaves = np.flatnonzero(is_leaf)
+    height = heights[order[kept]].astype(np.int64) - 1
+    uses = 2 * height + ~has_parent[own[kept]]
+    kept = kept[stable_argsort(uses)]
+    row = np.empty(n_distinct + len(heads), dtype=np.int64)
+    row[np.concatenate([leaves, own[kept]])] = np.arange(len(leaves) + len(kept))
+    rows = row[subtree]
+    sizes = counts[kept]
     ends = np.cumsum(sizes)
-    edges = np.repeat(starts[inner] - ends + sizes, sizes) + np.arange(sizes.sum())
-    of_inner = words[order[inner]]
+    edges = np.repeat(starts[kept] - ends + sizes, sizes) + np.arange(sizes.sum())
+    of_inner = of_node[kept]
+    by_use = np.bincount(uses, minlength=2 * heights.max(initial=0)).reshape(-1, 2)
     return SharedFamilies(
-        levels,
-        to_tensor(rows),
-        to_tensor(rows[~is_child]),
-        to_tensor(np.concatenate([leaves.distinct, of_inner])),
+        [0, *np.concatenate([[len(leaves)], by_use.sum(axis=1)]).cumsum().tolist()],
+        to_tensor(rows[rank]),
+        to_tensor(rows[rank[~is_child]]),
+        to_tensor(np.concatenate([leaves, of_inner])),
         to_tensor(rows[child[edges]]),
         to_tensor(np.concatenate([[0], ends])),
         to_tensor(np.repeat(of_inner, sizes)),
-        n_children,
+        by_use[:, 0].tolist(),
     )
 
 
@@ -182,19 +196,10 @@ def _leaves(children: Array, n_distinct: int) -> tuple[Array, Array]:
     return np.flatnonzero(occurs[:-1]), (occurs.cumsum() - 1)[words]
 
 
-def _distinct(keys: Array) -> tuple[Array, Array, Array]:
-    """Distinct keys ``(I,)``, ascending, the first place of each, and which of them each key is.
-
-    As ``np.unique``, which takes three times as long for the few keys of a level of one sentence.
-    """
-    order = keys.argsort(kind="stable")
-    ordered = keys[order]
-    is_new = np.empty(len(keys), dtype=bool)
-    is_new[:1] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
-    inverse = np.empty(len(keys), dtype=np.int64)
-    inverse[order] = is_new.cumsum() - 1
-    return ordered[is_new], order[is_new], inverse
+def _distinct(keys: Array) -> tuple[Array, Array]:
+    """The first place of each distinct key of ``(I,)``, keys ascending, and which of them each key is."""
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    return first, inverse
 
 
 def _mixed(numbers: Array) -> Array:

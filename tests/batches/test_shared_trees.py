@@ -1,12 +1,14 @@
 """Equal subtrees of a batch against a recursion that writes each subtree out."""
 
 from itertools import pairwise
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trees_for_tests import SHAPES, gum, sentences
 
+from structviews.batches import shared_trees
 from structviews.batches.batch import collate
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
@@ -35,21 +37,25 @@ def subtrees(sentence, kind):
     return [write(word) for word in range(len(sentence.tokens))], sentence.heads.index(0)
 
 
-def merged(some, kind):
+def merged(some, kind, compared_from=0):
     """The merged trees, and the words by index."""
     words = list(dict.fromkeys(token for sentence in some for token in sentence.tokens))
-    ids = collate(some, {"words": Vocabulary([UNKNOWN, *words])}, [kind], inference="fp32").ids["words"]
+    with mock.patch.object(shared_trees, "COMPARED_FROM", compared_from):
+        ids = collate(some, {"words": Vocabulary([UNKNOWN, *words])}, [kind], inference="fp32").ids["words"]
     return getattr(ids, kind), [words[number - 1] for number in ids.distinct.tolist()]
 
 
-def check(some, kind):
-    trees, words = merged(some, kind)
+def check(some, kind, *, compared=True):
+    trees, words = merged(some, kind, 0 if compared else 10**6)
     written, roots = zip(*(subtrees(sentence, kind) for sentence in some), strict=True)
     nodes = [subtree for sentence in written for subtree in sentence]
     meaning = dict(zip(trees.of_nodes.tolist(), nodes, strict=True))
-    # A row for each different subtree.
+    # A row for each different subtree, or at least for each different leaf.
     assert [meaning[row] for row in trees.of_nodes.tolist()] == nodes
-    assert sorted(meaning) == list(range(len(set(nodes)))) == list(range(trees.levels[-1]))
+    assert sorted(meaning) == list(range(trees.levels[-1]))
+    assert trees.levels[1] == len({meaning[row] for row in range(trees.levels[1])})
+    if compared:
+        assert len(meaning) == len(set(nodes))
     assert [meaning[row] for row in trees.roots.tolist()] == [w[r] for w, r in zip(written, roots, strict=True)]
     below = check_pairs(trees, words, meaning) if kind == "constituency" else check_families(trees, words, meaning)
     level = {row: n for n, (start, stop) in enumerate(pairwise(trees.levels)) for row in range(start, stop)}
@@ -100,6 +106,7 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 @given(some=st.lists(sentences(max_words=8), min_size=1, max_size=8))
 def test_random_trees(kind, some):
     check(some, kind)
+    check(some, kind, compared=False)
 
 
 @kinds
@@ -118,6 +125,15 @@ def test_what_is_saved():
     sizes = sum(2 * len(sentence.tokens) - 1 for sentence in gum(150))
     assert trees.levels[1] == len(words) < sizes / 5
     assert trees.levels[-1] - len(words) < 0.97 * (sizes - 150) / 2
+
+
+@pytest.mark.parametrize("compared_from", [0, 10**6])
+@kinds
+def test_few_inner_nodes_are_not_compared(kind, compared_from):
+    some = gum(2)
+    once, twice = (merged(sentences, kind, compared_from)[0].levels for sentences in (some, some * 2))
+    assert once[1] == twice[1]
+    assert (once == twice) == (compared_from == 0)
 
 
 @kinds

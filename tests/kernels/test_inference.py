@@ -1,11 +1,14 @@
 """The cells without gradients against plain recursion."""
 
+from unittest import mock
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trees_for_tests import SHAPES, gum, sentences
 
+from structviews.batches import shared_trees
 from structviews.batches.batch import collate
 from structviews.kernels import dispatch, inference
 from structviews.kernels.child_sum import ChildSumCell
@@ -23,7 +26,7 @@ cells = pytest.mark.parametrize("name", CELLS)
 TOLERANCES = {"fp32": 1e-5, "bf16": 2e-2, "int8": 4e-2}
 
 
-def make(name, some, dtype=torch.float64, input_dim=12, hidden=16):
+def make(name, some, dtype=torch.float64, input_dim=12, hidden=16, compared_from=0):
     """A cell whose biases are not zero, vectors of the distinct words, and the batch, merged and not."""
     torch.manual_seed(1)
     cell = CELLS[name][0](input_dim, hidden).to(dtype)
@@ -31,7 +34,8 @@ def make(name, some, dtype=torch.float64, input_dim=12, hidden=16):
         if parameter.dim() < 2:
             torch.nn.init.normal_(parameter, std=0.5)
     words = Vocabulary([UNKNOWN, *dict.fromkeys(token for sentence in some for token in sentence.tokens)])
-    both = [collate(some, {"words": words}, [CELLS[name][1]], inference) for inference in ("fp32", None)]
+    with mock.patch.object(shared_trees, "COMPARED_FROM", compared_from):
+        both = [collate(some, {"words": words}, [CELLS[name][1]], inference) for inference in ("fp32", None)]
     vectors = torch.randn(len(both[0].ids["words"].distinct), input_dim, dtype=torch.float64).to(dtype)
     return cell, vectors, *both
 
@@ -50,7 +54,8 @@ def compare(cell, vectors, merged, plain, precision, backend, tolerance):
 @settings(max_examples=30, deadline=None)
 @given(some=st.lists(sentences(max_words=8), min_size=1, max_size=6))
 def test_random_trees_in_double_precision(name, some):
-    compare(*make(name, some), "fp32", "naive", 1e-12)
+    for compared_from in (0, 10**6):
+        compare(*make(name, some, compared_from=compared_from), "fp32", "naive", 1e-12)
 
 
 @cells
