@@ -255,13 +255,10 @@ def heights_below(parents: np.ndarray) -> np.ndarray:
         ``(N,)``, int16.
     """
     heights = np.zeros(len(parents), dtype=np.int16)
-    nodes = np.flatnonzero(parents >= 0)
-    level = 0
-    while len(nodes):
+    above, level = parents[parents >= 0], 0
+    while len(above):
         level += 1
-        is_above = np.zeros(len(parents), dtype=bool)
-        is_above[parents[nodes]] = True
-        above = np.flatnonzero(is_above)
         heights[above] = level
-        nodes = above[parents[above] >= 0]
+        above = parents[above]
+        above = above[above >= 0]
     return heights

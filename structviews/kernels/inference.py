@@ -8,7 +8,7 @@ states are multiplied in 8 bits, word vectors are in bf16: only states are known
 Shapes as in ``shared_trees``; H hidden size, X input size, m rows of a block.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -50,29 +50,28 @@ class _Families(NamedTuple):
     """Products of a Child-Sum cell.
 
     Attributes:
-        of_word: a word's part of i, o, u.
-        of_head: a word's part of its children's forget gates, and its query.
+        of_word: a word's part of i, o, u; its part of its children's forget gates; and its query.
         of_sum: the part of i, o, u of the (weighted) sum of the children's states.
         of_child: a child's part of its forget gate, and its key.
     """
 
     of_word: Product
-    of_head: Product
     of_sum: Product
     of_child: Product
 
     @classmethod
     def of(cls, cell: ChildSumCell, precision: str) -> "_Families":
         hidden, words = cell.hidden, of_words(precision)
-        of_head, of_child = [cell.input_forget], [cell.recurrent_forget.weight]
+        of_word = [(folded(cell.input.weight, hidden), folded(cell.input.bias, hidden))]
+        of_word.append((cell.input_forget.weight, cell.input_forget.bias))
+        of_child = [cell.recurrent_forget.weight]
         bias = None
         if cell.attention:
-            of_head.append(cell.query)
+            of_word.append((cell.query.weight, cell.query.bias))
             of_child.append(cell.key.weight)
             bias = torch.cat([torch.zeros_like(cell.key.bias), cell.key.bias])
         return cls(
-            Product(folded(cell.input.weight, hidden), folded(cell.input.bias, hidden), words),
-            Product(torch.cat([part.weight for part in of_head]), torch.cat([part.bias for part in of_head]), words),
+            Product(*map(torch.cat, zip(*of_word, strict=True)), words),
             # A plain sum of states may exceed 1.
             Product(folded(cell.recurrent.weight, hidden), None, precision if cell.attention else words),
             Product(torch.cat(of_child), bias, precision),
@@ -118,36 +117,36 @@ def _run_pairs(products: _Pairs, vectors: Tensor, trees: SharedPairs, h: Tensor,
         for name, product, leaves in zip(("left", "right"), sides, trees.leaves, strict=True)
     ]
     children, places = trees.children.unbind(0), trees.places.unbind(0)
-    writes: tuple[Callable[..., Tensor], ...] = (Tensor.copy_, Tensor.add_)
+    room = scratch("gates", ROWS, products.of_left.outputs, h)
     for (first, last), inner in zip(pairwise(trees.levels[1:]), trees.inner, strict=True):
         for rows in _blocks(first, last):
             skipped, n = rows.start - n_leaves, rows.stop - rows.start
-            gates = scratch("gates", n, products.of_left.outputs, h)
-            for side, write in enumerate(writes):
+            gates, left, right = room[:n], *(each[skipped : skipped + n] for each in children)
+            for side, below in enumerate((left, right)):
                 start, stop = (min(max(first + bound - rows.start, 0), n) for bound in inner[side])
                 if start < stop:
-                    below = h.index_select(0, children[side][skipped + start : skipped + stop])
-                    write(gates[start:stop], sides[side](below))
+                    product = sides[side](h.index_select(0, below[start:stop]))
+                    gates[start:stop].add_(product) if side else gates[start:stop].copy_(product)
                 for begin, end in ((0, start), (stop, n)):
                     if begin < end:
                         leaves = places[side][skipped + begin : skipped + end]
-                        write(gates[begin:end], sent[side].index_select(0, leaves))
-            left, right = (each[skipped : skipped + n] for each in children)
+                        if side:
+                            gates[begin:end].add_(sent[side].index_select(0, leaves))
+                        else:
+                            torch.index_select(sent[side], 0, leaves, out=gates[begin:end])
             _open_pairs(gates, c, left, right, c[rows], h[rows])
 
 
 def _run_families(products: _Families, vectors: Tensor, trees: SharedFamilies, h: Tensor, c: Tensor) -> None:
     """Fill in states and cells ``(R, H)`` of a Child-Sum cell."""
     size, n_leaves = h.shape[1], trees.levels[1]
-    of_word = _all("of_word", products.of_word, vectors)
-    of_head = _all("of_head", products.of_head, vectors)
+    of_word, of_head = _all("of_word", products.of_word, vectors).tensor_split((3 * size,), dim=1)
     _unit(of_head[:, size:])
-    sent = scratch("sent", len(h), of_head.shape[1], h)
+    sent = scratch("sent", len(h), products.of_child.outputs, h)
 
     def send(start: int, stop: int) -> None:
         for rows in _blocks(start, stop):
             sent[rows] = products.of_child(h[rows])
-        _unit(sent[start:stop, size:])
 
     for rows in _blocks(0, n_leaves):
         _open(of_word.index_select(0, trees.words[rows]), None, c[rows], h[rows])
@@ -181,8 +180,10 @@ def _sums_over_children(below: _Below, of_head: Tensor, sent: Tensor, h: Tensor,
     of_child, size = sent.index_select(0, below.rows), h.shape[1]
     weight = None
     if sent.shape[1] > size:
+        key = of_child[:, size:]
+        scale = torch.linalg.vecdot(key, key).add_(EPSILON).rsqrt_()
         # The exponential of a cosine cannot overflow.
-        weight = torch.linalg.vecdot(of_head[:, size:], of_child[:, size:]).exp_()
+        weight = torch.linalg.vecdot(of_head[:, size:], key).mul_(scale).exp_()
     h_sum = _sums(below.rows, h, below.starts, per_sample_weights=weight)
     if weight is not None:
         h_sum.div_(torch.segment_reduce(weight, "sum", offsets=below.starts)[:, None])
@@ -220,8 +221,8 @@ def _open(gates: Tensor, below: Tensor | None, c: Tensor, h: Tensor) -> None:
 def _open_pairs(gates: Tensor, cells: Tensor, left: Tensor, right: Tensor, c: Tensor, h: Tensor) -> None:
     """Cells and states ``(m, H)`` from pre-activations ``(m, 5H)`` and all cells so far ``(R, H)``."""
     i, o, s, f_left, f_right = gates.sigmoid_().chunk(5, dim=1)
-    torch.mul(i, s, out=c).mul_(4).sub_(i, alpha=2)
-    c.addcmul_(f_left, cells.index_select(0, left)).addcmul_(f_right, cells.index_select(0, right))
+    torch.mul(f_left, cells.index_select(0, left), out=c)
+    c.addcmul_(f_right, cells.index_select(0, right)).addcmul_(i, s.sub_(0.5), value=4)
     torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
 
 

@@ -31,7 +31,7 @@ ZERO, LARGEST = 128, 127
 
 T = TypeVar("T")
 # Numbers of a weight that are compared: an optimiser's step changes all of them.
-COMPARED = 32
+COMPARED = 8
 
 
 class _Weights:
@@ -47,15 +47,14 @@ class _Weights:
         self._some = [*map(_some, self._weights)]
         self._numbers = self._read()
 
-    def _read(self) -> list[float]:
-        numbers: list[float] = torch.cat(self._some).tolist() if self._some else []
-        return numbers
+    def _read(self) -> Tensor:
+        return torch.cat(self._some) if self._some else torch.empty(0)
 
     def are_of(self, module: nn.Module) -> bool:
         """Whether the module has these weights, unchanged."""
         now = _weights(module)
         same = len(now) == len(self._weights) and all(map(operator.is_, now, self._weights))
-        return same and [*map(_state, now)] == self._states and self._read() == self._numbers
+        return same and [*map(_state, now)] == self._states and torch.equal(self._read(), self._numbers)
 
 
 # What was prepared of each module, how, and of which weights.
@@ -126,28 +125,27 @@ class Product:
             return self._multiply(rows.to(self.dtype))
         n = rows.shape[0]
         if 0 < n <= ROWS:
-            product = self._multiply(self._inputs(rows))
-            return product if len(product) == n else product[:n]
+            return self._padded_product(rows, n)
         out = rows.new_empty(n, self.outputs, dtype=self.dtype)
         for start in range(0, n, ROWS):
             block = rows[start : start + ROWS]
-            out[start : start + ROWS] = self._multiply(self._inputs(block))[: len(block)]
+            out[start : start + ROWS] = self._padded_product(block, len(block))
         return out
 
-    def _inputs(self, rows: Tensor) -> Tensor:
-        """The rows as the product reads them, followed by zeros up to a number of rows that has been prepared."""
-        n, width = rows.shape
+    def _padded_product(self, rows: Tensor, n: int) -> Tensor:
+        """The products of at most ``ROWS`` rows, followed by zeros up to a number of rows that has been prepared."""
         size = padded(n)
         if n == size and self._inputs_dtype != torch.uint8:
-            return rows.to(self._inputs_dtype).contiguous()
-        inputs = rows.new_empty(size, width, dtype=self._inputs_dtype)
+            return self._multiply(rows.to(self._inputs_dtype).contiguous())
+        inputs = rows.new_empty(size, rows.shape[1], dtype=self._inputs_dtype)
         if self._inputs_dtype == torch.uint8:
             # Truncation rounds what one half was added to. PyTorch vectorises both conversions, but not a direct one.
             rows = rows.float().mul(LARGEST).add_(ZERO + 0.5).to(torch.int16)
         inputs[:n] = rows
-        if n < size:
-            inputs[n:] = 0
-        return inputs
+        if n == size:
+            return self._multiply(inputs)
+        inputs[n:] = 0
+        return self._multiply(inputs)[:n]
 
 
 def of_words(precision: str) -> str:
@@ -173,9 +171,10 @@ def _has_packed(dtype: torch.dtype, device: torch.device) -> bool:
 
 def _packed(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
     weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
+    linear_pointwise = torch.ops.mkldnn._linear_pointwise.default
 
     def multiply(rows: Tensor) -> Tensor:
-        product: Tensor = torch.ops.mkldnn._linear_pointwise.default(rows, weight, bias, "none", [], "")
+        product: Tensor = linear_pointwise(rows, weight, bias, "none", [], "")
         return product
 
     return multiply
