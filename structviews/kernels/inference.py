@@ -8,7 +8,7 @@ states are multiplied in 8 bits, word vectors are in bf16: only states are known
 Shapes as in ``shared_trees``; H hidden size, X input size, m rows of a block.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -62,16 +62,17 @@ class _Families(NamedTuple):
     @classmethod
     def of(cls, cell: ChildSumCell, precision: str) -> "_Families":
         hidden, words = cell.hidden, of_words(precision)
-        of_word = [(folded(cell.input.weight, hidden), folded(cell.input.bias, hidden))]
-        of_word.append((cell.input_forget.weight, cell.input_forget.bias))
+        of_word = [folded(cell.input.weight, hidden), cell.input_forget.weight]
+        bias_of_word = [folded(cell.input.bias, hidden), cell.input_forget.bias]
         of_child = [cell.recurrent_forget.weight]
         bias = None
         if cell.attention:
-            of_word.append((cell.query.weight, cell.query.bias))
+            of_word.append(cell.query.weight)
+            bias_of_word.append(cell.query.bias)
             of_child.append(cell.key.weight)
             bias = torch.cat([torch.zeros_like(cell.key.bias), cell.key.bias])
         return cls(
-            Product(*map(torch.cat, zip(*of_word, strict=True)), words),
+            Product(torch.cat(of_word), torch.cat(bias_of_word), words),
             # A plain sum of states may exceed 1.
             Product(folded(cell.recurrent.weight, hidden), None, precision if cell.attention else words),
             Product(torch.cat(of_child), bias, precision),
@@ -117,23 +118,20 @@ def _run_pairs(products: _Pairs, vectors: Tensor, trees: SharedPairs, h: Tensor,
         for name, product, leaves in zip(("left", "right"), sides, trees.leaves, strict=True)
     ]
     children, places = trees.children.unbind(0), trees.places.unbind(0)
+    writes: tuple[Callable[..., Tensor], ...] = (Tensor.copy_, Tensor.add_)
     room = scratch("gates", ROWS, products.of_left.outputs, h)
     for (first, last), inner in zip(pairwise(trees.levels[1:]), trees.inner, strict=True):
         for rows in _blocks(first, last):
             skipped, n = rows.start - n_leaves, rows.stop - rows.start
             gates, left, right = room[:n], *(each[skipped : skipped + n] for each in children)
-            for side, below in enumerate((left, right)):
+            for side, (below, write) in enumerate(zip((left, right), writes, strict=True)):
                 start, stop = (min(max(first + bound - rows.start, 0), n) for bound in inner[side])
                 if start < stop:
-                    product = sides[side](h.index_select(0, below[start:stop]))
-                    gates[start:stop].add_(product) if side else gates[start:stop].copy_(product)
+                    write(gates[start:stop], sides[side](h.index_select(0, below[start:stop])))
                 for begin, end in ((0, start), (stop, n)):
                     if begin < end:
                         leaves = places[side][skipped + begin : skipped + end]
-                        if side:
-                            gates[begin:end].add_(sent[side].index_select(0, leaves))
-                        else:
-                            torch.index_select(sent[side], 0, leaves, out=gates[begin:end])
+                        write(gates[begin:end], sent[side].index_select(0, leaves))
             _open_pairs(gates, c, left, right, c[rows], h[rows])
 
 
