@@ -204,39 +204,43 @@ def cky(scores: np.ndarray, lengths: np.ndarray) -> BinaryTrees:
         lengths: ``(B,)`` number of words.
     """
     _, n, batch = scores.shape
-    # Indexed by start and by end, so that the two parts of all splits of a span are plain slices.
-    left = np.zeros((n + 1, n + 1, batch), dtype=np.float32)
-    right = np.zeros((n + 1, n + 1, batch), dtype=np.float32)
+    scores = scores.reshape(n + 1, -1)
+    above_0 = np.maximum(scores, 0)
+    # By width, and by start or end and sentence. The right parts' rows are in reverse (n - width): so the two parts of
+    # all splits of a span are plain slices.
+    left = np.zeros((n + 1, (n + 1) * batch), dtype=np.float32)
+    right = np.zeros_like(left)
     for width in range(2, n + 1):
-        label = scores[width, : n - width + 1]
-        best = (left[1:width, : n - width + 1] + right[width - 1 : 0 : -1, width:]).max(axis=0)
-        left[width, : n - width + 1] = best + np.maximum(label, 0)
-        right[width, width:] = best + label
+        end = width * batch
+        label = scores[width, : len(left[0]) - end]
+        best = np.maximum.reduce(left[1:width, : len(label)] + right[n - width + 1 : n, end:])
+        np.add(best, above_0[width, : len(label)], out=left[width, : len(label)])
+        np.add(best, label, out=right[n - width, end:])
     return _number(*_trace_back(left, right, lengths), lengths)
 
 
 def _trace_back(
     left: np.ndarray, right: np.ndarray, lengths: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Sentence, start, split and end of every internal node, widest spans first.
+    """Sentence, start, split and end of every internal node.
 
     The best split of a span is recomputed here, since few spans are part of a tree.
     """
     batch, n = len(lengths), len(left) - 1
-    chosen = np.zeros((n + 1, n + 1, batch), dtype=bool)
-    chosen[lengths, 0, np.arange(batch)] = True
-    nodes = []
+    # Width of the left child of each node; 1 as long as only the node is known, and of words; 0 elsewhere.
+    splits = np.zeros(left.shape, dtype=np.int64)
+    splits[lengths, np.arange(batch)] = 1
     for width in range(n, 1, -1):
-        start, sentence = np.nonzero(chosen[width])
-        total = left[1:width, start, sentence] + right[width - 1 : 0 : -1, start + width, sentence]
-        first = total.argmax(axis=0) + 1
-        chosen[first, start, sentence] = True
-        chosen[width - first, start + first, sentence] = True
-        nodes.append((sentence, start, start + first, start + width))
-    if not nodes:
-        return (np.zeros(0, dtype=np.int64),) * 4
-    sentence, start, split, end = (np.concatenate(each) for each in zip(*nodes, strict=True))
-    return sentence, start, split, end
+        (place,) = splits[width].nonzero()
+        if len(place):
+            total = left[1:width, place] + right[n - width + 1 : n, place + width * batch]
+            split = total.argmax(axis=0) + 1
+            splits[width, place] = split
+            splits[split, place] = 1
+            splits[width - split, place + split * batch] = 1
+    width, place = splits[2:].nonzero()
+    start, sentence = np.divmod(place, batch)
+    return sentence, start, start + splits[width + 2, place], start + width + 2
 
 
 def _number(

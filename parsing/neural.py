@@ -6,7 +6,7 @@ F features per word, T tags, R relations, C constituent labels.
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
@@ -17,6 +17,8 @@ from structviews.parsing.features import SPECIALS, UNKNOWN, Featuriser
 
 # Spans scored at a time, so that their scores stay in the CPU cache.
 SPANS = 1024
+# Of the leaky rectifiers, below 0.
+SLOPE = 0.1
 
 Size = Annotated[int, Meta(ge=1, le=2**24)]
 
@@ -76,9 +78,13 @@ class WordEmbedding(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Map ``(..., F)`` integers to ``(..., D)``."""
-        hashed = self.hashed(features[..., 1:] + self.offsets).flatten(-2)
-        words: Tensor = self.norm(self.project(torch.cat([self.form(features[..., 0]), hashed], dim=-1)))
+        words: Tensor = self.norm(self.project(self.gathered(features)))
         return words
+
+    def gathered(self, features: Tensor) -> Tensor:
+        """The vectors of each word's features, concatenated."""
+        hashed = self.hashed(features[..., 1:] + self.offsets).flatten(-2)
+        return torch.cat([self.form(features[..., 0]), hashed], dim=-1)
 
 
 class Block(nn.Module):
@@ -101,7 +107,9 @@ class Block(nn.Module):
         """Encode ``x (B, n, D)``; ``mask (B, n)`` is true at words."""
         gated = F.glu(self.gate(self.norms[0](x)), dim=-1) * mask[..., None]
         x = x + self.dropout(self.mix(F.silu(convolved(self.convolution, gated))))
-        x = x + self.dropout(self.attend(attended(self.qkv(self.norms[1](x)), mask, self.n_heads)))
+        x = x + self.dropout(
+            self.attend(attended(self.qkv(self.norms[1](x)), hiding(mask, self.n_heads), self.n_heads))
+        )
         encoded: Tensor = x + self.dropout(self.feed(self.norms[2](x)))
         return encoded
 
@@ -115,15 +123,19 @@ def convolved(convolution: nn.Conv1d, x: Tensor) -> Tensor:
     return F.conv2d(picture, weight, bias, padding=padding, groups=convolution.groups)[:, :, 0].transpose(1, 2)
 
 
-def attended(qkv: Tensor, mask: Tensor, n_heads: int) -> Tensor:
-    """Attention of words to the words of their sentence: ``qkv (B, n, 3 D)`` -> ``(B, n, D)``."""
-    batch, n, dim = *mask.shape, qkv.shape[-1] // 3
+def hiding(mask: Tensor, n_heads: int) -> Tensor:
+    """What attention adds to scores, to see no word outside ``mask (B, n)``: ``(B H, 1, n)`` for H heads."""
+    return torch.zeros(mask.shape).masked_fill_(~mask, -1e4).repeat_interleave(n_heads, 0)[:, None]
+
+
+def attended(qkv: Tensor, hidden: Tensor, n_heads: int) -> Tensor:
+    """Attention of words to the words of their sentence: ``qkv (B, n, 3 D)`` -> ``(B, n, D)``; see ``hiding``."""
+    batch, n, dim = *qkv.shape[:2], qkv.shape[-1] // 3
     size = dim // n_heads
     q, k, v = qkv.view(batch, n, 3, n_heads, size).permute(2, 0, 3, 1, 4).flatten(1, 2)
-    hidden = torch.zeros(mask.shape, dtype=qkv.dtype).masked_fill(~mask, -1e4)[:, None]
     # Plain matrix products: sentences are short, and PyTorch's fused CPU kernel is slower.
-    scores = torch.baddbmm(hidden.repeat_interleave(n_heads, 0), q, k.transpose(1, 2), alpha=size**-0.5)
-    seen: Tensor = scores.softmax(dim=-1).to(v.dtype) @ v
+    scores = torch.baddbmm(hidden.to(q.dtype), q, k.transpose(1, 2), alpha=size**-0.5)
+    seen = torch.bmm(scores.softmax(dim=-1).to(v.dtype), v)
     return seen.view(batch, n_heads, n, size).transpose(1, 2).reshape(batch, n, dim)
 
 
@@ -132,8 +144,8 @@ class Biaffine(nn.Module):
 
     def __init__(self, dim: int, hidden: int, channels: int, dropout: float):
         super().__init__()
-        self.dependent = nn.Sequential(nn.Linear(dim, hidden), nn.LeakyReLU(0.1), SharedDropout(dropout))
-        self.head = nn.Sequential(nn.Linear(dim, hidden), nn.LeakyReLU(0.1), SharedDropout(dropout))
+        self.dependent = nn.Sequential(nn.Linear(dim, hidden), nn.LeakyReLU(SLOPE), SharedDropout(dropout))
+        self.head = nn.Sequential(nn.Linear(dim, hidden), nn.LeakyReLU(SLOPE), SharedDropout(dropout))
         self.weight = nn.Parameter(torch.zeros(channels, hidden + 1, hidden + 1))
         nn.init.xavier_uniform_(self.weight[:, :hidden, :hidden])
 
@@ -143,7 +155,10 @@ class Biaffine(nn.Module):
 
     def all_pairs(self, x: Tensor) -> Tensor:
         """Score all pairs in one channel: ``(B, L, D)`` -> ``(B, L, L)``, dependents in rows."""
-        dependent, head = self.project(x)
+        return self.between(*self.project(x))
+
+    def between(self, dependent: Tensor, head: Tensor) -> Tensor:
+        """Score all pairs of projected positions, in one channel."""
         return (dependent @ self.weight[0]) @ head.transpose(1, 2)
 
     def pairs(self, dependent: Tensor, head: Tensor) -> Tensor:
@@ -168,55 +183,62 @@ class SpanScorer(nn.Module):
 
     def fenceposts(self, x: Tensor, mask: Tensor) -> Tensor:
         """``(B, n, D)`` -> ``(B, n + 1, span_dim)``; fencepost ``i`` is before word ``i``."""
-        batch, _, dim = x.shape
-        half = dim // 2
-        x = torch.where(mask[..., None], x, self.edges[1].to(x.dtype))
-        before = torch.cat([self.edges[0].to(x.dtype).expand(batch, 1, dim), x], dim=1)[..., :half]
-        after = torch.cat([x, self.edges[1].to(x.dtype).expand(batch, 1, dim)], dim=1)[..., half:]
-        posts: Tensor = self.first(torch.cat([before, after], dim=-1))
+        posts: Tensor = self.first(around(x, mask, self.edges.to(x.dtype)))
         return posts
 
     def forward(self, posts: Tensor, sentence: Tensor, start: Tensor, end: Tensor) -> Tensor:
         """Label scores of spans given by index: three ``(M,)`` -> ``(M, C)``; label 0 means no constituent."""
-        n_posts = posts.shape[1]
-        flat = posts.flatten(0, 1)
-        starts = flat.index_select(0, sentence * n_posts + start)
-        ends = flat.index_select(0, sentence * n_posts + end) + self.bias.to(flat.dtype)
-        return self._scores(starts, ends)
+        flat, first = posts.flatten(0, 1), sentence * posts.shape[1]
+        ends = flat.index_select(0, first + end) + self.bias.to(flat.dtype)
+        return self._scores(flat.index_select(0, first + start), ends)
 
     def gains(self, posts: Tensor) -> Tensor:
         """``(B, n + 1, span_dim)`` -> ``(n + 1, n, B)``; see the function :func:`gains`."""
-        posts = posts.transpose(0, 1).contiguous()
-        return gains(posts, posts + self.bias, self._between, self.last)
+        starts, ends = posts.flatten(0, 1), (posts + self.bias).flatten(0, 1)
+        return gains(
+            *posts.shape[:2],
+            lambda first, last: self._scores(starts.index_select(0, first), ends.index_select(0, last)),
+        )
 
     def _scores(self, starts: Tensor, ends: Tensor) -> Tensor:
-        scores: Tensor = self.last(self._between(starts, ends))
+        scores: Tensor = self.last((ends - starts).relu_())
         return scores
 
-    def _between(self, starts: Tensor, ends: Tensor) -> Tensor:
-        return (ends - starts).relu_()
+
+def around(x: Tensor, mask: Tensor, edges: Tensor) -> Tensor:
+    """The states ``(B, n + 1, D)`` around fenceposts: half that of the word before, half that of the word after.
+
+    Args:
+        x: ``(B, n, D)`` states of the words.
+        mask: ``(B, n)``.
+        edges: ``(2, D)``, in place of the words before the first and after the last.
+    """
+    batch, _, dim = x.shape
+    half = dim // 2
+    x = torch.where(mask[..., None], x, edges[1])
+    before = torch.cat([edges[0].expand(batch, 1, dim), x], dim=1)[..., :half]
+    after = torch.cat([x, edges[1].expand(batch, 1, dim)], dim=1)[..., half:]
+    return torch.cat([before, after], dim=-1)
 
 
-def gains(
-    starts: Tensor, ends: Tensor, between: Callable[[Tensor, Tensor], Tensor], scores: Callable[[Tensor], Tensor]
-) -> Tensor:
+def gains(batch: int, n_posts: int, scores: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """Score of each span's best label minus that of no label, by width, first word and sentence.
 
     Args:
-        starts: ``(n + 1, B, H)`` fenceposts as span starts.
-        ends: ``(n + 1, B, H)`` fenceposts as span ends.
-        between: maps starts and ends ``(..., H)`` to span states ``(..., H)``.
-        scores: maps span states ``(S, H)`` to label scores ``(S, C)``; label 0 means no constituent.
+        batch: number of sentences.
+        n_posts: ``n + 1``, fenceposts of a sentence.
+        scores: maps the first and the last fenceposts of spans, ``(M,)`` each, to label scores ``(M, C)``; label 0
+            means no constituent. Fenceposts are numbered across sentences.
 
     Returns:
         ``(n + 1, n, B)``, float32; 0 where there is no span.
     """
-    n_posts, batch, _ = starts.shape
-    spans = torch.cat([between(starts[:-width], ends[width:]).flatten(0, 1) for width in range(1, n_posts)])
-    found = in_blocks(lambda some: above_first(scores(some).float()), SPANS, spans).view(-1, batch)
+    start, end = torch.triu_indices(n_posts, n_posts, 1)
+    sentence = torch.arange(0, batch * n_posts, n_posts)
+    ends = ((each[:, None] + sentence).flatten() for each in (start, end))
+    found = in_blocks(lambda *some: above_first(scores(*some).float()), SPANS, *ends).view(-1, batch)
     best = torch.zeros(n_posts, n_posts - 1, batch)
-    for width, some in enumerate(found.split([*range(n_posts - 1, 0, -1)]), 1):
-        best[width, : len(some)] = some
+    best[end - start, start] = found
     return best
 
 
@@ -237,6 +259,23 @@ def in_blocks(function: Callable[..., Tensor], size: int, *rows: Tensor) -> Tens
     if rest := max(count - size, 0) % size:
         done.append(function(*(each[-size:] for each in rows))[-rest:])
     return torch.cat(done)
+
+
+class Outputs(NamedTuple):
+    """What a batch's trees are decoded from; in arcs and relations, position 0 is the root.
+
+    Attributes:
+        tags: ``(B, n, T)`` scores.
+        arcs: ``(B, n + 1, n + 1)`` scores, dependents in rows.
+        dependents, heads: ``(B, n + 1, ...)``, for ``relations.pairs``.
+        posts: fenceposts, for ``spans``.
+    """
+
+    tags: Tensor
+    arcs: Tensor
+    dependents: Tensor
+    heads: Tensor
+    posts: Any
 
 
 class ParserNetwork(nn.Module):
@@ -266,6 +305,13 @@ class ParserNetwork(nn.Module):
             x = block(x, mask)
         states: Tensor = self.dropout(self.norm(x))
         return states
+
+    def outputs(self, words: Tensor, mask: Tensor) -> Outputs:
+        """What trees are decoded from, for ``(B, n, D)`` embedded words and their mask ``(B, n)``."""
+        states = self.contextualise(words, mask)
+        rooted = self.with_root(states)
+        posts = self.spans.fenceposts(states, mask)
+        return Outputs(self.tags(states), self.arcs.all_pairs(rooted), *self.relations.project(rooted), posts)
 
     def with_root(self, states: Tensor) -> Tensor:
         """Prepend the root's state to the words: ``(B, n, D)`` -> ``(B, n + 1, D)``."""

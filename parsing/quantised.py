@@ -8,8 +8,7 @@ values do not depend on the rest of its batch. Weights are integers in -127 .. 1
 Shapes as in ``neural``.
 """
 
-import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -17,15 +16,32 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
 
-from structviews.parsing.neural import Biaffine, Block, ParserNetwork, SpanScorer, attended, convolved, gains, in_blocks
+from structviews.parsing.neural import (
+    SLOPE,
+    Biaffine,
+    Block,
+    Outputs,
+    ParserNetwork,
+    SpanScorer,
+    WordEmbedding,
+    around,
+    attended,
+    gains,
+    hiding,
+    in_blocks,
+)
 
 # layer name -> minimum and maximum of its inputs
 Ranges = dict[str, list[float]]
 LARGEST = 255
 # Rows of a product are a multiple of this.
-LEAST_ROWS = 16
+LEAST_ROWS = 8
 # Rows of a biaffine layer computed at a time, so that its outputs stay in the CPU cache.
 ROWS = 256
+# The linear layers of a block.
+LAYERS = ("gate", "mix", "qkv", "attend", "feed.0", "feed.2")
+# The layers that read the words' final states.
+READERS = ("arcs.dependent.0", "arcs.head.0", "relations.dependent.0", "relations.head.0", "tags", "spans.first")
 
 
 class Grid:
@@ -41,43 +57,54 @@ class Grid:
         self.scale = (high - low) / LARGEST or 1.0
         self.zero = round(-low / self.scale)
         # Conversion to integers truncates; adding one half makes it round.
-        self._shift = torch.tensor(self.zero + 0.5)
+        self.shift = torch.tensor(self.zero + 0.5)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Round to 0 .. 255, as int16; values outside the range are clamped."""
-        return levels(torch.add(self._shift, x, alpha=1 / self.scale))
+        return levels(torch.add(self.shift, x, alpha=1 / self.scale))
 
-    def onto(self, norm: nn.LayerNorm) -> nn.LayerNorm:
-        """The layer norm with scale and shift in its weights: ``levels`` of its outputs are rounded to this grid."""
-        scaled = copy.deepcopy(norm).requires_grad_(requires_grad=False)
-        scaled.weight.div_(self.scale)
-        scaled.bias.div_(self.scale).add_(self._shift)
-        return scaled
+
+class RoundedNorm:
+    """A layer norm whose outputs are rounded to a grid; scale and shift are in its weights."""
+
+    def __init__(self, norm: nn.LayerNorm, grid: Grid):
+        self.weight = norm.weight.detach() / grid.scale
+        self.bias = norm.bias.detach() / grid.scale + grid.shift
+        self.shape, self.eps = norm.normalized_shape, norm.eps
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Round to 0 .. 255, as uint8."""
+        return levels(torch.layer_norm(x, self.shape, self.weight, self.bias, self.eps)).to(torch.uint8)
 
 
 def levels(shifted: Tensor) -> Tensor:
     """Integers 0 .. 255, as int16, from values on a grid's scale, one half above them; changes its argument."""
-    # PyTorch vectorises conversion to int16 and from there to uint8 (see ``in_rows``), but not from float to uint8.
+    # PyTorch vectorises conversion to int16 and from there to uint8, but not from float to uint8.
     return shifted.clamp_(0, LARGEST).to(torch.int16)
 
 
-def in_rows(integers: Tensor) -> Tensor:
-    """Integers ``(..., K)`` as uint8 ``(R, K)`` with one of few R, the last rows arbitrary.
+def few_rows(count: int) -> int:
+    """The number of rows, one of few, that so many are padded to.
 
     oneDNN prepares the product of each new shape, which takes a fifth of a millisecond, as long as the product itself.
     """
-    rows = integers.flatten(0, -2)
-    count = len(rows)
     step = max(LEAST_ROWS, 1 << max(0, (count - 1).bit_length() - 4))
-    wanted = -(-count // step) * step
-    if integers.dtype == torch.uint8 and wanted == count:
-        return rows
+    return -(-count // step) * step
+
+
+def in_rows(integers: Tensor) -> Tensor:
+    """Integers ``(..., K)`` as uint8 ``(R, K)`` with ``few_rows``, the last rows arbitrary."""
+    rows = integers.flatten(0, -2)
+    count = rows.shape[0]
+    wanted = few_rows(count)
+    if wanted == count:
+        return rows.to(torch.uint8)
     filled = torch.empty(wanted, rows.shape[1], dtype=torch.uint8)
     filled[:count] = rows
     return filled
 
 
-class QuantisedLinear(nn.Module):
+class QuantisedLinear:
     """A linear layer in 8 bits.
 
     Args:
@@ -87,38 +114,40 @@ class QuantisedLinear(nn.Module):
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, grid: Grid):
-        super().__init__()
-        weight, bias = weight.detach(), None if bias is None else bias.detach()
+        weight, self.bias = weight.detach(), None if bias is None else bias.detach()
         self.grid = grid
         self.scales = (weight.abs().amax(dim=1) / 127).clamp_min(1e-12)
-        integers = (weight / self.scales[:, None]).round().to(torch.int8).contiguous()
-        self.packed = packed(integers)
+        self.packed = packed((weight / self.scales[:, None]).round().to(torch.int8).contiguous())
         self.zeros = torch.zeros(len(weight), dtype=torch.int32)
-        self.bias = bias
 
     def __getstate__(self) -> dict[str, Any]:
         # Packed weights are laid out for this process's CPU and cannot be pickled or copied.
         return self.__dict__ | {"packed": self.packed.to_dense().t().contiguous()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state | {"packed": packed(state["packed"])})  # type: ignore[no-untyped-call]  # in PyTorch
+        self.__dict__.update(state | {"packed": packed(state["packed"])})
 
     @classmethod
-    def of(cls, linear: nn.Linear, low: float, high: float) -> "QuantisedLinear":
-        """Quantise a linear layer whose inputs range from ``low`` to ``high``."""
-        return cls(linear.weight, linear.bias, Grid(low, high))
+    def of(cls, linear: nn.Linear, grid: Grid) -> "QuantisedLinear":
+        """Quantise a linear layer."""
+        return cls(linear.weight, linear.bias, grid)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.product(self.grid(x))
+    def __call__(self, x: Tensor) -> Tensor:
+        """The outputs ``(..., outputs)`` for inputs ``(..., K)``."""
+        return self.of_levels(self.grid(x))
+
+    def of_levels(self, integers: Tensor) -> Tensor:
+        """The outputs ``(..., outputs)`` for inputs ``(..., K)`` that are already on its grid."""
+        shape = integers.shape[:-1]
+        return self.product(in_rows(integers))[: shape.numel()].view(*shape, -1)
 
     def product(self, integers: Tensor) -> Tensor:
-        """The layer's outputs ``(..., outputs)`` for inputs ``(..., K)`` that are already on its grid."""
-        outputs = self._product(in_rows(integers), 1.0, 0, torch.float32, "none")
-        return outputs[: integers.shape[:-1].numel()].view(*integers.shape[:-1], -1)
+        """The outputs ``(R, outputs)`` for inputs ``(R, K)`` on its grid, in uint8 and ``few_rows``."""
+        return self._product(integers, 1.0, 0, torch.float32, "none")
 
     def gelu(self, integers: Tensor, grid: Grid) -> Tensor:
-        """The outputs ``(R, outputs)`` after GELU, rounded to another grid, in the rows of ``in_rows``."""
-        return self._product(in_rows(integers), grid.scale, grid.zero, torch.uint8, "gelu")
+        """The outputs after GELU, rounded to another grid, as uint8; see ``product``."""
+        return self._product(integers, grid.scale, grid.zero, torch.uint8, "gelu")
 
     def _product(self, integers: Tensor, scale: float, zero: int, kind: torch.dtype, activation: str) -> Tensor:
         inputs = integers, self.grid.scale, self.grid.zero
@@ -136,112 +165,187 @@ def packed(integers: Tensor) -> Tensor:
     return weights
 
 
-class QuantisedBlock(nn.Module):
-    """``Block`` for inference, with its linear layers in 8 bits.
+class QuantisedWords:
+    """``WordEmbedding`` with its linear layer in 8 bits."""
+
+    def __init__(self, words: WordEmbedding, grid: Grid):
+        self.gathered, self.norm = words.gathered, words.norm
+        self.project = QuantisedLinear.of(words.project, grid)
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """As ``WordEmbedding.forward``."""
+        words: Tensor = self.norm(self.project(self.gathered(features)))
+        return words
+
+
+class QuantisedBlock:
+    """``Block`` with its linear layers in 8 bits.
 
     Args:
         block: the block of floats.
-        layers: its linear layers in 8 bits, by name.
+        grids: grids of its linear layers' inputs, by name.
     """
 
-    def __init__(self, block: Block, layers: Mapping[str, QuantisedLinear]):
-        super().__init__()
-        self.gate, self.mix, self.qkv, self.attend = (layers[name] for name in ("gate", "mix", "qkv", "attend"))
-        self.first, self.last = layers["feed.0"], layers["feed.2"]
-        grids = (layer.grid for layer in (self.gate, self.qkv, self.first))
+    def __init__(self, block: Block, grids: dict[str, Grid]):
+        layers = {name: QuantisedLinear.of(layer, grids[name]) for name, layer in _linear_layers(block).items()}
+        self.gate, self.mix, self.qkv, self.attend, self.first, self.last = (layers[name] for name in LAYERS)
         norms = cast("Iterator[nn.LayerNorm]", iter(block.norms))
-        self.norms = nn.ModuleList(grid.onto(norm) for grid, norm in zip(grids, norms, strict=True))
-        self.convolution, self.n_heads = block.convolution, block.n_heads
+        self.before_gate, self.before_qkv, self.before_first = (
+            RoundedNorm(norm, layer.grid) for norm, layer in zip(norms, (self.gate, self.qkv, self.first), strict=True)
+        )
+        self.taps, self.bias = block.convolution.weight.detach()[:, 0].t().contiguous(), block.convolution.bias
+        self.n_heads = block.n_heads
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """As ``Block.forward``."""
-        gated = F.glu(self.gate.product(levels(self.norms[0](x))), dim=-1).mul_(mask[..., None])
-        x = self.mix(F.silu(convolved(self.convolution, gated))).add_(x)
-        x = self.attend(attended(self.qkv.product(levels(self.norms[1](x))), mask, self.n_heads)).add_(x)
-        hidden = self.first.gelu(levels(self.norms[2](x)), self.last.grid)
-        encoded: Tensor = self.last.product(hidden)[: mask.numel()].view_as(x).add_(x)
-        return encoded
+    def __call__(self, x: Tensor, shape: torch.Size, padding: Tensor, hidden: Tensor) -> Tensor:
+        """As ``Block.forward``.
+
+        Args:
+            x: ``(R, D)``, the words of all sentences in ``few_rows``.
+            shape: ``(B, n)``.
+            padding: the rows of padding.
+            hidden: see ``neural.hiding``.
+        """
+        count = shape.numel()
+        gated = F.glu(self.gate.product(self.before_gate(x))).index_fill_(0, padding, 0)[:count]
+        mixed = F.silu(convolved(gated.view(*shape, -1), self.taps, self.bias), inplace=True)
+        x = self.mix.product(in_rows(self.mix.grid(mixed))).add_(x)
+        qkv = self.qkv.product(self.before_qkv(x))[:count].view(*shape, -1)
+        x = self.attend.product(in_rows(self.attend.grid(attended(qkv, hidden, self.n_heads)))).add_(x)
+        return self.last.product(self.first.gelu(self.before_first(x), self.last.grid)).add_(x)
 
 
-class QuantisedBiaffine(nn.Module):
-    """``Biaffine`` with its linear layers and its bilinear form in 8 bits.
+def convolved(x: Tensor, taps: Tensor, bias: Tensor) -> Tensor:
+    """Convolve the words of ``x (B, n, D)`` by ``taps (width, D)``, one for each neighbour and for the word itself."""
+    # For a sentence in half the time of PyTorch's convolution, which lays out inputs and weights anew.
+    middle = len(taps) // 2
+    out = torch.addcmul(bias, x, taps[middle])
+    for k in range(1, middle + 1):
+        out[:, k:].addcmul_(x[:, :-k], taps[middle - k])
+        out[:, :-k].addcmul_(x[:, k:], taps[middle + k])
+    return out
 
-    The form ``[d; 1] W [h; 1]`` is computed as two linear layers of ``d``: one is multiplied by ``h``, the other added.
+
+class QuantisedForm:
+    """The bilinear form of a ``Biaffine`` in 8 bits.
+
+    The form ``[d; 1] W [h; 1]`` is computed as a linear layer of ``d``: for each channel, as many outputs as ``h`` has
+    numbers are multiplied by ``h``, and one more is added.
 
     Args:
-        biaffine: its ``dependent`` and ``head`` layers are already quantised.
+        biaffine: the layer of floats.
         grid: grid of the dependents' hidden states.
     """
 
     def __init__(self, biaffine: Biaffine, grid: Grid):
-        super().__init__()
-        self.dependent = biaffine.dependent
-        self.head = biaffine.head
         self.channels, _, size = biaffine.weight.shape
         weight = biaffine.weight.transpose(1, 2)
-        self.form, self.linear = (
-            QuantisedLinear(part[:, :-1], part[:, -1].contiguous(), grid)
-            for part in (weight[:, :-1].reshape(-1, size), weight[:, -1])
-        )
+        outputs = torch.cat([weight[:, :-1].reshape(-1, size), weight[:, -1]])
+        self.layer = QuantisedLinear(outputs[:, :-1], outputs[:, -1].contiguous(), grid)
 
-    def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Project every position as dependent and as head; ``all_pairs`` and ``pairs`` add the constant 1."""
-        return self.dependent(x), self.head(x)
-
-    def all_pairs(self, x: Tensor) -> Tensor:
-        """As ``Biaffine.all_pairs``."""
-        dependent, head = self.project(x)
-        integers = self.form.grid(dependent)
-        return torch.baddbmm(self.linear.product(integers), self.form.product(integers), head.transpose(1, 2))
+    def all_pairs(self, dependent: Tensor, head: Tensor) -> Tensor:
+        """As ``Biaffine.between``, for states without the constant 1."""
+        factor, added = self._parts(dependent)
+        return torch.baddbmm(added, factor, head.transpose(1, 2))
 
     def pairs(self, dependent: Tensor, head: Tensor) -> Tensor:
         """As ``Biaffine.pairs``, for states without the constant 1."""
         return in_blocks(self._pairs, ROWS, dependent, head)
 
     def _pairs(self, dependent: Tensor, head: Tensor) -> Tensor:
-        integers = self.form.grid(dependent)
-        mixed = self.form.product(integers).view(len(dependent), self.channels, -1)
-        return mixed.mul_(head[:, None]).sum(dim=-1).add_(self.linear.product(integers))
+        factor, added = self._parts(dependent)
+        return factor.view(len(factor), self.channels, -1).mul_(head[:, None]).sum(dim=-1).add_(added)
+
+    def _parts(self, dependent: Tensor) -> tuple[Tensor, Tensor]:
+        outputs = self.layer(dependent)
+        return outputs[..., : -self.channels], outputs[..., -self.channels :]
 
 
-class QuantisedSpanScorer(nn.Module):
+class QuantisedSpanScorer:
     """``SpanScorer`` with its linear layers in 8 bits.
 
     Both ends of a span share one grid, so that their difference is an integer.
 
     Args:
-        spans: its ``first`` layer is already quantised.
-        low, high: range of the fenceposts.
+        spans: the layer of floats.
+        states: grid of the words' states.
+        posts: grid of the fenceposts.
     """
 
-    def __init__(self, spans: SpanScorer, low: float, high: float):
-        super().__init__()
-        self.spans = spans
-        self.grid = Grid(low, high)
-        self.last = QuantisedLinear(spans.last.weight, spans.last.bias, Grid(0.0, self.grid.scale * LARGEST))
+    def __init__(self, spans: SpanScorer, states: Grid, posts: Grid):
+        self.first = QuantisedLinear.of(spans.first, states)
+        self.last = QuantisedLinear.of(spans.last, Grid(0.0, posts.scale * LARGEST))
+        self.edges, self.bias, self.grid = states(spans.edges.detach()), spans.bias.detach(), posts
 
-    def fenceposts(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The fenceposts ``(B, n + 1, span_dim)`` as span starts and as span ends, uint8."""
-        posts = self.spans.fenceposts(x, mask)
-        starts, ends = self.grid(posts), self.grid(posts + self.spans.bias)
-        return starts.to(torch.uint8), ends.to(torch.uint8)
+    def fenceposts(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """The fenceposts ``(B, n + 1, span_dim)`` as span starts and as span ends, uint8; states are on their grid."""
+        posts = self.first.of_levels(around(states, mask, self.edges))
+        return self.grid(posts).to(torch.uint8), self.grid(posts + self.bias).to(torch.uint8)
 
-    def forward(self, posts: tuple[Tensor, Tensor], sentence: Tensor, start: Tensor, end: Tensor) -> Tensor:
+    def __call__(self, posts: tuple[Tensor, Tensor], sentence: Tensor, start: Tensor, end: Tensor) -> Tensor:
         """As ``SpanScorer.forward``."""
-        starts, ends = (each.flatten(0, 1) for each in posts)
         first = sentence * posts[0].shape[1]
-        return self._scores(starts.index_select(0, first + start), ends.index_select(0, first + end))
+        return self._scores(*posts, first + start, first + end)
 
     def gains(self, posts: tuple[Tensor, Tensor]) -> Tensor:
         """As ``SpanScorer.gains``."""
-        starts, ends = (each.transpose(0, 1).contiguous() for each in posts)
-        return gains(starts, ends, self._between, self.last.product)
+        return gains(*posts[0].shape[:2], lambda start, end: self._scores(*posts, start, end))
 
-    def _scores(self, starts: Tensor, ends: Tensor) -> Tensor:
-        return self.last.product(self._between(starts, ends))
+    def _scores(self, starts: Tensor, ends: Tensor, start: Tensor, end: Tensor) -> Tensor:
+        before = starts.flatten(0, 1).index_select(0, start)
+        # Unsigned integers have no difference below 0.
+        between = torch.maximum(ends.flatten(0, 1).index_select(0, end), before).sub_(before)
+        return self.last.of_levels(between)
 
-    def _between(self, starts: Tensor, ends: Tensor) -> Tensor:
-        return torch.maximum(ends, starts).sub_(starts)
+
+class QuantisedNetwork:
+    """``ParserNetwork`` with its linear layers in 8 bits; it can only parse.
+
+    Layers with the same inputs are one product.
+
+    Args:
+        network: the network of floats.
+        ranges: what was ``measured`` of it.
+    """
+
+    def __init__(self, network: ParserNetwork, ranges: Ranges):
+        grids = {name: Grid(*each) for name, each in ranges.items()}
+        self.words = QuantisedWords(network.words, grids["words.project"])
+        self.blocks = []
+        for i, block in enumerate(network.blocks):
+            own = {name: grids[f"blocks.{i}.{name}"] for name in LAYERS}
+            self.blocks.append(QuantisedBlock(cast("Block", block), own))
+        self.norm = network.norm
+        arcs, relations = network.arcs, network.relations
+        readers = [*arcs.dependent[:1], *arcs.head[:1], *relations.dependent[:1], *relations.head[:1], network.tags]
+        self.sizes = [len(each.weight) for each in readers]
+        low, high = zip(*(ranges[name] for name in READERS), strict=True)
+        self.grid = Grid(min(low), max(high))
+        weight, bias = (torch.cat([getattr(each, name) for each in readers]) for name in ("weight", "bias"))
+        self.readers = QuantisedLinear(weight, bias, self.grid)
+        self.root = self.grid(network.root.detach())
+        self.arcs = QuantisedForm(arcs, grids["arcs.form"])
+        self.relations = QuantisedForm(relations, grids["relations.form"])
+        self.spans = QuantisedSpanScorer(network.spans, self.grid, grids["spans.posts"])
+
+    def outputs(self, words: Tensor, mask: Tensor) -> Outputs:
+        """As ``ParserNetwork.outputs``."""
+        states = self.grid(self.contextualise(words, mask))
+        read = self.readers.of_levels(torch.cat([self.root.expand(len(states), 1, -1), states], dim=1))
+        *hidden, tags = read.split(self.sizes, dim=-1)
+        F.leaky_relu_(read[..., : -self.sizes[-1]], SLOPE)
+        arcs = self.arcs.all_pairs(*hidden[:2])
+        return Outputs(tags[:, 1:], arcs, *hidden[2:], self.spans.fenceposts(states, mask))
+
+    def contextualise(self, words: Tensor, mask: Tensor) -> Tensor:
+        """As ``ParserNetwork.contextualise``."""
+        count = mask.numel()
+        x = F.pad(words.flatten(0, 1), (0, 0, 0, few_rows(count) - count))
+        padding = (~mask).flatten().nonzero()[:, 0]
+        hidden = hiding(mask, self.blocks[0].n_heads)
+        for block in self.blocks:
+            x = block(x, mask.shape, padding, hidden)
+        states: Tensor = self.norm(x[:count]).view_as(words)
+        return states
 
 
 @contextmanager
@@ -259,7 +363,9 @@ def measured(network: ParserNetwork) -> Iterator[Ranges]:
         network.relations.dependent.register_forward_hook(lambda *call: note("relations.form", call[-1])),
         spans.first.register_forward_hook(lambda *call: note("spans.posts", call[-1], call[-1] + spans.bias)),
     ]
-    for name, layer in _linear_layers(network).items():
+    layers = _linear_layers(network)
+    del layers["spans.last"]  # its inputs are integer differences
+    for name, layer in layers.items():
         hooks.append(layer.register_forward_pre_hook(lambda _, inputs, name=name: note(name, *inputs)))
     try:
         yield ranges
@@ -268,22 +374,6 @@ def measured(network: ParserNetwork) -> Iterator[Ranges]:
             hook.remove()
 
 
-def quantise(network: ParserNetwork, ranges: Ranges) -> None:
-    """Replace a network's layers with 8-bit ones; it can then no longer be trained or saved."""
-    layers = {name: QuantisedLinear.of(linear, *ranges[name]) for name, linear in _linear_layers(network).items()}
-    for name, layer in layers.items():
-        network.set_submodule(name, layer)
-    for i, block in enumerate(network.blocks):
-        start = f"blocks.{i}."
-        own = {name.removeprefix(start): layer for name, layer in layers.items() if name.startswith(start)}
-        network.blocks[i] = QuantisedBlock(cast("Block", block), own)
-    network.set_submodule("arcs", QuantisedBiaffine(network.arcs, Grid(*ranges["arcs.form"])))
-    network.set_submodule("relations", QuantisedBiaffine(network.relations, Grid(*ranges["relations.form"])))
-    network.set_submodule("spans", QuantisedSpanScorer(network.spans, *ranges["spans.posts"]))
-
-
-def _linear_layers(network: ParserNetwork) -> dict[str, nn.Linear]:
-    """The linear layers with float inputs; the last one of ``spans`` takes integer differences."""
-    layers = {name: module for name, module in network.named_modules() if isinstance(module, nn.Linear)}
-    del layers["spans.last"]
-    return layers
+def _linear_layers(module: nn.Module) -> dict[str, nn.Linear]:
+    """Its linear layers by name."""
+    return {name: each for name, each in module.named_modules() if isinstance(each, nn.Linear)}

@@ -15,9 +15,9 @@ from structviews.errors import InputError
 from structviews.parsing.backends import PARSERS
 from structviews.parsing.decoding import cky, spanning_trees
 from structviews.parsing.features import Featuriser
-from structviews.parsing.neural import ParserConfig, ParserNetwork
+from structviews.parsing.neural import Outputs, ParserConfig, ParserNetwork
 from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options, Unparsed, refuse_argument
-from structviews.parsing.quantised import measured, quantise
+from structviews.parsing.quantised import QuantisedNetwork, measured
 from structviews.runtime.device import multiplies_bytes, multiplies_half
 from structviews.runtime.documents import converted, parse_json
 from structviews.runtime.files import write_bytes
@@ -82,7 +82,7 @@ class BuiltinParser:
             self._setup(network_of(settings, weights), settings, batch_words)
             # Both formats cost almost no accuracy (docs/parser.md); they are faster where the CPU multiplies them.
             if "ranges" in settings and multiplies_bytes():
-                quantise(self.network, settings["ranges"])
+                self.network = QuantisedNetwork(self.network, settings["ranges"])
             elif multiplies_half(torch.device("cpu")):
                 self.network.bfloat16()
         except OSError as error:
@@ -93,7 +93,7 @@ class BuiltinParser:
             raise InputError(f"{folder}: not a built-in parser of this version: {reason[:200]}") from None
 
     def _setup(self, network: ParserNetwork, settings: dict[str, Any], batch_words: int) -> None:
-        self.network = network.eval()
+        self.network: ParserNetwork | QuantisedNetwork = network.eval()
         self.settings = settings
         self.tags: list[str] = settings["tags"]
         self.relations: list[str] = settings["relations"]
@@ -178,10 +178,10 @@ class BuiltinParser:
     def _parse_batch(self, sentences: Sequence[Sequence[str]], words: "Words") -> Iterator[ParsedSentence]:
         lengths = np.array([len(s) for s in sentences], dtype=np.int64)
         mask = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None])
-        states = self.network.contextualise(words.padded(sentences, mask.numpy()), mask)
-        tags = self.network.tags(states).argmax(dim=-1)[mask].numpy()
-        heads, relations = self._dependencies(states, lengths)
-        left, right, word_labels, node_labels = self._constituents(states, mask, lengths)
+        outputs = self.network.outputs(words.padded(sentences, mask.numpy()), mask)
+        tags = outputs.tags.argmax(dim=-1).numpy()[mask.numpy()]
+        heads, relations = self._dependencies(outputs, lengths)
+        left, right, word_labels, node_labels = self._constituents(outputs.posts, mask, lengths)
         names = [named(self.tags, tags), heads.tolist(), named(self.relations, relations)]
         nodes = [left.tolist(), right.tolist()]
         labels = named(self.labels, word_labels), named(self.labels, node_labels)
@@ -199,16 +199,18 @@ class BuiltinParser:
                 (*labels[0][own], *labels[1][inner]),
             )
 
-    def _dependencies(self, states: torch.Tensor, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _dependencies(self, outputs: Outputs, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Heads and relation ids of all words, flat."""
-        states = self.network.with_root(states)
-        scores = self.network.arcs.all_pairs(states).float().numpy()
-        heads = spanning_trees(scores, lengths)
+        heads = spanning_trees(outputs.arcs.float().numpy(), lengths)
         sentence, word = np.nonzero(np.arange(1, heads.shape[1]) <= lengths[:, None])
         flat_heads = heads[sentence, word + 1]
-        arcs = [torch.from_numpy(a) for a in (sentence, word + 1, flat_heads)]
-        relation_scores = self.network.relation_scores(states, *arcs).float()
-        return flat_heads, self._choose_relations(relation_scores, flat_heads == 0)
+        first = sentence * heads.shape[1]
+        arcs = [
+            side.flatten(0, 1).index_select(0, torch.from_numpy(first + position))
+            for side, position in ((outputs.dependents, word + 1), (outputs.heads, flat_heads))
+        ]
+        scores = self.network.relations.pairs(*arcs).float()
+        return flat_heads, self._choose_relations(scores, flat_heads == 0)
 
     def _choose_relations(self, scores: torch.Tensor, is_root: np.ndarray) -> np.ndarray:
         """The best relation of each word: ``root`` for the root's child, never for another word."""
@@ -219,10 +221,9 @@ class BuiltinParser:
         return chosen
 
     def _constituents(
-        self, states: torch.Tensor, mask: torch.Tensor, lengths: np.ndarray
+        self, posts: Any, mask: torch.Tensor, lengths: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Children of the internal nodes, label ids of the words and of the internal nodes, flat."""
-        posts = self.network.spans.fenceposts(states, mask)
         gains = self.network.spans.gains(posts).numpy()
         trees = cky(gains, lengths)
         sentence, word = np.nonzero(mask.numpy())

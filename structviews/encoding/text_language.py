@@ -166,7 +166,7 @@ def other_language(sentences: Iterable[str], own: str) -> str | None:
         word for text in islice(sentences, SENTENCES) for word in dict.fromkeys(WORD.findall(text[:CHARACTERS].lower()))
     ]
     letters = "".join(words)
-    if len(LATIN.findall(letters)) < len(letters) / 2:
+    if not letters.isascii() and len(LATIN.findall(letters)) < len(letters) / 2:
         return OTHER_SCRIPT
     counts = Counter(code for word in words for code in LANGUAGES_OF.get(word, ()))
     best, found = counts.most_common(1)[0] if counts else (own, 0)

@@ -13,7 +13,7 @@ from structviews.parsing.backends import PARSERS, builtin
 from structviews.parsing.backends.builtin import MODEL_FOLDER, BuiltinParser
 from structviews.parsing.neural import ParserConfig, ParserNetwork
 from structviews.parsing.parser import Unparsed
-from structviews.parsing.quantised import QuantisedLinear
+from structviews.parsing.quantised import QuantisedNetwork
 from structviews.parsing.treebank import read_treebank
 
 SETTINGS = {
@@ -310,9 +310,9 @@ def test_ranges_travel_with_the_weights(tmp_path, monkeypatch):
     before = random_parser()
     before.calibrate(SENTENCES)
     before.save(tmp_path)
-    for has_bytes, kind in ((True, QuantisedLinear), (False, torch.nn.Linear)):
+    for has_bytes, kind in ((True, QuantisedNetwork), (False, ParserNetwork)):
         monkeypatch.setattr(builtin, "multiplies_bytes", lambda has_bytes=has_bytes: has_bytes)
         after = BuiltinParser(tmp_path)
-        assert type(after.network.tags) is kind
+        assert type(after.network) is kind
         assert after.settings == before.settings
         assert all(isinstance(result, ParsedSentence) for result in after.parse(SENTENCES))

@@ -1,6 +1,6 @@
 """Products in 8 bits against the same ones of floats, within what rounding explains."""
 
-import copy
+import pickle
 
 import pytest
 import torch
@@ -10,13 +10,7 @@ from torch import nn
 from structviews.parsing import neural
 from structviews.parsing.features import Featuriser
 from structviews.parsing.neural import ParserConfig, ParserNetwork
-from structviews.parsing.quantised import (
-    Grid,
-    QuantisedLinear,
-    in_rows,
-    measured,
-    quantise,
-)
+from structviews.parsing.quantised import Grid, QuantisedLinear, QuantisedNetwork, convolved, in_rows, measured
 from structviews.runtime.device import multiplies_bytes
 
 pytestmark = pytest.mark.skipif(not multiplies_bytes(), reason="the CPU has no products in 8 bits")
@@ -49,17 +43,22 @@ def network():
 
 def run(network, features, mask):
     """Everything that the parser asks of a network."""
-    states = network.encode(features, mask)
-    rooted = network.with_root(states)
-    posts = network.spans.fenceposts(states, mask)
+    outputs = network.outputs(network.words(features), mask)
     sentence, word = mask.nonzero(as_tuple=True)
     return {
-        "tags": network.tags(states[mask]),
-        "arcs": network.arcs.all_pairs(rooted).log_softmax(dim=-1),
-        "relations": network.relation_scores(rooted, sentence, word + 1, word),
-        "spans": network.spans(posts, sentence, torch.zeros_like(word), word + 1),
-        "gains": network.spans.gains(posts),
+        "tags": outputs.tags[mask],
+        "arcs": outputs.arcs.log_softmax(dim=-1),
+        "relations": network.relations.pairs(outputs.dependents[sentence, word + 1], outputs.heads[sentence, word]),
+        "spans": network.spans(outputs.posts, sentence, torch.zeros_like(word), word + 1),
+        "gains": network.spans.gains(outputs.posts),
     }
+
+
+def quantised(network, features, mask):
+    """The network in 8 bits, calibrated on these words."""
+    with torch.inference_mode(), measured(network) as ranges:
+        run(network, features, mask)
+    return QuantisedNetwork(network, ranges)
 
 
 @pytest.mark.parametrize(("low", "high"), [(-1.0, 3.0), (0.0, 2.0), (0.5, 2.0), (-4.0, -1.0), (0.0, 0.0)])
@@ -74,12 +73,20 @@ def test_a_grid_rounds_to_the_nearest_number(low, high):
 
 def test_a_linear_layer_is_the_product_of_its_integers():
     linear, x = nn.Linear(40, 24), torch.randn(3, 7, 40)
-    layer = QuantisedLinear.of(linear, -2.5, 3.0)
+    layer = QuantisedLinear.of(linear, Grid(-2.5, 3.0))
     scale = linear.weight.abs().amax(dim=1, keepdim=True) / 127
     weight = (linear.weight / scale).round() * scale
     rounded = (layer.grid(x).float() - layer.grid.zero) * layer.grid.scale
     expected = F.linear(rounded.double(), weight.double(), linear.bias.double()).float()
     torch.testing.assert_close(layer(x), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 9])
+@pytest.mark.parametrize("width", [1, 3, 5])
+def test_words_are_convolved_as_by_pytorch(n, width):
+    layer, x = nn.Conv1d(6, 6, width, padding=width // 2, groups=6), torch.randn(4, n, 6)
+    found = convolved(x, layer.weight[:, 0].t(), layer.bias)
+    torch.testing.assert_close(found, layer(x.transpose(1, 2)).transpose(1, 2))
 
 
 @pytest.mark.parametrize("count", [1, 16, 17, 300, 1000, 1025])
@@ -88,67 +95,61 @@ def test_rows_have_one_of_few_sizes(count):
     rows = in_rows(integers)
     assert rows.dtype == torch.uint8
     assert torch.equal(rows[: 2 * count].int(), integers.view(-1, 5).int())
-    assert len(rows) % 16 == 0
+    assert len(rows) % 8 == 0
     assert 2 * count <= len(rows) <= max(16, 2.25 * count + 16)
     assert in_rows(rows) is rows or in_rows(rows).data_ptr() == rows.data_ptr()
 
 
 def test_a_product_is_the_same_in_any_number_of_rows():
-    layer, x = QuantisedLinear.of(nn.Linear(40, 24), -2.5, 3.0), torch.randn(37, 40)
+    layer, x = QuantisedLinear.of(nn.Linear(40, 24), Grid(-2.5, 3.0)), torch.randn(37, 40)
     together = layer(x)
     assert together.shape == (37, 24)
     assert torch.equal(torch.cat([layer(x[:5]), layer(x[5:6]), layer(x[6:])]), together)
 
 
 @torch.inference_mode()
-def test_a_block_is_that_of_floats(network, mask):
-    x = torch.randn(*mask.shape, CONFIG.dim)
+def test_states_are_those_of_floats(network, features, mask):
+    words = torch.randn(*mask.shape, CONFIG.dim)
+    expected = network.contextualise(words, mask)
     with measured(network) as ranges:
-        expected = network.blocks[0](x, mask)
-        run(network, torch.zeros(*mask.shape, 1 + Featuriser.n_hashed, dtype=torch.int32), mask)
-    small = copy.deepcopy(network)
-    quantise(small, ranges)
-    found = small.blocks[0](x.clone(), mask)
+        network.outputs(words, mask)
+        run(network, features, mask)
+    found = QuantisedNetwork(network, ranges).contextualise(words, mask)
     assert (found - expected)[mask].abs().max() < 0.05 * expected[mask].abs().max()
 
 
 @torch.inference_mode()
-def test_attention_weighs_words_and_nothing_else(network, mask):
-    with measured(network) as ranges:
-        run(network, torch.zeros(*mask.shape, 1 + Featuriser.n_hashed, dtype=torch.int32), mask)
-    quantise(network, ranges)
-    x = torch.randn(*mask.shape, CONFIG.dim)
-    together = network.blocks[0](x, mask)
+def test_words_see_the_words_of_their_sentence_and_nothing_else(network, features, mask):
+    small = quantised(network, features, mask)
+    words = torch.randn(*mask.shape, CONFIG.dim)
+    together = small.contextualise(words, mask)
     for b, n in enumerate(LENGTHS):
-        alone = network.blocks[0](x[b : b + 1, :n], mask[b : b + 1, :n])
+        alone = small.contextualise(words[b : b + 1, :n], mask[b : b + 1, :n])
         torch.testing.assert_close(alone[0], together[b, :n], rtol=1e-2, atol=2e-2)
 
 
 @torch.inference_mode()
 def test_a_network_in_8_bits_scores_as_one_of_floats(network, features, mask):
-    with measured(network) as ranges:
-        expected = run(network, features, mask)
-    small = copy.deepcopy(network)
-    quantise(small, ranges)
-    assert not any(
-        isinstance(module, nn.Linear) for name, module in small.named_modules() if name != "spans.spans.last"
-    )
-    for name, scores in run(small, features, mask).items():
+    expected = run(network, features, mask)
+    for name, scores in run(quantised(network, features, mask), features, mask).items():
         error = (scores - expected[name]).pow(2).mean().sqrt()
         assert error < 0.08 * expected[name].std(), name
+
+
+@torch.inference_mode()
+def test_a_network_in_8_bits_is_the_same_after_pickling(network, features, mask):
+    small = quantised(network, features, mask)
+    expected = run(small, features, mask)
+    for name, scores in run(pickle.loads(pickle.dumps(small)), features, mask).items():
+        assert torch.equal(scores, expected[name]), name
 
 
 @torch.inference_mode()
 @pytest.mark.parametrize("spans", [3, neural.SPANS])
 def test_gains_are_of_the_scores_span_by_span(network, features, mask, spans, monkeypatch):
     monkeypatch.setattr(neural, "SPANS", spans)
-    with measured(network) as ranges:
-        network.encode(features, mask)
-        run(network, features, mask)
-    small = copy.deepcopy(network)
-    quantise(small, ranges)
-    for each in (network, small):
-        posts = each.spans.fenceposts(each.encode(features, mask), mask)
+    for each in (network, quantised(network, features, mask)):
+        posts = each.outputs(each.words(features), mask).posts
         gains = each.spans.gains(posts)
         for b, n in enumerate(LENGTHS):
             for width in range(1, n + 1):
