@@ -238,9 +238,10 @@ def _trace_back(
             splits[width, place] = split
             splits[split, place] = 1
             splits[width - split, place + split * batch] = 1
-    width, place = splits[2:].nonzero()
+    above_2, place = splits[2:].nonzero()
+    widths = above_2 + 2
     start, sentence = np.divmod(place, batch)
-    return sentence, start, start + splits[width + 2, place], start + width + 2
+    return sentence, start, start + splits[widths, place], start + widths
 
 
 def _number(

@@ -195,8 +195,10 @@ class SpanScorer(nn.Module):
     def gains(self, posts: Tensor) -> Tensor:
         """``(B, n + 1, span_dim)`` -> ``(n + 1, n, B)``; see the function :func:`gains`."""
         starts, ends = posts.flatten(0, 1), (posts + self.bias).flatten(0, 1)
+        batch, n_posts, _ = posts.shape
         return gains(
-            *posts.shape[:2],
+            batch,
+            n_posts,
             lambda first, last: self._scores(starts.index_select(0, first), ends.index_select(0, last)),
         )
 

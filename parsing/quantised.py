@@ -8,7 +8,7 @@ values do not depend on the rest of its batch. Weights are integers in -127 .. 1
 Shapes as in ``neural``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -32,7 +32,7 @@ from structviews.parsing.neural import (
 )
 
 # layer name -> minimum and maximum of its inputs
-Ranges = dict[str, list[float]]
+Ranges = Mapping[str, Sequence[float]]
 LARGEST = 255
 # Rows of a product are a multiple of this.
 LEAST_ROWS = 8
@@ -193,7 +193,8 @@ class QuantisedBlock:
         self.before_gate, self.before_qkv, self.before_first = (
             RoundedNorm(norm, layer.grid) for norm, layer in zip(norms, (self.gate, self.qkv, self.first), strict=True)
         )
-        self.taps, self.bias = block.convolution.weight.detach()[:, 0].t().contiguous(), block.convolution.bias
+        convolution = block.convolution
+        self.taps, self.bias = convolution.weight.detach()[:, 0].t().contiguous(), cast("Tensor", convolution.bias)
         self.n_heads = block.n_heads
 
     def __call__(self, x: Tensor, shape: torch.Size, padding: Tensor, hidden: Tensor) -> Tensor:
@@ -288,7 +289,8 @@ class QuantisedSpanScorer:
 
     def gains(self, posts: tuple[Tensor, Tensor]) -> Tensor:
         """As ``SpanScorer.gains``."""
-        return gains(*posts[0].shape[:2], lambda start, end: self._scores(*posts, start, end))
+        batch, n_posts, _ = posts[0].shape
+        return gains(batch, n_posts, lambda start, end: self._scores(*posts, start, end))
 
     def _scores(self, starts: Tensor, ends: Tensor, start: Tensor, end: Tensor) -> Tensor:
         before = starts.flatten(0, 1).index_select(0, start)
@@ -316,7 +318,8 @@ class QuantisedNetwork:
             self.blocks.append(QuantisedBlock(cast("Block", block), own))
         self.norm = network.norm
         arcs, relations = network.arcs, network.relations
-        readers = [*arcs.dependent[:1], *arcs.head[:1], *relations.dependent[:1], *relations.head[:1], network.tags]
+        perceptrons = [arcs.dependent, arcs.head, relations.dependent, relations.head]
+        readers = [*(cast("nn.Linear", each[0]) for each in perceptrons), network.tags]
         self.sizes = [len(each.weight) for each in readers]
         low, high = zip(*(ranges[name] for name in READERS), strict=True)
         self.grid = Grid(min(low), max(high))
@@ -331,10 +334,10 @@ class QuantisedNetwork:
         """As ``ParserNetwork.outputs``."""
         states = self.grid(self.contextualise(words, mask))
         read = self.readers.of_levels(torch.cat([self.root.expand(len(states), 1, -1), states], dim=1))
-        *hidden, tags = read.split(self.sizes, dim=-1)
+        dependent, head, dependents, heads, tags = read.split(self.sizes, dim=-1)
         F.leaky_relu_(read[..., : -self.sizes[-1]], SLOPE)
-        arcs = self.arcs.all_pairs(*hidden[:2])
-        return Outputs(tags[:, 1:], arcs, *hidden[2:], self.spans.fenceposts(states, mask))
+        arcs = self.arcs.all_pairs(dependent, head)
+        return Outputs(tags[:, 1:], arcs, dependents, heads, self.spans.fenceposts(states, mask))
 
     def contextualise(self, words: Tensor, mask: Tensor) -> Tensor:
         """As ``ParserNetwork.contextualise``."""
@@ -351,7 +354,7 @@ class QuantisedNetwork:
 @contextmanager
 def measured(network: ParserNetwork) -> Iterator[Ranges]:
     """Record, while a floating-point network parses, the range of every value that will be quantised."""
-    ranges: Ranges = {}
+    ranges: dict[str, list[float]] = {}
 
     def note(name: str, *values: Tensor) -> None:
         low, high = ranges.get(name, (0.0, 0.0))

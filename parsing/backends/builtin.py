@@ -79,12 +79,8 @@ class BuiltinParser:
                 raise ValueError(f"damaged: its files do not match {FILES[-1]}")
             settings = parse_json(settings_bytes, ParserSettings, FILES[1], "copy the parser again")
             weights = {name: weight.float() for name, weight in load(weights_bytes).items()}
-            self._setup(network_of(settings, weights), settings, batch_words)
-            # Both formats cost almost no accuracy (docs/parser.md); they are faster where the CPU multiplies them.
-            if "ranges" in settings and multiplies_bytes():
-                self.network = QuantisedNetwork(self.network, settings["ranges"])
-            elif multiplies_half(torch.device("cpu")):
-                self.network.bfloat16()
+            network = network_of(settings, weights).eval()
+            self._setup(_fastest(network, settings), settings, network.config.buckets, batch_words)
         except OSError as error:
             reason = f"{error.filename}: {error.strerror}"
             raise InputError(f"{reason}: a built-in parser's folder must contain this file") from None
@@ -92,41 +88,46 @@ class BuiltinParser:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise InputError(f"{folder}: not a built-in parser of this version: {reason[:200]}") from None
 
-    def _setup(self, network: ParserNetwork, settings: dict[str, Any], batch_words: int) -> None:
-        self.network: ParserNetwork | QuantisedNetwork = network.eval()
+    def _setup(
+        self, network: ParserNetwork | QuantisedNetwork, settings: dict[str, Any], buckets: int, batch_words: int
+    ) -> None:
+        self.network = network
         self.settings = settings
         self.tags: list[str] = settings["tags"]
         self.relations: list[str] = settings["relations"]
         self.labels: list[str] = settings["labels"]  # labels[0] is "": no constituent
-        self.featuriser = Featuriser(settings["words"], network.config.buckets)
+        self.featuriser = Featuriser(settings["words"], buckets)
         self.batch_words = batch_words
 
     @classmethod
     def from_network(cls, network: ParserNetwork, settings: dict[str, Any]) -> "BuiltinParser":
         """Wrap a network in memory, as training does for evaluation; it has no hash."""
         parser = cls.__new__(cls)
-        parser._setup(network, settings, BATCH_WORDS)
+        parser._setup(network.eval(), settings, network.config.buckets, BATCH_WORDS)
         parser.hash = ""
         return parser
 
     def calibrate(self, sentences: Sequence[Sequence[str]]) -> None:
         """Measure the range of each layer's inputs on real sentences, for quantisation to 8 bits.
 
-        The parser must be in floating point, as ``from_network`` makes it.
-
         Args:
             sentences: tokenised sentences.
         """
-        with measured(self.network) as ranges:
+        with measured(self._in_floats()) as ranges:
             self.parse(sentences)
         self.settings = self.settings | {"ranges": ranges}
+
+    def _in_floats(self) -> ParserNetwork:
+        if isinstance(self.network, QuantisedNetwork):
+            raise TypeError("a parser in 8 bits has no weights to measure or save: make it with from_network")
+        return self.network
 
     def save(self, folder: Path) -> None:
         """Write the weights in half precision and the vocabularies."""
         from safetensors.torch import save  # noqa: PLC0415 - only where weights are written
 
         folder.mkdir(parents=True, exist_ok=True)
-        weights = {k: v.detach().half().contiguous() for k, v in self.network.state_dict().items()}
+        weights = {k: v.detach().half().contiguous() for k, v in self._in_floats().state_dict().items()}
         settings = json.dumps(self.settings, ensure_ascii=False, sort_keys=True).encode() + b"\n"
         content = save(weights)
         digest = hashlib.sha256(content + settings).hexdigest().encode() + b"\n"
@@ -237,6 +238,13 @@ class BuiltinParser:
         labels = np.zeros(len(labelled), dtype=np.int64)
         labels[labelled] = self.network.spans(posts, *spans)[:, 1:].argmax(dim=-1).numpy() + 1
         return trees.left, trees.right, labels[: len(word)], labels[len(word) :]
+
+
+def _fastest(network: ParserNetwork, settings: ParserSettings) -> ParserNetwork | QuantisedNetwork:
+    """The network in 8 bits or bf16 where the CPU multiplies them; both cost almost no accuracy (docs/parser.md)."""
+    if "ranges" in settings and multiplies_bytes():
+        return QuantisedNetwork(network, settings["ranges"])
+    return network.bfloat16() if multiplies_half(torch.device("cpu")) else network
 
 
 def network_of(settings: ParserSettings, weights: dict[str, torch.Tensor]) -> ParserNetwork:
