@@ -69,6 +69,17 @@ def test_open_gates_start_with_the_bias_alone(name):
         assert total.tolist() == [1.0] * 2 * hidden + [0.0] * hidden
 
 
+@pytest.mark.parametrize(
+    ("word_init", "bow", "avg"),
+    [({}, math.sqrt(6 / 1060), 0.5), ({"word_init": 0.1}, 0.1, 0.1), ({"word_init": 0.0}, *[math.sqrt(6 / 1060)] * 2)],
+    ids=["each its own", "a range", "Xavier"],
+)
+def test_word_vectors_start_in_the_range_that_is_given(word_init, bow, avg):
+    channel = Channel(("bow", "avg"), 1000, 60, 60, "pairwise", **word_init)
+    for table, expected in zip(channel.tables, (bow, avg), strict=True):
+        assert 0.99 * expected < table.weight.abs().max() <= expected
+
+
 def test_a_channel_starts_as_it_is_told():
     torch.manual_seed(0)
     channel = Channel(("seq", "avg"), 3, 50, 60, "pairwise", initialisation="he", gate_bias=1.0)

@@ -196,7 +196,8 @@ def test_the_projected_mean_is_a_loop_over_words():
     view, table = make("avg")
     ids = {word: i for i, word in enumerate(VOCABULARY.words)}
     for sentence, vector in zip(SENTENCES, encode(view, table, SENTENCES).vector, strict=True):
-        projected = [view.project.weight @ table.weight[ids.get(token, 0)] for token in sentence.tokens]
+        project = view.project
+        projected = [project.weight @ table.weight[ids.get(token, 0)] + project.bias for token in sentence.tokens]
         torch.testing.assert_close(vector, sum(projected) / len(projected), rtol=0, atol=1e-12)
 
 
