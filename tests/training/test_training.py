@@ -385,7 +385,7 @@ def test_views_in_other_numbers(config, tmp_path):
         weights = Embedder.load(run).model.channels["trained"].views
         assert len(weights) == len(views)
         if views == ("seq", "seq"):
-            assert not torch.equal(weights[0].gru.weight_hh_l0, weights[1].gru.weight_hh_l0)
+            assert not torch.equal(weights[0].network.weight_hh_l0, weights[1].network.weight_hh_l0)
 
 
 def test_dense_adam_also_moves_words_that_are_not_in_the_batch(config):
