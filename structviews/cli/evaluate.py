@@ -46,9 +46,12 @@ def evaluate_runs(
     senteval: Senteval = None,
     probing: Probing = None,
     tasks: Tasks = "",
-    protocol: Annotated[str, typer.Option(help="Folds, grids and classifiers: senteval, or kiros (skip-thoughts).")] = (
-        "senteval"
-    ),
+    protocol: Annotated[
+        str,
+        typer.Option(
+            help="Folds, grids and classifiers: senteval, senteval-torch (its default), kiros (skip-thoughts)."
+        ),
+    ] = "senteval",
     ensemble: Annotated[
         bool, typer.Option("--ensemble", help="Average the predictions of a joined run's members.")
     ] = False,

@@ -85,10 +85,12 @@ def score_run(
     """
     own = Embedder.load(run)
     embedder, description = scored.of(own)
-    similarity = embedder.for_similarity()
-    another = similarity.representation != embedder.representation
     description += ", ensemble" * ensemble
     vectors, file = kept_as(own, embedder, description, scored.flags + " --ensemble" * ensemble, protocol)
+    if protocol.normalise:  # part of the protocol, so the description does not repeat it
+        embedder = embedder.with_representation(normalise=True)
+    similarity = embedder.for_similarity()
+    another = similarity.representation != embedder.representation
     transductive = is_transductive(embedder)
     if save_vectors and transductive:
         raise InputError("--save-vectors: --transductive vectors of a sentence differ by task: drop --transductive")
