@@ -178,7 +178,7 @@ def test_flags_reach_the_objective(name, corpus, tmp_path, monkeypatch, capsys):
             "0.5",
             "--fix-temperature",
         ],
-        "generative": ["--negatives", "3", "--parseval", "0.2"],
+        "generative": ["--noise-words", "3", "--parseval", "0.2"],
     }[name]
     arguments = ["train", "--corpus", corpus, "--views", ",".join(views), "--objective", name, *flags]
     sizes = ["--hidden", "8", "--word-dim", "6", "--batch-size", "16", "--steps", "1", "-o", tmp_path / "run"]
@@ -192,7 +192,7 @@ def test_flags_reach_the_objective(name, corpus, tmp_path, monkeypatch, capsys):
         "consensus": {
             "agreement": "within", "include_self": False, "temperature": 0.5, "learn_temperature": False,
         },
-        "generative": {"negatives": 3, "parseval": 0.2},
+        "generative": {"noise_words": 3, "parseval": 0.2},
     }[name]  # fmt: skip
     config = Embedder.load(tmp_path / "run").config
     assert expected.items() <= config.flat().items()
