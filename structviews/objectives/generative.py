@@ -23,6 +23,7 @@ from structviews.objectives.objective import (
     ContextWords,
     Inputs,
     Objective,
+    preceding,
     promoted,
 )
 from structviews.settings import Settings, setting
@@ -103,7 +104,7 @@ class Generative(Objective):
         (sentences,) = promoted(views)
         decoded = sentences @ self.decoder.T
         words = context.words
-        anchor = _previous(context.next)[words.sentence]  # the sentence that predicts each word, or -1
+        anchor = preceding(context.next)[words.sentence]  # the sentence that predicts each word, or -1
         ids = words.distinct[words.inverse]
         n_predicted = (anchor >= 0).sum()
         weight = (anchor >= 0).to(decoded.dtype) / n_predicted.clamp(min=1)
@@ -199,11 +200,3 @@ def _gram(u: Tensor) -> Tensor:
 
 def _distribution(counts: Tensor) -> Tensor:
     return counts / counts.sum()
-
-
-def _previous(following: Tensor) -> Tensor:
-    """The preceding sentence of each ``(B,)``, -1 if there is none; the inverse of ``following``."""
-    n = len(following)
-    found = torch.full((n + 1,), -1, dtype=following.dtype, device=following.device)
-    rows = torch.arange(n, device=following.device)
-    return found.scatter_(0, torch.where(following < 0, n, following), rows)[:n]

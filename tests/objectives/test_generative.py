@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from components import create_objective
@@ -32,7 +33,10 @@ def context(sentences=SENTENCES, following=NEXT):
     rows = torch.tensor([row for row, sentence in enumerate(sentences) for _ in sentence])
     table = torch.randn(len(COUNTS), WORD_DIM, dtype=torch.float64)
     neighbours = torch.full((len(sentences), 3), -1)  # not read
-    return Context(neighbours, next=torch.tensor(following), words=ContextWords(distinct, inverse, rows, table))
+    lengths = np.array([len(sentence) for sentence in sentences])
+    return Context(
+        neighbours, next=torch.tensor(following), words=ContextWords(distinct, inverse, rows, table, lengths)
+    )
 
 
 def vectors(n=6):

@@ -63,6 +63,7 @@ OF_OBJECTIVES = [
     {"objective": "consensus", "learn_temperature": False, "power_iterations": 0},
     {"objective": "generative", "noise_words": 4, "parseval": 0.5, "draw": "batch"},
     {"objective": "pairwise", "other_contexts": "left-out"},
+    {"objective": "skip-thought", "conditioning": "start", "output_layers": 2},
     {"objective": "quick-thoughts", "loss": "margin", "negatives": "nearest", "contrasts": 7, "margin": 0.5},
 ]
 
@@ -110,7 +111,7 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"views": ["dep", "deep"]}, "unknown view 'deep' .did you mean dep..: choose one of avg, bow, const, dep, "),
         (
             {"objective": "max"},
-            "unknown objective 'max': choose one of consensus, generative, pairwise, quick-thoughts",
+            "unknown objective 'max': choose one of consensus, generative, pairwise, quick-thoughts, skip-thought",
         ),
         (
             {"objective": "consensus", "self_score": "zero"},
