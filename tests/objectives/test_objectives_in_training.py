@@ -25,6 +25,7 @@ SETTINGS = {
     "quick-thoughts": {"views": ("seq", "seq")},
     "consensus": {"views": ("seq", "avg"), "context": 3},
     "generative": {"views": ("seq",)},
+    "skip-thought": {"views": ("seq-uni",)},
 }
 CONTRASTIVE = {"loss", "accuracy", "chance_loss", "chance_accuracy"}
 METRICS = {
@@ -32,6 +33,7 @@ METRICS = {
     "quick-thoughts": CONTRASTIVE,
     "consensus": CONTRASTIVE | {"temperature"},
     "generative": {"loss", "chance_loss", "orthonormality_error"},
+    "skip-thought": {"loss", "chance_loss"},
 }
 every_objective = pytest.mark.parametrize("name", OBJECTIVES)
 
@@ -87,8 +89,8 @@ def test_the_log_has_its_metrics_and_validation_says_them(name, corpus, tmp_path
         assert entry.keys() - cosines == places | METRICS[name] | {"anchors"}
         assert all(np.isfinite(value) for metric, value in entry.items() if metric != "kind")
     (validation,) = log_of(run, "validation")
-    likelihoods = {"nll", "unigram_nll"} if name == "generative" else set()
-    assert validation.keys() == places | METRICS[name] | likelihoods
+    likelihoods = {"generative": {"nll", "unigram_nll"}, "skip-thought": {"unigram_nll"}}
+    assert validation.keys() == places | METRICS[name] | likelihoods.get(name, set())
     line = next(line for line in said.splitlines() if "held-out" in line)
     assert line.startswith(f"step {validation['step']}: held-out loss {validation['loss']:.3f} (chance ")
 
@@ -106,6 +108,35 @@ def test_every_agreement_trains(agreement, corpus, tmp_path):
     config = config_of("consensus", corpus, tmp_path / "run", epochs=20, agreement=agreement, views=views)
     losses = [entry["loss"] for entry in log_of(train(config), "train")]
     assert np.mean(losses[-10:]) < np.mean(losses[:10]) - 0.02
+
+
+def views_for(name, n):
+    """Different views, or one repeated if the objective's example does so; none if it does not take that many."""
+    cls = OBJECTIVES[name]
+    if not cls.min_views <= n <= (cls.max_views or n):
+        return None
+    kinds = cls.example.split(",")
+    return kinds[:1] * n if len(set(kinds)) < len(kinds) else ["seq", "avg", "dep", "const"][:n]
+
+
+TAKEN = [(name, n, views_for(name, n)) for name in OBJECTIVES for n in (2, 3, 4) if views_for(name, n)]
+
+
+@pytest.mark.parametrize(("name", "n", "views"), TAKEN, ids=str)
+def test_as_many_views_as_an_objective_takes_all_learn(name, n, views, corpus, tmp_path):
+    config = config_of(name, corpus, tmp_path / "run", steps=4, views=tuple(views))
+    begun = {key: value.clone() for key, value in Training(config).model.state_dict().items()}
+    embedder = Embedder.load(train(config))
+    assert embedder.views == tuple(views)
+    changed = {key for key, value in embedder.model.state_dict().items() if not value.equal(begun[key])}
+    for i in range(n):
+        assert any(f".views.{i}." in key for key in changed), f"view {i}"
+    vectors = embedder.encode_views([random_trees(["topic1-2", "of"]), random_trees(["it"])])
+    assert [vector.shape for vector in vectors] == [(2, 8)] * n
+
+
+def test_some_objectives_take_four_views():
+    assert {name for name, n, _ in TAKEN if n == 4} == {"consensus", "pairwise"}
 
 
 def test_the_linear_view_is_one_of_the_run(corpus, tmp_path):
@@ -178,7 +209,8 @@ def test_flags_reach_the_objective(name, corpus, tmp_path, monkeypatch, capsys):
             "0.5",
             "--fix-temperature",
         ],
-        "generative": ["--negatives", "3", "--parseval", "0.2"],
+        "generative": ["--noise-words", "3", "--parseval", "0.2"],
+        "skip-thought": ["--conditioning", "start", "--output-layers", "2"],
     }[name]
     arguments = ["train", "--corpus", corpus, "--views", ",".join(views), "--objective", name, *flags]
     sizes = ["--hidden", "8", "--word-dim", "6", "--batch-size", "16", "--steps", "1", "-o", tmp_path / "run"]
@@ -192,7 +224,8 @@ def test_flags_reach_the_objective(name, corpus, tmp_path, monkeypatch, capsys):
         "consensus": {
             "agreement": "within", "include_self": False, "temperature": 0.5, "learn_temperature": False,
         },
-        "generative": {"negatives": 3, "parseval": 0.2},
+        "generative": {"noise_words": 3, "parseval": 0.2},
+        "skip-thought": {"conditioning": "start", "output_layers": 2},
     }[name]  # fmt: skip
     config = Embedder.load(tmp_path / "run").config
     assert expected.items() <= config.flat().items()

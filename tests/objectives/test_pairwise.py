@@ -1,7 +1,6 @@
 """The pairwise objective against the paper's formula, in plain loops and on whole matrices."""
 
 import math
-from dataclasses import replace
 from decimal import Decimal
 from itertools import combinations
 
@@ -333,58 +332,3 @@ def test_contexts_are_neighbours_in_the_same_document(batch, distance):
 def test_an_unknown_self_score_is_refused():
     with pytest.raises(ValueError, match="unknown self_score 'one': choose one of masked, zero"):
         objective(self_score="one")
-
-
-def duplicates_by_loops(same, contexts):
-    """For each anchor the other candidates that equal it or one of its contexts, contexts excepted."""
-    return [
-        [j for j in range(len(same)) if j != i and j not in some and same[j] in {same[k] for k in [i, *some]}]
-        for i, some in enumerate(contexts)
-    ]
-
-
-SAME = {"gaps": [7, 7, 3, 7, 5, 3, 5], "one document": [2, 2, 2, 2], "alone": [4, 1, 4, 4], "no context": [1, 1, 1]}
-
-
-@both_self_scores
-@pytest.mark.parametrize("rows", [1, 64])
-@pytest.mark.parametrize("batch", SAME)
-def test_duplicates_are_no_candidates(monkeypatch, batch, rows, self_score):
-    same, batch = SAME[batch], BATCHES[batch]
-    monkeypatch.setattr(contrast, "SCORES_AT_ONCE", rows * len(batch))
-    views, contexts = draw(2, len(batch)), contexts_by_loops(batch)
-    masked = duplicates_by_loops(same, contexts)
-    terms = []
-    for i, some in enumerate(contexts):
-        p = {
-            j: sum(probability(a, b, i, j, self_score, torch.exp, masked[i]) for a, b in (views, views[::-1]))
-            for j in some
-        }
-        if some:
-            terms.append(-sum(torch.log(value / 2) for value in p.values()) / len(some))
-    context = replace(contexts_of(batch), same=torch.tensor(same))
-    loss, metrics = objective(self_score=self_score, mask_duplicates=True)(views, context)
-    if not terms:
-        assert (loss.item(), metrics["masked"].item()) == (0, 0)
-        return
-    expected = sum(terms) / len(terms)
-    assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
-    torch.testing.assert_close(
-        torch.autograd.grad(loss, views), torch.autograd.grad(expected, views), rtol=0, atol=1e-12
-    )
-    share = [len(some) / (len(batch) - 1) for some, of_anchor in zip(masked, contexts, strict=True) if of_anchor]
-    assert metrics["masked"].item() == pytest.approx(sum(share) / len(share))
-
-
-def test_different_sentences_are_no_duplicates():
-    batch, views = BATCHES["gaps"], draw(2, 7)
-    context = replace(contexts_of(batch), same=torch.arange(7))
-    loss, metrics = objective(mask_duplicates=True)(views, context)
-    assert metrics["masked"] == 0
-    assert loss == objective()(views, context)[0]
-    assert "masked" not in objective()(views, context)[1]
-
-
-def test_only_masking_needs_to_know_what_is_the_same():
-    assert objective().needs == set()
-    assert objective(mask_duplicates=True).needs == {"same"}
