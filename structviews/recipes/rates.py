@@ -75,8 +75,8 @@ class Rates:
         if found and found.of == identity(job):
             return found
         if not keep:
-            with TemporaryDirectory(prefix="structviews-") as folder:
-                return cls.measured(job, Path(folder))
+            with TemporaryDirectory(prefix="structviews-") as temporary:
+                return cls.measured(job, Path(temporary))
         with creating(job.out):
             job.out.mkdir(exist_ok=True)
         with writing(file):

@@ -15,6 +15,7 @@ from structviews.evaluation.senteval.suite import read_tasks
 from structviews.evaluation.senteval.tasks.finding import known_tasks, none_read, task_names
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.parsing.sources import TextSource, output_name
+from structviews.parsing.text import Layout
 from structviews.recipes.recipe import Recipe
 from structviews.runs.config import TrainConfig
 from structviews.views import VIEWS
@@ -177,5 +178,5 @@ class Reproduction:
 
 def text_source(text: Path, lines: bool = False) -> TextSource:
     """A text for the built-in parser; its layout is guessed unless it has a sentence on each line."""
-    layout = "lines" if lines else None
+    layout: Layout | None = "lines" if lines else None
     return TextSource(str(text), parser="builtin", layout=layout, tokenised=False, max_tokens=MAX_TOKENS)
