@@ -37,7 +37,7 @@ def test_every_figure_is_a_number_with_its_place_and_a_known_measure():
             assert each.score >= 0, each
             continue
         several = each.measure.removesuffix(" mean").split(", ")
-        assert each.measure in scored | of_sets | aggregates or len(several) > 1 and set(several) <= set(TASKS), each
+        assert each.measure in scored | of_sets | aggregates or (len(several) > 1 and set(several) <= set(TASKS)), each
         if not each.measure.endswith("mse"):
             assert 4 <= each.score <= 100, each
 
