@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "recipes.md"
 PLACES = ROOT / "structviews" / "recipes" / "places.toml"
 START, END = "<!-- places: written by scripts/recipes_page.py -->\n", "<!-- end of places -->\n"
+HEAD = "| place | what it is | recipes, or why there is none |\n|---|---|---|\n"
 
 
 def page() -> str:
@@ -24,15 +25,9 @@ def tables() -> str:
     places = tomllib.loads(PLACES.read_text("utf-8"))["places"]
     parts = []
     for key, paper in papers().items():
-        rows = [
-            f"| {each['place']} | {each['what']} | {answer(each, recipes)} |\n"
-            for each in places
-            if each["paper"] == key
-        ]
-        head = f"## {paper['authors']} ({paper['year']}): {paper['title']}"
-        parts.append(
-            f"{head}\n\n| place | what it is | recipes, or why there is none |\n|---|---|---|\n{''.join(rows)}"
-        )
+        stated = [each for each in places if each["paper"] == key]
+        rows = [f"| {each['place']} | {each['what']} | {answer(each, recipes)} |\n" for each in stated]
+        parts.append(f"## {paper['authors']} ({paper['year']}): {paper['title']}\n\n{HEAD}{''.join(rows)}")
     return "\n" + "\n".join(parts) + "\n"
 
 
