@@ -43,7 +43,7 @@ class Channel(nn.Module):
         word_init: initial range of word vectors, see WordTable. Views that only add up word vectors
             use Xavier, since their sum is what is scored.
         initialisation: initialisation of the views' weights, ``xavier`` or ``he``.
-        gate_bias: initial bias of a GRU's gates.
+        gate_bias: initial bias of a GRU's gates, also of an objective's.
         fixed: ``(n_words, fixed word_dim)`` fixed word vectors; None to train them.
         options: settings of the objective; defaults if None.
         view_options: settings of views by name; defaults for the others.
@@ -74,8 +74,9 @@ class Channel(nn.Module):
             if initialisation == "he":
                 he(view)
             open_gates(view, gate_bias)
-        inputs = Inputs(tuple(names), tuple(view.dim for view in made), made[0].word_dim, counts)
+        inputs = Inputs(tuple(names), tuple(view.dim for view in made), made[0].word_dim, counts, n_words)
         self.objective = create_objective(objective, inputs, options)
+        open_gates(self.objective, gate_bias)
         self.views = nn.ModuleList(made)
         spreads = [0.0 if view.adds_words else word_init for view in made]
         if fixed is not None:
@@ -112,8 +113,10 @@ class Channel(nn.Module):
             return context
         rows = torch.arange(len(batch), device=batch.device)
         sentence = torch.repeat_interleave(rows, batch.offsets.diff(), output_size=len(ids))
-        table = cast("WordTable | FixedWords", self.words[0]).weight.detach()
-        return replace(context, words=ContextWords(ids.distinct, ids.inverse, sentence, table))
+        words = cast("WordTable | FixedWords", self.words[0])
+        vectors = words.rows(ids) if "vectors" in self.objective.needs else None
+        told = ContextWords(ids.distinct, ids.inverse, sentence, words.weight.detach(), batch.lengths, vectors)
+        return replace(context, words=told)
 
 
 def _check_fixed(names: Sequence[str], made: Sequence[View], given: int) -> None:

@@ -61,7 +61,10 @@ OTHERS = {
 OF_OBJECTIVES = [
     {"objective": "consensus", "agreement": "skip", "include_self": False, "temperature": 0.5},
     {"objective": "consensus", "learn_temperature": False, "power_iterations": 0},
-    {"objective": "generative", "negatives": 4, "parseval": 0.5},
+    {"objective": "generative", "noise_words": 4, "parseval": 0.5, "draw": "batch"},
+    {"objective": "pairwise", "other_contexts": "left-out"},
+    {"objective": "skip-thought", "conditioning": "start", "output_layers": 2},
+    {"objective": "quick-thoughts", "loss": "margin", "negatives": "nearest", "contrasts": 7, "margin": 0.5},
 ]
 
 
@@ -108,7 +111,7 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"views": ["dep", "deep"]}, "unknown view 'deep' .did you mean dep..: choose one of avg, bow, const, dep, "),
         (
             {"objective": "max"},
-            "unknown objective 'max': choose one of consensus, generative, pairwise, quick-thoughts",
+            "unknown objective 'max': choose one of consensus, generative, pairwise, quick-thoughts, skip-thought",
         ),
         (
             {"objective": "consensus", "self_score": "zero"},
@@ -126,7 +129,7 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"objective": "consensus", "temperature": float("nan")}, "temperature = nan: give a number at least 0.01"),
         ({"objective": "consensus", "power_iterations": -1}, "power_iterations = -1: give a number at least 0"),
         ({"objective": "consensus", "include_self": 1}, "include_self = 1 is not of type true or false"),
-        ({"objective": "generative", "negatives": 0}, "negatives = 0: give a number at least 1"),
+        ({"objective": "generative", "noise_words": 0}, "noise_words = 0: give a number at least 1"),
         ({"objective": "generative", "parseval": 1.0}, "parseval = 1.0: give a number at least 0 and below 1"),
         ({"self_score": "positive"}, "unknown self_score 'positive': choose one of masked, zero"),
         ({"precision": "fp8"}, "unknown precision 'fp8': choose one of auto, fp32, bf16"),
