@@ -9,9 +9,9 @@ from typing import Any, Self
 from structviews.errors import InputError, unknown
 from structviews.evaluation.scores.published import Published, papers, published
 from structviews.runs.config import TrainConfig
-from structviews.runs.which_vectors import JOINS
+from structviews.runs.which_vectors import JOINS, Representation
 from structviews.runtime.documents import read_toml
-from structviews.settings import LARGEST_SEED, MOST_DIMENSIONS, Settings, setting
+from structviews.settings import LARGEST_SEED, MOST_DIMENSIONS, Settings, setting, settings_of
 from structviews.words import FIXED, TRAINED
 
 ROWS = Path(__file__).with_name("rows")
@@ -118,6 +118,8 @@ class Recipe:
         for key in OWN:
             if key in self.settings:
                 raise InputError(f"[settings] {key}: not a recipe's: leave it out, users give it with --{key}")
+        if self.settings and self.evaluation.transductive and not self.settings.get("remove_component"):
+            raise InputError("[evaluation] transductive: no component is removed: set remove_component in [settings]")
         self._check_words()
 
     def _check_words(self) -> None:
@@ -203,6 +205,13 @@ class Recipe:
             InputError: for an invalid setting.
         """
         return TrainConfig.from_flat({**self.settings, **given}, f"recipe {self.name}")
+
+    @property
+    def representation(self) -> dict[str, Any]:
+        """The whole representation of the row, see ``Representation``; of joined runs, each has its own."""
+        own = {} if self.members else {each.flat: each.default for each in settings_of(Representation)}
+        own = {name: self.settings.get(name, default) for name, default in own.items()}
+        return own | {"transductive": self.evaluation.transductive}
 
     @property
     def figures(self) -> dict[str, Published]:

@@ -120,7 +120,8 @@ WORDS = '[vectors]\nname = "GloVe"\n'
 def test_a_recipe_has_what_its_file_says(own):
     evaluation = '[evaluation]\nprotocol = "kiros"\ntransductive = true\ntasks = ["MR"]\nensemble = true\n'
     published = 'published = ["Q 1: MC-QT; BookCorpus+UMBC", "Q 2: MC-QT; BookCorpus+UMBC"]\n'
-    recipe = own(HEAD + published + CORPUS + "sentences = 7\n" + FIXED + WORDS + "expand = true\n" + evaluation)
+    settings = FIXED + "remove_component = true\n"
+    recipe = own(HEAD + published + CORPUS + "sentences = 7\n" + settings + WORDS + "expand = true\n" + evaluation)
     assert (recipe.corpus.sentences, recipe.vectors.name, recipe.vectors.dim, recipe.vectors.expand) == (
         *(7, "GloVe", 300, True),
     )
@@ -131,6 +132,9 @@ def test_a_recipe_has_what_its_file_says(own):
     assert recipe.channels == ("fixed", "trained")
     assert recipe.reads_vectors
     assert list(recipe.runs) == ["own"]
+    assert recipe.representation["remove_component"]
+    assert recipe.representation["transductive"]
+    assert recipe.representation["pooling"] == "vector"
 
 
 def test_members_of_the_same_seed_are_one_run(own):
@@ -163,6 +167,7 @@ def test_members_of_the_same_seed_are_one_run(own):
         (HEAD + CORPUS + FIXED, "fixed words need a table [vectors]"),
         (HEAD + CORPUS + VIEWS + WORDS, "[vectors]: nothing reads them"),
         (HEAD + CORPUS + FIXED.replace(', "trained"', "") + WORDS + "expand = true\n", "no channel of trained words"),
+        (HEAD + CORPUS + VIEWS + "[evaluation]\ntransductive = true\n", "no component is removed"),
         ("members = 3\n" + HEAD + CORPUS, "members: not a list"),
         ("members = [3]\n" + HEAD + CORPUS, "members[0]: not a table"),
         ('members = [{ recipe = "x-qt" }]\n' + HEAD + CORPUS, "members[0]: unknown recipe 'x-qt' (did you mean"),
