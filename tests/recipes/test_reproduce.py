@@ -179,17 +179,20 @@ def test_a_recipe_of_a_run_says_how_others_are_scored(does, command):
     does("train", *own, "--agreement", "single", "--out", "x")
     how = ("--senteval", "senteval", "--partial", "--tasks", "TREC,SICK14")
     does("eval", "x", "--recipe", "single-view-g", *how)
-    flags = (
+    flags = ("--pooling", "pooled", "--remove-component", "--normalise", "--transductive")
+    does("train", *own, "--agreement", "single", "--out", "y")
+    does(
+        "eval",
+        "y",
+        *flags,
+        "--similarity-pooling",
+        "mean",
+        "--similarity-join",
+        "average",
         "--protocol",
         "senteval-torch",
-        "--pooling",
-        "pooled",
-        "--remove-component",
-        "--normalise",
-        "--transductive",
+        *how,
     )
-    does("train", *own, "--agreement", "single", "--out", "y")
-    does("eval", "y", *flags, "--similarity-pooling", "mean", "--similarity-join", "average", *protocol, *how)
     assert scores("x") == scores("y")
     does("eval", "x", "--recipe", "single-view-g", *how, "--pooling", "mean", "--protocol", "kiros")
     assert len(all_results(Path("x"))) == 2
