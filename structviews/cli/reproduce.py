@@ -84,8 +84,8 @@ def reproduce_a_row(
     from structviews.runtime.device import using
     from structviews.runtime.signals import Interrupted
 
-    scale = {"hidden": hidden, "sentences": sentences, "epochs": epochs, "chosen_tasks": names_in(tasks)}
-    job = Reproduction(Recipe.load(recipe), corpus, senteval, out, vectors, **scale)
+    row = Recipe.load(recipe)
+    job = Reproduction(row, corpus, senteval, out, vectors, hidden, epochs, sentences, names_in(tasks))
     try:
         with using(device):
             for line in plan(job, keep=not dry_run):

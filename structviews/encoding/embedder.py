@@ -322,11 +322,8 @@ class Embedder(StoredRun):
 
     @property
     def view_names(self) -> list[str]:
-        """Unique names of the views: repeated ones are numbered, as ``seq.1`` and ``seq.2``."""
-        twice = {name for name in self.views if self.views.count(name) > 1}
-        return [
-            f"{name}.{self.views[: i + 1].count(name)}" if name in twice else name for i, name in enumerate(self.views)
-        ]
+        """Unique names of the views, see ``numbered``."""
+        return numbered(self.views)
 
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
         """Attention weight of each word among the dependents of its head, for each attentive view.
@@ -364,3 +361,8 @@ def open_run(run: Path, parser: Parser | None = None) -> Embedder:
     embedder.stored = embedder.choices
     embedder.corpora = [corpus] if (corpus := run_corpus(run)) else embedder.corpora
     return embedder
+
+
+def numbered(views: Sequence[str]) -> list[str]:
+    """Unique names of views: repeated ones are numbered, as ``seq.1`` and ``seq.2``."""
+    return [f"{name}.{views[: i + 1].count(name)}" if views.count(name) > 1 else name for i, name in enumerate(views)]

@@ -1,16 +1,16 @@
 """In what a reproduction differs from the row of the paper, a line each."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.evaluation.scores.results import Results
 from structviews.recipes.reproduction import Reproduction
 from structviews.runtime.wording import counted
 from structviews.words import FIXED
 from structviews.words.vector_files import WordVectors
 
 
-def differences(job: Reproduction, results: Results) -> list[str]:
+def differences(job: Reproduction, results: Mapping[str, Any]) -> list[str]:
     """All that is known to differ; what the paper leaves open is no difference, see ``Source.open``."""
     found = [*_of_corpus(job), *_of_words(job), *_of_settings(job), *_of_tasks(job, results)]
     own = [job.recipe, *(run for run, _ in job.recipe.runs.values())]
@@ -51,7 +51,7 @@ def _of_settings(job: Reproduction) -> Iterator[str]:
                 yield f"{name} = {value}, not {own} (--{name})"
 
 
-def _of_tasks(job: Reproduction, results: Results) -> Iterator[str]:
+def _of_tasks(job: Reproduction, results: Mapping[str, Any]) -> Iterator[str]:
     wanted = job.recipe.evaluation.tasks
     found, unavailable = job.tasks
     if left_out := [task for task in wanted if job.chosen_tasks and task not in {each.name for each in found}]:

@@ -6,7 +6,6 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from structviews.evaluation.scores.results import Results
 from structviews.recipes.differences import differences
 from structviews.recipes.reproduction import Reproduction
 from structviews.runtime.documents import write_json
@@ -70,7 +69,7 @@ class Outcome:
     open: str
 
     @classmethod
-    def of(cls, job: Reproduction, results: Results) -> "Outcome":
+    def of(cls, job: Reproduction, results: Mapping[str, Any]) -> "Outcome":
         """The outcome of a reproduction whose run has these results."""
         source = job.recipe.source
         row = f"{job.recipe.credit}, {source.place}"
@@ -103,7 +102,7 @@ class Outcome:
         return page
 
 
-def _lines(job: Reproduction, results: Results) -> Iterator[Line]:
+def _lines(job: Reproduction, results: Mapping[str, Any]) -> Iterator[Line]:
     """The published measures with ours beside them, then those of ours that the paper has not."""
     figures = job.recipe.figures
     ours: dict[str, float] = {}

@@ -75,8 +75,8 @@ class Rates:
         if found and found.of == identity(job):
             return found
         if not keep:
-            with TemporaryDirectory(prefix="structviews-") as folder:
-                return cls.measured(job, Path(folder))
+            with TemporaryDirectory(prefix="structviews-") as temporary:
+                return cls.measured(job, Path(temporary))
         with creating(job.out):
             job.out.mkdir(exist_ok=True)
         with writing(file):
@@ -124,7 +124,7 @@ class Rates:
         """Bytes that a reproduction takes on disk, about."""
         runs = sum(rate.bytes for rate in self.training.values())
         learnt = max((config.words.vocabulary for config in job.configs.values()), default=0) * bool(self.learning)
-        return (not job.is_parsed) * self.sentences * self.sentence_bytes + runs + 2 * 4 * 300 * learnt
+        return (not job.is_parsed) * self.sentences * self.sentence_bytes + runs + 2 * 4 * job.word_dim * learnt
 
 
 def identity(job: Reproduction) -> str:

@@ -7,14 +7,17 @@ from typing import Any
 
 from structviews.corpus.format import MANIFEST
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.errors import InputError
+from structviews.encoding.embedder import numbered
+from structviews.errors import InputError, unknown
 from structviews.evaluation.senteval.protocols import PROTOCOLS
 from structviews.evaluation.senteval.protocols.protocol import Protocol
 from structviews.evaluation.senteval.scoring import Scored
 from structviews.evaluation.senteval.suite import read_tasks
 from structviews.evaluation.senteval.tasks.finding import known_tasks, none_read, task_names
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
+from structviews.objectives import OBJECTIVES
 from structviews.parsing.sources import TextSource, output_name
+from structviews.parsing.text import Layout
 from structviews.recipes.recipe import Recipe
 from structviews.runs.config import TrainConfig
 from structviews.views import VIEWS
@@ -63,7 +66,19 @@ class Reproduction:
             raise InputError(f"{self.out}: is a file: give a folder with --out")
         if self.is_parsed:
             ParsedCorpus.open(self.corpus)
-        _ = self.configs, self.tasks  # whatever is wrong with them is told before anything is made
+        self._check_views()
+        _ = self.tasks  # whatever is wrong with them is told before anything is made
+
+    def _check_views(self) -> None:
+        """Raise InputError unless every run has the view of it that is joined."""
+        configs = {folder.name: config for folder, config in self.configs.items()}
+        for member in self.recipe.members:
+            config = configs[member.folder]
+            views = numbered((*config.views.names, *OBJECTIVES[config.objective.name].extra_names))
+            if member.view and member.view not in views:
+                raise InputError(
+                    f"recipe {self.recipe.name}: {unknown(f'view of {member.recipe}', member.view, views)}"
+                )
 
     @property
     def is_parsed(self) -> bool:
@@ -177,5 +192,5 @@ class Reproduction:
 
 def text_source(text: Path, lines: bool = False) -> TextSource:
     """A text for the built-in parser; its layout is guessed unless it has a sentence on each line."""
-    layout = "lines" if lines else None
+    layout: Layout | None = "lines" if lines else None
     return TextSource(str(text), parser="builtin", layout=layout, tokenised=False, max_tokens=MAX_TOKENS)

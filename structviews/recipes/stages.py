@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -11,7 +12,7 @@ from structviews.corpus.format import MANIFEST, MODELS
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.expansion import Expansion, expand
 from structviews.encoding.sentence_vectors import write_sentences
-from structviews.evaluation.scores.results import Results, load_results
+from structviews.evaluation.scores.results import load_results
 from structviews.evaluation.senteval.scoring import place_of, score_with_bar
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.reading import Task
@@ -242,16 +243,16 @@ class Evaluate(Stage):
     @property
     def left(self) -> list[Task]:
         """The tasks that have no score of this very model, on these very files."""
-        there = self.results["tasks"] if self.results else {}
+        there: dict[str, Any] = self.results["tasks"] if self.results else {}
         return [task for task in self.job.tasks[0] if there.get(task.name, {}).get("data") != task.checksums]
 
     @property
-    def results(self) -> Results | None:
+    def results(self) -> dict[str, Any] | None:
         """The scores that there are."""
         if not Path(self.job.folder).is_dir():
             return None
         description, file = place_of(self.job.folder, self.job.scored, self.job.protocol, self.ensemble)
-        found: Results | None = load_results(self.job.folder, file)
+        found = load_results(self.job.folder, file)
         own = {"model": model_checksum(self.job.folder), "protocol": self.job.protocol.describe(), **description}
         return found if found and all(found.get(key) == value for key, value in own.items()) else None
 

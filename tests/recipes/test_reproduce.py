@@ -120,7 +120,6 @@ def test_members_are_shared_with_other_recipes(does, command):
     before = weights("reproduced/runs/uni-qt")
     code, _, err = command("reproduce", "combine-qt", *small)
     assert (code, weights("reproduced/runs/uni-qt")) == (0, before)
-    assert "4/6 training reproduced/runs/uni-qt: already done" not in err  # numbered by this recipe's stages
     assert "training reproduced/runs/uni-qt: already done" in err
     assert {path.name for path in Path("reproduced/runs").iterdir()} == {"uni-qt", "bi-qt", "combine-qt"}
 
@@ -148,6 +147,24 @@ def stopped(stage, before):
         raise KeyboardInterrupt
 
     return instead
+
+
+@pytest.mark.usefixtures("expanding")
+def test_single_views_of_runs_are_joined(does, command, tmp_path):
+    head = '[source]\npaper = "M"\nplace = "table 6"\n[corpus]\nname = "x"\n'
+    members = '{ recipe = "multi-view-d-f1f2", view = "VIEW" }, { recipe = "single-view-g", seed = 2 }'
+    own = tmp_path / "rows" / "own.toml"
+    own.write_text(f"members = [{members}]\n{head}".replace("VIEW", "seq"))
+    code, out, err = command("reproduce", "own", *HOW, "--tasks", "TREC", "--sentences", "250")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "recipe own: unknown view of multi-view-d-f1f2 'seq'" in err
+    assert "choose one of seq.1, seq.2" in err
+    own.write_text(f"members = [{members}]\n{head}".replace("VIEW", "seq.2"))
+    does("reproduce", "own", *HOW, "--tasks", "TREC", "--sentences", "250")
+    runs = {path.name for path in Path("reproduced/runs").iterdir()}
+    assert runs == {"multi-view-d-f1f2", "single-view-g-seed2", "own"}
+    # Four kinds of states of one recurrent view, and three of the average.
+    assert outcome("own")["lines"][0]["ours"] == 4 * 8 + 3 * 8
 
 
 @pytest.mark.parametrize(
