@@ -27,6 +27,7 @@ class Source(Settings):
     paper: str = setting(MISSING, "Key of the paper in published.toml, which has its authors and title.")
     place: str = setting(MISSING, "Table and row, as people say it.")
     published: tuple[str, ...] = setting((), "Rows of published.toml, each as PAPER TABLE: MODEL; CORPUS.")
+    places: tuple[str, ...] = setting((), "Places of places.toml whose figures are not in published.toml.")
     open: str = setting("", "What the paper leaves open, and what we chose.")
     code: str = setting("", "Facts from the authors' published code that are not in the paper.")
     differs: tuple[str, ...] = setting((), "What this recipe does otherwise than the paper, a line each.")
