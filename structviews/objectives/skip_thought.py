@@ -83,7 +83,7 @@ class SkipThought(Objective):
         (sentences,) = promoted(views)
         order = words.packing.order
         sentence, targets = words.sentence[order], words.distinct[words.inverse][order]
-        read = _words_before(words).index_select(0, order)
+        read = _words_before(words, words.vectors).index_select(0, order)
         losses, weights = [], []
         # The previous sentence of i is told by i, so it is read by the decoder of what comes before.
         for place, (decoder, teller) in enumerate(
@@ -94,7 +94,8 @@ class SkipThought(Objective):
             output = self.words[place % len(self.words)]
             losses.append(_WordLoss.apply(states, output.weight, output.bias, targets, weight))
             weights.append(weight)
-        n_predicted = sum(weights).sum()
+        times = torch.stack(weights).sum(dim=0)  # that each word is predicted
+        n_predicted = times.sum()
         loss = torch.stack(losses).sum() / n_predicted.clamp(min=1)
         metrics = {
             "loss": loss.detach(),
@@ -102,7 +103,7 @@ class SkipThought(Objective):
             "anchors": n_predicted.to(torch.int64),
         }
         if not self.training:
-            unigram = (sum(weights) * self.unigram.to(loss.dtype)[targets]).sum()
+            unigram = (times * self.unigram.to(loss.dtype)[targets]).sum()
             metrics["unigram_nll"] = -unigram / n_predicted.clamp(min=1)
         return loss, metrics
 
@@ -123,13 +124,14 @@ class SkipThought(Objective):
             read = torch.cat([read, tellers.index_select(0, sentence)], dim=1)
         else:
             start = tellers.index_select(0, sentence[: len(tellers)])[None]
+        states: Tensor
         (states, *_), _ = decoder(PackedSequence(read, words.packing.sizes), start)
         return states
 
 
-def _words_before(words: ContextWords) -> Tensor:
+def _words_before(words: ContextWords, of_distinct: Tensor) -> Tensor:
     """The vector ``(n, X)`` of the word before each in its sentence, zeros for the first."""
-    vectors = F.embedding(words.inverse.roll(1), words.vectors)
+    vectors = F.embedding(words.inverse.roll(1), of_distinct)
     first = words.sentence.diff(prepend=words.sentence.new_full((1,), -1)) > 0
     return vectors.masked_fill(first[:, None], 0.0)
 
