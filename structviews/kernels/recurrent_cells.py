@@ -38,7 +38,7 @@ class RecurrentCell(ABC):
         parts: P.
     """
 
-    module: ClassVar[type[nn.RNNBase]]
+    module: ClassVar[type[nn.GRU] | type[nn.LSTM]]
     built_in: ClassVar[bool] = True
     gates: ClassVar[int]
     bare: ClassVar[int] = 0

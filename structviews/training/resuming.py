@@ -10,6 +10,7 @@ from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION
 from structviews.runs.settings_file import Parsed, load_run, save_config
 from structviews.runs.vocabularies import open_vectors
 from structviews.runtime.locks import writing
+from structviews.settings import settings_of
 from structviews.training.checkpoint import mark, read_progress
 
 
@@ -88,7 +89,8 @@ def check_source(config: TrainConfig) -> TrainConfig:
     source = Path(config.data.init_from)
     there, parsed = load_run(source)
     theirs, ours = there.flat(), config.flat()
-    for name in IN_COMMON:
+    of_views = (each.flat for options in config.views.options.values() for each in settings_of(type(options)))
+    for name in (*IN_COMMON, *of_views):
         if theirs[name] != ours[name]:
             old, new = (_shown(flat[name]) for flat in (theirs, ours))
             raise InputError(

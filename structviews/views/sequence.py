@@ -66,7 +66,7 @@ class Sequence(View):
         self.kind = config.kind
         size = dim // (1 + self.bidirectional)
         self.network = self.kind.module(word_dim, size, bidirectional=self.bidirectional)
-        n_gates = len(self.network.bias_ih_l0) // size
+        n_gates = len(self.network.get_parameter("bias_ih_l0")) // size
         xavier(self, {name: n_gates for name, _ in self.named_parameters()})
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:

@@ -52,6 +52,13 @@ def test_known_words_keep_their_rows_and_others_start_fresh(source, settings):
     assert made.optimiser.state == {}
 
 
+def test_a_view_with_another_cell_is_refused(settings, tmp_path):
+    before = train(settings("before", init_from="", views=("seq", "seq-uni"), reset_gate="before", steps=1))
+    Training(settings(init_from=str(before), views=("seq", "seq-uni"), reset_gate="before"))
+    with pytest.raises(InputError, match="it has reset_gate = before, not after: give --reset-gate before, or another"):
+        Training(settings(init_from=str(before), views=("seq", "seq-uni")))
+
+
 def test_training_goes_on_from_there(settings):
     config = settings(steps=1, lr=1e-9)
     run = train(config)
