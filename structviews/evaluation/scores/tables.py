@@ -124,7 +124,7 @@ def score_table(
     if intervals and tasks:
         legend.append(INTERVALS)
     legend += [note for _, result in scored if result for note in partial_notes(result, tasks)]
-    legend += grid_end_note([result for _, result in scored if result], tasks)
+    legend += grid_end_notes([result for _, result in scored if result], tasks)
     papers = published_rows(tasks) if published else []
     legend += published_legend(papers)
     empty = ("",) if counted else ()
@@ -164,7 +164,7 @@ def _row_name(run: Path, result: dict[str, Any] | None) -> str:
 def _differences(result: dict[str, Any]) -> list[str]:
     named = (
         (result.get("representation", "vector"), "vector"),
-        (result.get("protocol", {}).get("name", SENTEVAL.name), SENTEVAL.name),
+        (_protocol(result), SENTEVAL.name),
     )
     return [name for name, usual in named if name != usual]
 
@@ -313,15 +313,22 @@ def partial_notes(result: dict[str, Any], tasks: Sequence[str]) -> list[str]:
     ]
 
 
-def grid_end_note(results: Sequence[dict[str, Any]], tasks: Sequence[str]) -> list[str]:
-    """A note on classifiers whose strength is the first or last of the protocol's grid; none if there are none."""
-    found = []
-    for name in tasks:
-        ends = [ends for result in results if (ends := result["tasks"].get(name, {}).get("at_grid_end"))]
-        choices = sum(each["choices"] for each in ends)
-        for end in ("first", "last"):
-            if count := sum(each[end] for each in ends):
-                found.append(f"{name} the {end} in {count:,} of {choices:,}")
-    if not found:
-        return []
-    return [f"strength chosen at an end of its grid, beyond which it may be better: {', '.join(found)}"]
+def grid_end_notes(results: Sequence[dict[str, Any]], tasks: Sequence[str]) -> list[str]:
+    """For each protocol, a note on classifiers whose strength is the first or last of the grid, if there are any."""
+    found: dict[str, list[str]] = {}
+    for protocol in dict.fromkeys(_protocol(result) for result in results):
+        for name in tasks:
+            entries = [result["tasks"].get(name, {}) for result in results if _protocol(result) == protocol]
+            ends = [entry["at_grid_end"] for entry in entries if entry.get("at_grid_end")]
+            choices = sum(each["choices"] for each in ends)
+            for end in ("first", "last"):
+                if count := sum(each[end] for each in ends):
+                    found.setdefault(protocol, []).append(f"{name} the {end} in {count:,} of {choices:,}")
+    return [
+        f"{protocol}: strength chosen at an end of its grid, beyond which it may be better: {', '.join(where)}"
+        for protocol, where in found.items()
+    ]
+
+
+def _protocol(result: dict[str, Any]) -> str:
+    return str(result.get("protocol", {}).get("name", SENTEVAL.name))

@@ -5,7 +5,6 @@ S strengths, P problems solved together, K score columns per problem (1 for two 
 While solving, the n examples are only those of blocks that something is learnt from.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -15,17 +14,14 @@ import torch
 
 from structviews.errors import InputError
 from structviews.evaluation.senteval.design import Design
+from structviews.evaluation.senteval.preconditioners import Rough, Weighted
 
 TOLERANCE = 1e-7
 MAX_ITERATIONS = 1000
 IDLE_STEPS = 10  # this many steps without a significant gain mean that only rounding error is left
 MEMORY = 40  # L-BFGS correction pairs
 BLOCK_ELEMENTS = 1 << 26  # most numbers held for problems solved together (256 MiB)
-FACTOR_ELEMENTS = 42 * 10**7  # most numbers held in cached Cholesky factors (1.7 GB), unless a single one is larger
-FEW_FACTORS = 4
-HESSIAN_EXAMPLES = 4  # examples per weight used to estimate the rough Hessian
 HESSIAN_RANGE = 4  # a Hessian also serves strengths up to this many times the one that it was calculated for
-NEGLIGIBLE = 0.02  # share of the importance that a Hessian may lack: half of the examples have less, at high strengths
 # Weights of the last solutions, newest first, in the next one, if they lie on a constant, a line or a parabola.
 EXTRAPOLATION = ((1,), (2, -1), (3, -3, 1))
 
@@ -50,26 +46,6 @@ class Fits:
     def predictions(self) -> np.ndarray:
         """Predicted classes (F, S, n), int64."""
         return self.logits.argmax(-1) if self.logits.shape[-1] > 1 else (self.logits[..., 0] > 0).astype(np.int64)
-
-
-def _factor(matrix: torch.Tensor, ridge: float) -> torch.Tensor:
-    """Cholesky factor ``L`` (r, r) of ``matrix + ridge I``, lower triangle; raises the ridge where float32 needs it."""
-    ridge += 1e-6 * float(matrix.diagonal().mean())
-    while True:
-        # LAPACK is column-major: to it this is the upper triangle, which it factors in place.
-        factor = matrix.clone().T
-        factor.diagonal().add_(ridge)
-        info = torch.empty(0, dtype=torch.int32, device=matrix.device)
-        if not torch.linalg.cholesky_ex(factor, upper=True, out=(factor, info)).info:
-            return factor.T
-        ridge *= 10
-
-
-def _solve(factor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """``(L L^T)^-1 values`` for values (r, k); unlike ``torch.cholesky_solve``, does not copy the factor ``L``."""
-    half = torch.linalg.solve_triangular(factor, values, upper=False)
-    solved: torch.Tensor = torch.linalg.solve_triangular(factor.T, half, upper=True)
-    return solved
 
 
 def fit_logistic(
@@ -113,7 +89,7 @@ def fit_logistic(
     parts = torch.from_numpy(np.ascontiguousarray(training.T)).to(device).float()
     setting = _Setting(design, goals, columns > 1 and not one_vs_rest, not one_vs_rest)
     if len(training) == 1:
-        inverse = _Rough(design, parts[:, 0])
+        inverse = Rough(design, parts[:, 0])
         blocks = [strengths[i : i + inverse.at_once] for i in range(0, len(strengths), inverse.at_once)]
         found = (setting.solve(parts.expand(-1, len(some)), some, inverse, setting.zero) for some in blocks)
         arrays = zip(*(each.as_arrays(design) for each in found), strict=True)
@@ -126,7 +102,7 @@ def _path(setting: "_Setting", parts: torch.Tensor, strengths: Sequence[float]) 
     """All parts (n, F) solved for each strength in turn."""
     everything = parts.amax(1)
     share = float(parts.mean() / everything.mean())
-    inverse: _Rough | _Weighted = _Rough(setting.design, everything)
+    inverse: Rough | Weighted = Rough(setting.design, everything)
     pilots: list[_Point] = []
     offsets: list[_Point] = []
     most = 0.0
@@ -136,7 +112,7 @@ def _path(setting: "_Setting", parts: torch.Tensor, strengths: Sequence[float]) 
         pilots = [pilot, *pilots][: len(EXTRAPOLATION)]
         if strength > most:
             most = HESSIAN_RANGE * strength
-            inverse = _Weighted(setting, pilot.logits[..., 0], everything * share)
+            inverse = Weighted(setting.design, setting.softmax, pilot.logits[..., 0], everything * share)
         start = pilot + _extrapolated(offsets) if offsets else pilot
         solved = setting.solve(parts, [strength] * parts.shape[1], inverse, start)
         offsets = [solved.point - pilot, *offsets][: len(EXTRAPOLATION)]
@@ -164,7 +140,7 @@ class _Setting:
         return _Point(self.goals.new_zeros(r, self.goals.shape[1], 1), torch.zeros_like(self.goals)[..., None])
 
     def solve(
-        self, training: torch.Tensor, strengths: Sequence[float], inverse: "_Rough | _Weighted", start: "_Point"
+        self, training: torch.Tensor, strengths: Sequence[float], inverse: Rough | Weighted, start: "_Point"
     ) -> "_Solved":
         """Solve problems with examples ``training`` (n, P) and strengths (P,), as many at a time as memory allows."""
         (n, r), problems = self.design.shape, len(strengths)
@@ -224,75 +200,6 @@ class _Point:
         return _Point(self.weights * factor, self.logits * factor)
 
 
-class _Rough:
-    """Inverse of ``s (X^T X + ridge / s)``, where ``s`` is a column's mean certainty; ``ridge / s`` is rounded.
-
-    Because of the rounding, a handful of Cholesky factors serve all columns and strengths. If factors are large, only
-    a few are cached and the rounding is coarser, so that they are not recomputed repeatedly.
-
-    Attributes:
-        at_once: most strengths to solve together.
-    """
-
-    def __init__(self, design: Design, training: torch.Tensor) -> None:
-        rows = training.nonzero()[:, 0]
-        chosen = rows[:: max(1, len(rows) // (HESSIAN_EXAMPLES * design.shape[1]))]
-        importance = torch.zeros_like(training)
-        importance[chosen] = len(rows) / len(chosen)
-        self.count = len(rows)
-        self.gram = design.hessian(importance)
-        self.factors: dict[float, torch.Tensor] = {}
-        self.most = max(1, FACTOR_ELEMENTS // len(self.gram) ** 2)
-        self.at_once = max(1, self.most // 2)
-        self.base = 4.0 if self.most > FEW_FACTORS else 16.0
-
-    def __call__(self, q: torch.Tensor, certainty: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
-        result = torch.empty_like(q)
-        scales = (certainty / self.count).clamp_min(1e-6)
-        levels = (ridge / scales).log2().div(math.log2(self.base)).round()
-        for level in levels.unique().tolist():
-            here = levels == level
-            result[:, here] = _solve(self.factor(level), q[:, here]) / scales[here]
-        return result
-
-    def factor(self, level: float) -> torch.Tensor:
-        """Cholesky factor with a ridge of ``base ** level``, from a least-recently-used cache."""
-        found = self.factors.pop(level, None)
-        if found is None:
-            while len(self.factors) >= self.most:
-                del self.factors[next(iter(self.factors))]
-            found = _factor(self.gram, self.base**level)
-        self.factors[level] = found
-        return found
-
-
-class _Weighted:
-    """Inverse of the block-diagonal Hessian at a pilot's logits (n, K), a block per column, with example weights.
-
-    It changes slowly along the path and costs as much as several steps, so only the ridge is that of each strength.
-    """
-
-    def __init__(self, setting: _Setting, logits: torch.Tensor, training: torch.Tensor) -> None:
-        shares = logits.softmax(1) if setting.softmax else logits.sigmoid()
-        importance = shares * (1 - shares) * training[:, None]
-        self.hessians = [setting.design.hessian(_without_least(column)) for column in importance.T]
-        self.ridge = math.nan
-        self.factors: list[torch.Tensor] = []
-
-    def __call__(self, q: torch.Tensor, certainty: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
-        if self.ridge != float(ridge[0]):
-            self.ridge = float(ridge[0])
-            self.factors = [_factor(hessian, self.ridge) for hessian in self.hessians]
-        return torch.stack([_solve(factor, q[:, k]) for k, factor in enumerate(self.factors)], dim=1)
-
-
-def _without_least(importance: torch.Tensor) -> torch.Tensor:
-    """Importance (n,) of examples, but 0 for the least important ones, which together have a ``NEGLIGIBLE`` share."""
-    ascending = importance.sort().values
-    least = ascending[ascending.cumsum(0) >= NEGLIGIBLE * ascending.sum()][0]
-    return torch.where(importance >= least, importance, 0)
-
-
 class _Problems:
     """Problems solved together by preconditioned L-BFGS; converged ones are removed, so the products shrink.
 
@@ -305,7 +212,7 @@ class _Problems:
         setting: _Setting,
         training: torch.Tensor,
         ridge: torch.Tensor,
-        inverse: "_Rough | _Weighted",
+        inverse: Rough | Weighted,
         start: _Point,
     ) -> None:
         self.design, self.softmax = setting.design, setting.softmax

@@ -252,7 +252,7 @@ def test_strengths_at_an_end_of_the_grid_are_one_note(tmp_path):
     two = make_run(tmp_path, "two", ["seq"], {"TREC": entry(0, 0, 1), "MR": entry(0, 1, 10)})
     said = [line for line in score_table([one, two]).legend if "grid" in line]
     assert said == [
-        "strength chosen at an end of its grid, beyond which it may be better: "
+        "senteval: strength chosen at an end of its grid, beyond which it may be better: "
         "MR the first in 2 of 20, MR the last in 4 of 20, TREC the last in 1 of 2"
     ]
     assert not any("grid" in line for line in score_table([one], tasks=["CR"]).legend)

@@ -9,7 +9,7 @@ from scipy.stats import pearsonr
 from sklearn.linear_model import LogisticRegression
 
 from structviews.errors import InputError
-from structviews.evaluation.senteval import logistic, relatedness
+from structviews.evaluation.senteval import logistic, preconditioners, relatedness
 from structviews.evaluation.senteval.design import Design
 from structviews.evaluation.senteval.logistic import _Point, fit_logistic
 from structviews.evaluation.senteval.relatedness import (
@@ -140,10 +140,10 @@ def test_a_path_is_extrapolated_as_a_parabola():
 
 def test_a_hessian_leaves_out_only_examples_of_little_importance():
     importance = torch.tensor([0.5, 0.001, 0.2, 0.009, 0.29, 0.0])
-    assert logistic._without_least(importance).tolist() == pytest.approx([0.5, 0, 0.2, 0, 0.29, 0])
+    assert preconditioners._without_least(importance).tolist() == pytest.approx([0.5, 0, 0.2, 0, 0.29, 0])
     equal = torch.full((10,), 0.25)
-    assert torch.equal(logistic._without_least(equal), equal)
-    assert not logistic._without_least(torch.zeros(4)).any()
+    assert torch.equal(preconditioners._without_least(equal), equal)
+    assert not preconditioners._without_least(torch.zeros(4)).any()
 
 
 @pytest.mark.parametrize("parts", [1, 3])
@@ -296,15 +296,15 @@ def test_large_factors_are_made_one_at_a_time(classes, monkeypatch):
     design, strengths = Design([features], training[0]), [0.01, 0.25, 8.0, 512.0]
     expected = fit_logistic(design, labels, training, strengths)
     kept = []
-    factor = logistic._Rough.factor
+    factor = preconditioners.Rough.factor
 
     def counted(self, level):
         found = factor(self, level)
         kept.append(len(self.factors))
         return found
 
-    monkeypatch.setattr(logistic._Rough, "factor", counted)
-    monkeypatch.setattr(logistic, "FACTOR_ELEMENTS", 1)
+    monkeypatch.setattr(preconditioners.Rough, "factor", counted)
+    monkeypatch.setattr(preconditioners, "FACTOR_ELEMENTS", 1)
     found = fit_logistic(design, labels, training, strengths)
     assert max(kept) == 1
     np.testing.assert_allclose(found.objectives, expected.objectives, rtol=1e-6)

@@ -1,0 +1,43 @@
+"""The page about protocols, from results."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+
+
+@pytest.fixture
+def protocols_page(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
+    spec = importlib.util.spec_from_file_location("protocols_page", SCRIPTS / "protocols_page.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def result(name, tasks):
+    return {"protocol": {"name": name}, "tasks": tasks}
+
+
+def entry(scores, seconds, partial=None, **more):
+    return {"scores": scores, "seconds": {"scoring": seconds}, "partial": partial or {}} | more
+
+
+def test_scores_seconds_and_strengths_side_by_side(protocols_page):
+    ends = {"first": 0, "last": 2, "choices": 3}
+    tasks = {
+        "MR": entry({"accuracy": 70.84}, 2.41, strengths=[8.0, 1.0, 8.0], at_grid_end=ends),
+        "SICK-R": entry({"pearson": 0.791, "spearman": 0.7}, 5.0),
+    }
+    first = {"MR": entry({"accuracy": 71.0}, 3.0, {"MR/x": "40"}, strengths=[1.0], at_grid_end=ends | {"last": 0})}
+    page = protocols_page.page({"kiros": result("kiros", first), "senteval": result("senteval", tasks)})
+    lines = page.splitlines()
+    assert "| task | `kiros` | `senteval` |" in lines
+    assert [line for line in lines if line.startswith(("| MR", "| SICK-R"))] == [
+        *("| MR* | 71.0 | 70.8 |", "| SICK-R | - | 79.1 |", "| MR | 3.0 | 2.4 |", "| SICK-R | - | 5.0 |"),
+        "| MR | 1 x 1 | 1 x 1, **8** x 2 |",
+    ]
+    assert "on part of the task (MR)" in page
