@@ -47,7 +47,7 @@ class WordIds:
         """From ``ids (n,)``, int64, in a table of ``n_words`` or beyond it; linear in n and the largest id."""
         distinct, inverse, places, starts = group(ids, int(ids.max(initial=-1)) + 1)
         n_further = len(distinct) - int(np.searchsorted(distinct, n_words))
-        return cls(*map(torch.from_numpy, (distinct, inverse, places, starts)), n_further)
+        return cls(*map(torch.from_numpy, (distinct, inverse, places, starts)), n_further=n_further)
 
     def over(self, dependency: TreeBatch | None = None, constituency: TreeBatch | None = None) -> Self:
         """The same words with their rows as nodes of these trees; on the CPU."""

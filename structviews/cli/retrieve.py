@@ -9,7 +9,7 @@ from rich.markup import escape
 from structviews.cli.console import console, errors, inform, say
 from structviews.cli.options import ForSimilarity, Precision, Sentences, Tokenised, lines_of
 from structviews.cli.which_runs import OwnRuns, Runs
-from structviews.errors import InputError
+from structviews.errors import InputError, unknown
 from structviews.runs.bundled import typed
 
 if TYPE_CHECKING:
@@ -124,11 +124,14 @@ def retrieve_captions(
     parsed: Annotated[
         Path | None, typer.Option(help="Parsed corpus with the captions.", show_default="parse them first")
     ] = None,
+    protocol: Annotated[
+        str, typer.Option(help="How the joint space is trained: senteval, or kiros (skip-thoughts, quick-thoughts).")
+    ] = "senteval",
     precision: Precision = "auto",
 ) -> None:
     """Map image features and captions to a joint space, and retrieve each from the other (COCO's task).
 
-    Adds scores to those of eval in RUN/results.json.
+    Adds scores to those of eval in RUN/results.json, or by --protocol kiros in RUN/results.kiros.json.
 
     Example: structviews captions runs/dep-const --images coco
     """
@@ -139,12 +142,17 @@ def retrieve_captions(
         evaluate_captions,
         read_captions,
     )
+    from structviews.evaluation.retrieval.joint_space import CAPTION_PROTOCOLS
     from structviews.evaluation.scores.results import save_results
+    from structviews.evaluation.senteval.protocols import PROTOCOLS
     from structviews.evaluation.senteval.scoring import kept_as
     from structviews.evaluation.senteval.suite import results_of
     from structviews.evaluation.senteval.task_trees import TaskTrees
 
-    data = read_captions(images)
+    if protocol not in CAPTION_PROTOCOLS:
+        raise unknown("protocol", protocol, CAPTION_PROTOCOLS)
+    trained_by, kept_with = CAPTION_PROTOCOLS[protocol], PROTOCOLS[protocol]
+    data = read_captions(images, trained_by.batch)
     trees = TaskTrees(parsed) if parsed else None
     scored = []
     for run in runs:
@@ -155,9 +163,9 @@ def retrieve_captions(
             def show(stage: str, run: Path = run, status: "Status" = status) -> None:
                 status.update(escape(f"{run.name}: {stage}"))
 
-            entry = evaluate_captions(embedder, data, trees, show)
-        results = results_of({TASK: entry}) | {"dim": entry["dim"]}
-        vectors, file = kept_as(own, embedder, embedder.description, f" --precision {precision}")
+            entry = evaluate_captions(embedder, data, trained_by, trees, show)
+        results = results_of({TASK: entry}, protocol=kept_with) | {"dim": entry["dim"]}
+        vectors, file = kept_as(own, embedder, embedder.description, f" --precision {precision}", kept_with)
         save_results(run, results | vectors, file)
         scored.append((run.name, entry))
     console.print(caption_table(scored))

@@ -172,7 +172,7 @@ def open_further_words(
     if file is None:
         return vocabularies, None
     if file.maps:
-        widths = [table.dim for table in cast("list[Words]", [*model.channels[TRAINED].words])]
+        widths = [table.dim for table in cast("list[Words]", [*dict(model.each())[TRAINED].words])]
         if [each.shape for each in file.maps] != [(len(file.maps[0]), width) for width in widths]:
             raise damaged(run / EXPANSION, "its maps are not of this run's words", REMEDY)
     return read_further_words(model, vocabularies, file, file.maps), file

@@ -1,6 +1,7 @@
 """Images and captions: the files, the loss, the ranks and what is learnt, against plain loops."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,19 +12,25 @@ from typer.testing import CliRunner
 from structviews.cli.app import app
 from structviews.corpus.format import Row
 from structviews.errors import InputError
-from structviews.evaluation.retrieval import captions
-from structviews.evaluation.retrieval.captions import (
-    MARGIN,
-    Projections,
+from structviews.evaluation.retrieval import caption_ranks as ranks_of_captions
+from structviews.evaluation.retrieval import captions, joint_space
+from structviews.evaluation.retrieval.caption_ranks import (
+    DIRECTIONS,
     caption_ranks,
-    evaluate_captions,
     fold_means,
     folds,
     image_ranks,
+    recall_intervals,
+)
+from structviews.evaluation.retrieval.captions import read_captions
+from structviews.evaluation.retrieval.joint_space import (
+    CAPTION_PROTOCOLS,
+    MARGIN,
+    Pairs,
+    Projections,
+    drawn_batches,
     outside,
     ranking_loss,
-    read_captions,
-    recall_intervals,
     split_ranks,
 )
 from structviews.evaluation.retrieval.ranking import Ranks
@@ -51,11 +58,13 @@ class Bag:
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(captions, "DIM", 20)
-    monkeypatch.setattr(captions, "CONTRASTS", 4)
-    monkeypatch.setattr(captions, "BATCH", 32)
-    monkeypatch.setattr(captions, "FOLD", 20)
-    monkeypatch.setattr(captions, "EPOCHS", 7)
+    """Both protocols, for few images."""
+    monkeypatch.setattr(joint_space, "DIM", 20)
+    monkeypatch.setattr(ranks_of_captions, "FOLD", 20)
+    less = {"senteval": {"epochs": 7}, "kiros": {"check_every": 40, "lr": 1e-3}}
+    for name, changes in less.items():
+        monkeypatch.setitem(CAPTION_PROTOCOLS, name, replace(CAPTION_PROTOCOLS[name], contrasts=4, batch=32, **changes))
+    return CAPTION_PROTOCOLS
 
 
 @pytest.fixture
@@ -132,10 +141,9 @@ def test_bad_files_are_one_line(folder, damage, message):
     assert "\n" not in str(error.value)
 
 
-def test_too_few_captions_to_train_on(folder, monkeypatch):
-    monkeypatch.setattr(captions, "BATCH", 800)
+def test_too_few_captions_to_train_on(folder):
     with pytest.raises(InputError, match=r"train\.jsonl: fewer than 801 captions"):
-        read_captions(folder)
+        read_captions(folder, 800)
 
 
 def test_the_loss_is_that_of_plain_loops():
@@ -188,7 +196,7 @@ def test_scores_are_means_over_folds(small):
             ranks.append(sum(each > cosines[c // 5 - start] for each in cosines))
         medians.append(np.floor(np.median(ranks)) + 1)
         recalls.append(100 * np.mean([rank < 5 for rank in ranks]))
-    scores = fold_means(split_ranks(model, features, texts))
+    scores = fold_means(split_ranks(model, Pairs(features, texts)))
     assert scores["text to image median rank"] == np.mean(medians)
     assert scores["text to image R@5"] == pytest.approx(np.mean(recalls))
     assert len(scores) == 8
@@ -220,35 +228,72 @@ def test_contrasts_are_drawn_from_all_that_is_outside():
     assert np.abs(counts[counts > 0] - 500).max() < 5 * np.sqrt(500)
 
 
-@pytest.mark.usefixtures("small", "one_thread")
-def test_maps_are_learnt(folder):
+def test_kiros_draws_contrasts_from_all_pairs():
+    for name, overlap in (("senteval", False), ("kiros", True)):
+        protocol = replace(CAPTION_PROTOCOLS[name], batch=20)
+        batches = list(drawn_batches(50, protocol, np.random.default_rng(0)))
+        assert sorted(torch.cat([pairs for pairs, _, _ in batches]).tolist()) == list(range(50))
+        assert [each.shape for each in batches[0]] == [(20,), (20, protocol.contrasts), (20, protocol.contrasts)]
+        assert all(torch.isin(others, pairs).any() == overlap for pairs, *both in batches for others in both)
+
+
+def test_kiros_first_weights():
+    torch.manual_seed(0)
+    model = Projections(50, 8, 1000, kiros=True)
+    for layer, size in ((model.of_images, 50), (model.of_captions, 8)):
+        assert layer.weight.abs().max().item() == pytest.approx((2 / size) ** 0.5, rel=0.01)
+        assert not layer.bias.any()
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("name", ["senteval", "kiros"])
+def test_maps_are_learnt(folder, small, name):
     data, bag = read_captions(folder), Bag()
-    entry = evaluate_captions(bag, data)
+
+    def scored(bag, data):
+        return captions.evaluate_captions(bag, data, small[name])
+
+    entry = scored(bag, data)
+    assert entry["protocol"]["name"] == name
     assert len(bag.seen) == len(set(bag.seen))
     scores = entry["scores"]
     assert scores["image to text R@1"] > 40  # chance is 5
     assert scores["text to image R@10"] > 85  # chance is 50
     assert entry["protocol"]["folds"] == 2
     assert entry["examples"] == {"train": 800, "dev": 200, "test": 225}
-    assert evaluate_captions(Bag(), data) == entry
+    assert scored(Bag(), data) == entry
     # Captions of other images: nothing to learn, and nothing leaks.
     rng = np.random.default_rng(0)
     for images in data.splits.values():
         images.captions[:] = [images.captions[i] for i in rng.permutation(len(images.captions))]
-    assert evaluate_captions(bag, data)["scores"]["text to image R@1"] < 15
+    assert scored(bag, data)["scores"]["text to image R@1"] < 15
 
 
-@pytest.mark.usefixtures("small")
-def test_training_ends_at_the_fourth_epoch_without_a_gain(folder, monkeypatch):
+def pairs_of(folder):
+    """The training pairs, and those of dev."""
+    splits = read_captions(folder).splits
+    found = (splits[name] for name in ("train", "dev"))
+    return [Pairs(torch.from_numpy(each.features), torch.from_numpy(Bag().encode(each.captions))) for each in found]
+
+
+def test_training_ends_at_the_fourth_epoch_without_a_gain(folder, monkeypatch, small):
     sums = iter([10, 20, 20, 15, 30, 30, 5, 99])
-    monkeypatch.setattr(captions, "fold_means", lambda _: {"R@1": next(sums)})
-    data = read_captions(folder)
-    table = Bag().encode([caption for each in data.splits.values() for caption in each.captions])
-    ends = np.cumsum([len(each.captions) for each in data.splits.values()])
-    rows = dict(zip(data.splits, np.split(np.arange(ends[-1]), ends[:-1]), strict=True))
+    monkeypatch.setattr(joint_space, "fold_means", lambda _: {"R@1": next(sums)})
     told = []
-    _, best = captions.fit(table, rows, data.splits, told.append)
+    _, best = joint_space.fit(*pairs_of(folder), small["senteval"], told.append)
     assert (best, len(told)) == (30, 7)
+
+
+def test_kiros_looks_at_dev_after_so_many_updates_and_at_the_end_and_never_stops(folder, monkeypatch, small):
+    seen, updates = [], []
+    monkeypatch.setattr(joint_space, "fold_means", lambda _: seen.append(len(updates)) or {"R@1": -1.0})
+    loss = joint_space.ranking_loss
+    monkeypatch.setattr(joint_space, "ranking_loss", lambda *given: updates.append(given) or loss(*given))
+    joint_space.fit(*pairs_of(folder), small["kiros"])
+    assert seen == [*range(40, 15 * 25, 40), 15 * 25]
+    lengths = updates[0][0].norm(dim=1)  # images as they are, captions scaled to length 1
+    assert (lengths - 1).abs().max() > 0.1
+    torch.testing.assert_close(updates[0][1].norm(dim=1), torch.ones(32))
 
 
 @pytest.mark.usefixtures("small")
@@ -265,10 +310,18 @@ def test_the_command_adds_to_the_results(folder, tmp_path):
     entry = load_results(run)["tasks"]["COCO"]
     assert (entry["dim"], entry["protocol"]["margin"]) == (16, 0.2)
     table = score_table([run])
-    shown = "/".join(f"{entry['scores'][f'{way} R@1']:.1f}" for way in captions.DIRECTIONS)
+    shown = "/".join(f"{entry['scores'][f'{way} R@1']:.1f}" for way in DIRECTIONS)
     assert table.rows[0][table.header.index("COCO")] == shown
     ended = CliRunner().invoke(app, [*command, "--parsed", str(parsed), "--precision", "bf16"])
     assert ended.exit_code == 0, ended.output
     assert load_results(run)["tasks"]["COCO"] == entry
+    ended = CliRunner().invoke(app, [*command, "--parsed", str(parsed), "--protocol", "kiros"])
+    assert ended.exit_code == 0, ended.output
+    kiros = load_results(run, "results.kiros.json")
+    assert (kiros["protocol"]["name"], kiros["flags"]) == ("kiros", " --protocol kiros")
+    assert kiros["tasks"]["COCO"]["protocol"]["contrasts"] == 4
+    assert load_results(run)["tasks"]["COCO"] == entry
+    ended = CliRunner().invoke(app, [*command, "--protocol", "kirros"])
+    assert "unknown protocol 'kirros' (did you mean kiros?): choose one of senteval, kiros" in str(ended.exception)
     half = load_results(run, "results.vector-bf16.json")
     assert (half["representation"], half["flags"]) == ("vector, bf16", " --precision bf16")
