@@ -30,6 +30,32 @@ from structviews.runtime.wording import counted
 PANEL = "Evaluation"
 app = typer.Typer()
 
+RecipeName = Annotated[
+    str | None,
+    typer.Option(
+        help="Protocol, representation, tasks and ensemble of a paper's row (see structviews recipes); flags "
+        "override them.",
+        show_default=False,
+    ),
+]
+ProtocolName = Annotated[
+    str | None,
+    typer.Option(
+        help="Folds, grids and classifiers: senteval, senteval-torch (its default), kiros (skip-thoughts).",
+        show_default="senteval",
+    ),
+]
+Ensemble = Annotated[
+    bool | None,
+    typer.Option(
+        "--ensemble/--no-ensemble", help="Average the predictions of a joined run's members.", show_default=False
+    ),
+]
+External = Annotated[
+    Path | None,
+    typer.Option(help="X.npy: score these external vectors, one row per line of X.txt next to it.", show_default=False),
+]
+
 
 @app.command("eval")
 @with_flags([*chosen_flags(Representation, default="the run's"), *chosen_flags(WordLimit)])
@@ -41,27 +67,9 @@ def evaluate_runs(
     senteval: Senteval = None,
     probing: Probing = None,
     tasks: Tasks = "",
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            help="Protocol, representation, tasks and ensemble of a paper's row (see structviews recipes); flags "
-            "override them.",
-            show_default=False,
-        ),
-    ] = None,
-    protocol: Annotated[
-        str | None,
-        typer.Option(
-            help="Folds, grids and classifiers: senteval, senteval-torch (its default), kiros (skip-thoughts).",
-            show_default="senteval",
-        ),
-    ] = None,
-    ensemble: Annotated[
-        bool | None,
-        typer.Option(
-            "--ensemble/--no-ensemble", help="Average the predictions of a joined run's members.", show_default=False
-        ),
-    ] = None,
+    recipe: RecipeName = None,
+    protocol: ProtocolName = None,
+    ensemble: Ensemble = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Also score incomplete task files, marked with *.")
     ] = False,
@@ -69,12 +77,7 @@ def evaluate_runs(
         Path | None,
         typer.Option(help="The tasks' trees, from parse --senteval.", show_default="parse with the run's parser"),
     ] = None,
-    vectors: Annotated[
-        Path | None,
-        typer.Option(
-            help="X.npy: score these external vectors, one row per line of X.txt next to it.", show_default=False
-        ),
-    ] = None,
+    vectors: External = None,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", help="Run folder for the scores of --vectors.", show_default="runs/X"),
@@ -128,13 +131,18 @@ def evaluate_runs(
     how = {"scored": scored, "protocol": followed, "ensemble": average, "trees": trees, "save_vectors": save_vectors}
     n_scored = sum(score_with_bar(run, found, unavailable, errors, **how) for run in runs)
     print_scores(runs, "rich")
+    suggest_comparison(runs)
+    if not n_scored:
+        raise typer.Exit(2)
+
+
+def suggest_comparison(runs: list[Path]) -> None:
+    """Say what scored runs are for."""
     typed = " ".join(map(typeable, runs))
     if len(runs) == 2:
         suggest("Next, test whether they differ:", f"structviews compare {typed}")
     else:
         suggest("Next, see the scores with intervals and the papers' results:", f"structviews report {typed}")
-    if not n_scored:
-        raise typer.Exit(2)
 
 
 def written(flags: dict[str, Any]) -> str:
