@@ -44,11 +44,13 @@ def sweep_views(
     from structviews.training.ranks import joined_ranks
     from structviews.training.sweep import sweep_jobs, train_jobs
 
-    settings = (load_config(config)[0].flat() if config else {}) | dict(given)
-    settings["corpus"] = settings.get("corpus") or str(find_corpus())
+    base = load_config(config)[0] if config else None
+    settings = dict(given)
+    if "corpus" not in settings and not (base and base.data.corpus):
+        settings["corpus"] = str(find_corpus())
     try:
         with joined_ranks() as ranks, using(own_device(device, ranks.count)):
-            jobs = sweep_jobs([names_in(names) for names in views], seeds, out, settings)
+            jobs = sweep_jobs([names_in(names) for names in views], seeds, out, settings, base)
             runs = train_jobs(jobs, errors, ranks)
     except Interrupted as stop:
         inform(f"stopped at step {stop.step} of a run, saved; {GO_ON}")

@@ -16,7 +16,11 @@ MOST_SEEDS = 1000
 
 
 def sweep_jobs(
-    sets: Sequence[tuple[str, ...]], seeds: int, folder: Path, settings: Mapping[str, Any]
+    sets: Sequence[tuple[str, ...]],
+    seeds: int,
+    folder: Path,
+    settings: Mapping[str, Any],
+    base: TrainConfig | None = None,
 ) -> list[TrainConfig]:
     """The settings of all runs, ordered by seed, so that the first complete table is ready early.
 
@@ -25,6 +29,7 @@ def sweep_jobs(
         seeds: number of seeds, counted from 1.
         folder: parent of the runs' folders, which are named after views and seed.
         settings: common to all runs.
+        base: where the other settings come from; by default their defaults.
 
     Raises:
         InputError: for an invalid setting, or a set given twice.
@@ -34,14 +39,13 @@ def sweep_jobs(
     for number, names in enumerate(sets):
         if names in sets[:number]:
             raise InputError(f"--views {','.join(names)}: given twice: remove one")
-    return [
-        TrainConfig.from_flat(
-            dict(settings) | {"views": names, "seed": seed, "out": str(folder / f"{'-'.join(names)}-seed{seed}")},
-            "command line",
-        )
-        for seed in range(1, seeds + 1)
-        for names in sets
-    ]
+
+    def job(names: tuple[str, ...], seed: int) -> TrainConfig:
+        out = folder / f"{'-'.join(names)}-seed{seed}"
+        own = dict(settings) | {"views": names, "seed": seed, "out": str(out)}
+        return base.replaced(**own) if base else TrainConfig.from_flat(own, "command line")
+
+    return [job(names, seed) for seed in range(1, seeds + 1) for names in sets]
 
 
 def train_jobs(jobs: Sequence[TrainConfig], console: Console, ranks: Ranks | None = None) -> list[Path]:

@@ -220,5 +220,4 @@ def captioned(folder: Path, shared: Shared) -> None:
         covers="evaluation.retrieval.captions:_read_features")  # fmt: skip
 @reader(TEXT, "*.jsonl", captioned, name="captions", named=".npz", covers="evaluation.retrieval.captions:_read_texts")
 def read_all_captions(folder: Path) -> Any:
-    with mock.patch.object(captions, "BATCH", 30):
-        return captions.read_captions(folder)
+    return captions.read_captions(folder, least=30)

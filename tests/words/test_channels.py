@@ -170,7 +170,7 @@ def test_unknown_words_may_have_a_random_vector_that_the_run_keeps(config, tmp_p
     config = config.replaced(unknown_words="random", channels=("fixed",))
     run = train(config)
     embedder, begun = Embedder.load(run), Training(config.replaced(out=str(tmp_path / "again")))
-    batch = collate([random_trees(["elsewhere", "the", "unheard"])], embedder.vocabularies, ["tokens"])
+    batch = collate([random_trees(["unknown", "the", "unheard"])], embedder.vocabularies, ["tokens"])
     tables = [model.channels["fixed"].tables[0] for model in (embedder.model, begun.model)]
     here, there = (table.lookup(batch.ids["fixed"]) for table in tables)
     assert torch.equal(here, there)
