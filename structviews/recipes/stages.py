@@ -25,7 +25,7 @@ from structviews.recipes.joining import is_joined, join_members
 from structviews.recipes.rates import Rates
 from structviews.recipes.reproduction import Reproduction, text_source
 from structviews.runs.config import TrainConfig
-from structviews.runs.folder import model_checksum
+from structviews.runs.folder import model_checksum, weight_files
 from structviews.runtime.locks import creating, writing
 from structviews.runtime.progress import rate_bar
 from structviews.training.loop import train
@@ -249,7 +249,8 @@ class Evaluate(Stage):
     @property
     def results(self) -> dict[str, Any] | None:
         """The scores that there are."""
-        if not Path(self.job.folder).is_dir():
+        # Training that was killed early leaves a folder without weights.
+        if not weight_files(self.job.folder):
             return None
         description, file = place_of(self.job.folder, self.job.scored, self.job.protocol, self.ensemble)
         found = load_results(self.job.folder, file)

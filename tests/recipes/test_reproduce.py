@@ -189,6 +189,18 @@ def test_a_row_is_the_same_whichever_stages_were_stopped(name, without, does, co
     assert scores(f"parts/runs/{name}") == scores(f"whole/runs/{name}")
 
 
+def test_training_killed_before_its_first_checkpoint_begins_again(does):
+    arguments = ("reproduce", "uni-qt", *HOW, "--tasks", "TREC")
+    does(*arguments)
+    made, before = outcome("uni-qt"), weights("reproduced/runs/uni-qt")
+    run = Path("reproduced/runs/uni-qt")
+    for path in run.iterdir():
+        if path.name not in ("config.toml", "vocabulary.trained.txt"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    does(*arguments)
+    assert (outcome("uni-qt"), weights(run)) == (made, before)
+
+
 def test_a_recipe_of_a_run_says_how_others_are_scored(does, command):
     does("reproduce", "single-view-g", *HOW, "--tasks", "TREC")
     does("parse", "corpus.txt", "--format", "lines")
