@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from structviews.evaluation.scores.results import load_results
+from structviews.recipes.joining import join_members
+from structviews.recipes.recipe import Recipe, names
 from structviews.runs.folder import model_checksum
-from structviews.training import recipes
-from structviews.training.recipes import Recipe
 
 # Tasks, with the score of each and its unit in papers.
 TASKS = {"SICK-R": ("pearson", 100), "SUBJ": ("accuracy", 1)}
@@ -45,8 +45,9 @@ def main() -> None:
     if not vectors.exists():
         command("vectors", options.corpus, "-o", vectors, "--dim", options.word_dim, "--min-count", 2)
     lines = []
-    for name in options.only.split(",") if options.only else recipes.names():
-        run, outcomes = trained(Recipe.load(name), vectors, options)
+    for name in options.only.split(",") if options.only else names():
+        run = options.out / name
+        outcomes = trained(Recipe.load(name), run, 1, vectors, options)
         if not TASKS.keys() <= scores_of(run).keys():
             command("eval", run, "--senteval", options.senteval, "--tasks", ",".join(TASKS))
         scores = scores_of(run)
@@ -58,20 +59,18 @@ def main() -> None:
         print(f"| {' | '.join(line)} |")
 
 
-def trained(recipe: Recipe, vectors: Path, options: argparse.Namespace) -> tuple[Path, str]:
-    """A run of the recipe, trained until it is good enough, and what it reached."""
-    run = options.out / recipe.name
+def trained(recipe: Recipe, run: Path, seed: int, vectors: Path, options: argparse.Namespace) -> str:
+    """Train a run of the recipe until it is good enough; what it reached."""
     if recipe.members:
-        outcomes = [trained(Recipe.load(member), vectors, options)[1] for member in recipe.members]
-        if not run.exists():
-            join = ("--similarity-join", recipe.similarity_join) if recipe.similarity_join else ()
-            command("join", *(options.out / member for member in recipe.members), "-o", run, *join)
-        return run, " + ".join(outcomes)
+        members = recipe.runs.items()
+        outcomes = [trained(each, run.parent / name, number, vectors, options) for name, (each, number) in members]
+        join_members(recipe, run)
+        return " + ".join(outcomes)
     if not (run / "config.toml").exists():
         small = ("hidden", "word-dim", "word-init", "batch-size", "lr")
         flags = (text for name in small for text in (f"--{name}", getattr(options, name.replace("-", "_"))))
-        fixed = ("--vectors", vectors) if "fixed" in recipe.settings["channels"] else ()
-        where = ("--corpus", options.corpus, "--out", run, "--held-out", 0.2, "--epochs", 1)
+        fixed = ("--vectors", vectors) if "fixed" in recipe.channels else ()
+        where = ("--corpus", options.corpus, "--out", run, "--held-out", 0.2, "--epochs", 1, "--seed", seed)
         command("train", "--recipe", recipe.name, *where, *fixed, *flags)
     validations = list(log(run, "validation"))
     while not all(good_enough(m, options.times_chance) for m in channels(validations[-1]).values()):
@@ -81,7 +80,7 @@ def trained(recipe: Recipe, vectors: Path, options: argparse.Namespace) -> tuple
         command("train", "--resume", run, "--epochs", epochs)
         validations = list(log(run, "validation"))
     reached = [f"{name}{shown(metrics)}" for name, metrics in channels(validations[-1]).items()]
-    return run, f"{validations[-1]['epoch']}; {', '.join(reached)}"
+    return f"{validations[-1]['epoch']}; {', '.join(reached)}"
 
 
 def command(*arguments: object) -> None:

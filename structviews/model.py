@@ -24,6 +24,7 @@ from structviews.views.view_by_name import create as create_view
 from structviews.views.word_tables import FixedWords, Words, WordTable
 from structviews.words import FIXED
 from structviews.words.vocabulary import Vocabulary
+from structviews.words.word_settings import VIEWS_OWN
 
 Join = Callable[[Sequence[Tensor], Context], tuple[Sequence[Tensor], Context]]
 
@@ -40,10 +41,10 @@ class Channel(nn.Module):
         dim: dimension of each view's vector.
         objective: name of the objective.
         counts: ``(n_words,)`` word frequencies in the corpus; None if nothing is trained.
-        word_init: initial range of word vectors, see WordTable. Views that only add up word vectors
-            use Xavier, since their sum is what is scored.
+        word_init: initial range of trained word vectors, see WordTable. By default 0.5; for views that only add up
+            word vectors Xavier, since their sum is what is scored.
         initialisation: initialisation of the views' weights, ``xavier`` or ``he``.
-        gate_bias: initial bias of a GRU's gates.
+        gate_bias: initial bias of a GRU's gates, also of an objective's, and of an LSTM's forget gate.
         fixed: ``(n_words, fixed word_dim)`` fixed word vectors; None to train them.
         options: settings of the objective; defaults if None.
         view_options: settings of views by name; defaults for the others.
@@ -59,7 +60,7 @@ class Channel(nn.Module):
         word_dim: int,
         dim: int,
         objective: str,
-        word_init: float = 0.0,
+        word_init: float = VIEWS_OWN,
         counts: Tensor | None = None,
         initialisation: str = "xavier",
         gate_bias: float = 0.0,
@@ -74,10 +75,11 @@ class Channel(nn.Module):
             if initialisation == "he":
                 he(view)
             open_gates(view, gate_bias)
-        inputs = Inputs(tuple(names), tuple(view.dim for view in made), made[0].word_dim, counts)
+        inputs = Inputs(tuple(names), tuple(view.dim for view in made), made[0].word_dim, counts, n_words)
         self.objective = create_objective(objective, inputs, options)
+        open_gates(self.objective, gate_bias)
         self.views = nn.ModuleList(made)
-        spreads = [0.0 if view.adds_words else word_init for view in made]
+        spreads = [_spread(view) if word_init == VIEWS_OWN else word_init for view in made]
         if fixed is not None:
             _check_fixed(names, made, fixed.shape[1])
             self.words = nn.ModuleList([FixedWords(fixed)])
@@ -112,8 +114,15 @@ class Channel(nn.Module):
             return context
         rows = torch.arange(len(batch), device=batch.device)
         sentence = torch.repeat_interleave(rows, batch.offsets.diff(), output_size=len(ids))
-        table = cast("WordTable | FixedWords", self.words[0]).weight.detach()
-        return replace(context, words=ContextWords(ids.distinct, ids.inverse, sentence, table))
+        words = cast("WordTable | FixedWords", self.words[0])
+        vectors = words.rows(ids) if "vectors" in self.objective.needs else None
+        told = ContextWords(ids.distinct, ids.inverse, sentence, words.weight.detach(), batch.lengths, vectors)
+        return replace(context, words=told)
+
+
+def _spread(view: View) -> float:
+    """Range of the initial word vectors of a view where the settings leave it open."""
+    return 0.0 if view.adds_words else 0.5
 
 
 def _check_fixed(names: Sequence[str], made: Sequence[View], given: int) -> None:

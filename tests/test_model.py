@@ -5,8 +5,8 @@ from trees_for_tests import SHAPES, WORDS
 
 from structviews.batches.batch import collate
 from structviews.model import Channel, Model
-from structviews.objectives.contrast import ContrastiveConfig
 from structviews.objectives.objective import Context, Inputs, context_indices
+from structviews.objectives.pairwise import PairwiseConfig
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 VIEWS = ("dep", "seq", "const", "avg")
@@ -23,7 +23,7 @@ def channel(name, views=VIEWS, dim=6, **options):
 @pytest.fixture
 def model():
     return Model(
-        {"fixed": channel("fixed"), "trained": channel("trained", options=ContrastiveConfig(self_score="zero"))}
+        {"fixed": channel("fixed"), "trained": channel("trained", options=PairwiseConfig(self_score="zero"))}
     ).double()
 
 
@@ -132,7 +132,7 @@ def test_scores_are_in_full_precision_under_autocast(model):
 def test_weights_can_be_saved_and_loaded(model):
     torch.manual_seed(1)
     other = Model(
-        {"fixed": channel("fixed"), "trained": channel("trained", options=ContrastiveConfig(self_score="zero"))}
+        {"fixed": channel("fixed"), "trained": channel("trained", options=PairwiseConfig(self_score="zero"))}
     ).double()
     other.load_state_dict(model.state_dict())
     batch = make_batch(model)

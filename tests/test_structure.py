@@ -12,6 +12,7 @@ PACKAGES = {"structviews": ROOT / "structviews", "structviews.parsing": ROOT / "
 # runs the demonstration.
 USES_PARSING = re.compile(
     r"structviews\.(cli\..*|demo\.job|report\.page|serving\.served|encoding\.(embedder|preparation|sentence_encoder)"
+    r"|recipes\.(beginning|rates|reproduction|stages)"
     r"|encoding\.kinds(\.\w+)?|adapters\.(mteb|sentence_transformers))"
 )
 

@@ -109,7 +109,7 @@ class Encoder:
     def _encode(self, batch: Batch, ids: WordIds, words: Tensor, way: Way) -> Tensor:
         if way.backend == "nn.GRU":
             inputs = embedding(ids.inverse[batch.packing.order], words)
-            _, final = self.view.gru(PackedSequence(inputs, batch.packing.sizes))
+            _, final = self.view.network(PackedSequence(inputs, batch.packing.sizes))
             return torch.cat(final.unbind(0), dim=1)
         if way.backend == "example":
             trees = batch.dependency_trees if self.view.needs == "dependency" else batch.constituency_trees

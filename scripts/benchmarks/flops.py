@@ -24,7 +24,7 @@ def of_view(view: View, batch: Batch) -> int:
     """Operations of an encoder on a batch."""
     ids = next(iter(batch.ids.values()))
     if view.needs == "tokens":
-        return of_gru(view.gru, len(ids.distinct), len(ids) - len(batch))
+        return of_recurrent(view.network, len(ids.distinct), len(ids) - len(batch))
     trees = batch.dependency_trees if view.needs == "dependency" else batch.constituency_trees
     return of_tree_cell(view.cell, ids, trees)
 
@@ -43,11 +43,11 @@ def of_tree_cell(cell: ChildSumCell | BinaryCell, ids: WordIds, trees: TreeBatch
     return OPERATIONS * (gates + (2 if cell.attention else 1) * forget)  # queries and keys are as large
 
 
-def of_gru(gru: nn.GRU, n_distinct: int, n_steps: int) -> int:
-    """Operations of a GRU; ``n_steps`` excludes the sentences' first steps, which multiply no state."""
-    directions = 2 if gru.bidirectional else 1
-    x, h = gru.input_size, gru.hidden_size
-    return OPERATIONS * directions * 3 * h * (n_distinct * x + n_steps * h)
+def of_recurrent(network: nn.RNNBase, n_distinct: int, n_steps: int) -> int:
+    """Operations of a GRU or LSTM; ``n_steps`` excludes the sentences' first steps, which multiply no state."""
+    directions = 2 if network.bidirectional else 1
+    x, h, gates = network.input_size, network.hidden_size, len(network.bias_ih_l0)
+    return OPERATIONS * directions * gates * (n_distinct * x + n_steps * h)
 
 
 def of_pairwise(n_sentences: int, dim: int) -> int:

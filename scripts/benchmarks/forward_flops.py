@@ -33,7 +33,7 @@ def of_view(view: View, sentences: Sequence[Words]) -> int:
     if isinstance(view, ProjectedMean):
         return 2 * len(sentences) * view.word_dim * view.dim
     if view.needs == "tokens":
-        return of_gru(view.gru, n_words, sentences)
+        return of_recurrent(view.network, n_words, sentences)
     of_cell: Callable[..., int] = of_child_sum if view.needs == "dependency" else of_binary
     return of_cell(view.cell, n_words, sentences)
 
@@ -73,11 +73,11 @@ def of_binary(cell: BinaryCell, n_words: int, sentences: Iterable[Words]) -> int
     return 2 * (n_words * x * 3 * h + sum(senders) * h * 5 * h)
 
 
-def of_gru(gru: nn.GRU, n_words: int, sentences: Sequence[Words]) -> int:
-    """Operations of a GRU; the first step of a sentence multiplies no state."""
-    x, h = gru.input_size, gru.hidden_size
+def of_recurrent(network: nn.RNNBase, n_words: int, sentences: Sequence[Words]) -> int:
+    """Operations of a GRU or LSTM; the first step of a sentence multiplies no state."""
+    x, h, gates = network.input_size, network.hidden_size, len(network.bias_ih_l0)
     steps = 0
-    directions = (1, -1) if gru.bidirectional else (1,)
+    directions = (1, -1) if network.bidirectional else (1,)
     for direction in directions:
         numbers: dict[tuple[int, int], int] = {}
         for ids, _ in sentences:
@@ -85,7 +85,7 @@ def of_gru(gru: nn.GRU, n_words: int, sentences: Sequence[Words]) -> int:
             for word in ids[::direction]:
                 state = numbers.setdefault((state, word), len(numbers))
         steps += sum(state >= 0 for state, _ in numbers)
-    return 2 * 3 * h * (len(directions) * n_words * x + steps * h)
+    return 2 * gates * (len(directions) * n_words * x + steps * h)
 
 
 def of_transformer(layers: int, width: int, inner: int, lengths: Iterable[int]) -> int:

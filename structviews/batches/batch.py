@@ -55,6 +55,19 @@ class Packing(NamedTuple):
     sentence: Tensor
 
 
+def packed(lengths: Array, device: torch.device) -> Packing:
+    """The packed order of sentences of ``lengths (B,)``, with its tensors on ``device``."""
+    by_length = stable_argsort(lengths.max() - lengths)
+    ordered = lengths[by_length]
+    sizes = (ordered > np.arange(ordered[0])[:, None]).sum(axis=1)
+    step = np.repeat(np.arange(len(sizes)), sizes)
+    row = np.arange(len(step)) - np.repeat(starts_of(sizes), sizes)
+    order = starts_of(lengths)[by_length][row] + step
+    tensors = (send(to_tensor(array), device) for array in (order, inverse_of(order), inverse_of(by_length)))
+    order, rank, sentence = tensors
+    return Packing(order, rank, to_tensor(sizes), sentence)
+
+
 @dataclass(frozen=True)
 class Batch:
     """Sentences as word ids and tree structure.
@@ -92,16 +105,7 @@ class Batch:
     @cached_property
     def packing(self) -> Packing:
         """The packed order for recurrent layers."""
-        by_length = stable_argsort(self.lengths.max() - self.lengths)
-        lengths = self.lengths[by_length]
-        sizes = (lengths > np.arange(lengths[0])[:, None]).sum(axis=1)
-        step = np.repeat(np.arange(len(sizes)), sizes)
-        row = np.arange(len(step)) - np.repeat(starts_of(sizes), sizes)
-        order = starts_of(self.lengths)[by_length][row] + step
-        order, rank, sentence = (
-            send(to_tensor(array), self.device) for array in (order, inverse_of(order), inverse_of(by_length))
-        )
-        return Packing(order, rank, to_tensor(sizes), sentence)
+        return packed(self.lengths, self.device)
 
     @property
     def dependency_trees(self) -> TreeBatch:

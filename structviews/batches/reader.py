@@ -14,7 +14,7 @@ import numpy as np
 from structviews.batches.batch import COLUMNS, Batch, assemble
 from structviews.batches.word_ids import WordIds
 from structviews.corpus.parsed_corpus import OPEN_SHARDS, ParsedCorpus
-from structviews.runtime.arrays import Array
+from structviews.runtime.arrays import Array, starts_of
 from structviews.runtime.hashing import row_hashes, word_hashes
 from structviews.words.vocabulary import Vocabulary
 
@@ -72,6 +72,7 @@ class CorpusReader:
         vocabularies: vocabularies by channel; a batch gets ids for each.
         needs: structures that the views need (``tokens``, ``dependency``, ``constituency``).
         duplicates: whether batches have ``same``.
+        cut_off: batches have the first so many words of each sentence; 0 for all. Trees cannot be cut.
 
     Raises:
         InputError: if the corpus lacks trees that are needed.
@@ -83,6 +84,7 @@ class CorpusReader:
         vocabularies: dict[str, Vocabulary],
         needs: Iterable[str],
         duplicates: bool = False,
+        cut_off: int = 0,
     ):
         self.needs = frozenset(needs) | {"tokens"}
         if "dependency" in self.needs:
@@ -92,6 +94,7 @@ class CorpusReader:
         self.corpus = corpus
         self.vocabularies = vocabularies
         self.duplicates = duplicates
+        self.cut_off = cut_off
         self._starts = np.concatenate([[0], np.cumsum(corpus.shard_rows)])
         self._shard = lru_cache(OPEN_SHARDS)(self._load_shard)
 
@@ -123,6 +126,10 @@ class CorpusReader:
         if self.duplicates:
             hashes = np.concatenate([run.shard.hashes[w] for run, w in zip(runs, words, strict=True)])
             same = row_hashes(hashes, np.concatenate([[0], np.cumsum(lengths)]))
+        if self.cut_off:
+            place = np.arange(lengths.sum()) - np.repeat(starts_of(lengths), lengths)
+            ids = {name: found[place < self.cut_off] for name, found in ids.items()}
+            lengths = np.minimum(lengths, self.cut_off)
         return assemble(
             {name: WordIds.of(found, len(self.vocabularies[name])) for name, found in ids.items()},
             lengths,

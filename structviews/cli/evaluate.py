@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -27,11 +27,6 @@ from structviews.runs import RUNS
 from structviews.runs.which_vectors import Representation
 from structviews.runtime.wording import counted
 
-if TYPE_CHECKING:
-    from structviews.evaluation.senteval.tasks.reading import Task
-    from structviews.runtime.progress import Bar
-
-
 PANEL = "Evaluation"
 app = typer.Typer()
 
@@ -46,12 +41,24 @@ def evaluate_runs(
     senteval: Senteval = None,
     probing: Probing = None,
     tasks: Tasks = "",
-    protocol: Annotated[str, typer.Option(help="Folds, grids and classifiers: senteval, or kiros (skip-thoughts).")] = (
-        "senteval"
-    ),
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            help="Protocol, representation, tasks and ensemble of a paper's row (see structviews recipes); flags "
+            "override them.",
+            show_default=False,
+        ),
+    ] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(help="Folds, grids and classifiers: senteval, or kiros (skip-thoughts).", show_default="senteval"),
+    ] = None,
     ensemble: Annotated[
-        bool, typer.Option("--ensemble", help="Average the predictions of a joined run's members.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--ensemble/--no-ensemble", help="Average the predictions of a joined run's members.", show_default=False
+        ),
+    ] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Also score incomplete task files, marked with *.")
     ] = False,
@@ -87,12 +94,15 @@ def evaluate_runs(
     """
     from structviews.encoding.kinds.external import given_run
     from structviews.evaluation.senteval.protocols import PROTOCOLS
-    from structviews.evaluation.senteval.scoring import Scored
+    from structviews.evaluation.senteval.scoring import Scored, score_with_bar
     from structviews.evaluation.senteval.task_trees import TaskTrees
+    from structviews.recipes.recipe import Recipe, SecondHalf
     from structviews.runs.settings_file import run_views
 
     runs = list(runs or [])
-    followed = PROTOCOLS[protocol]
+    row = Recipe.load(recipe) if recipe else None
+    second = row.evaluation if row else SecondHalf()
+    followed = PROTOCOLS[second.protocol if protocol is None else protocol]
     for run in runs:
         run_views(run)
     if out and not vectors:
@@ -100,17 +110,20 @@ def evaluate_runs(
     if not (runs or vectors):
         raise InputError("nothing to score: name runs, or give --vectors")
     trees = TaskTrees(parsed) if parsed else None
-    found, unavailable = readable_tasks(tasks, senteval, probing, partial)
+    found, unavailable = readable_tasks(tasks or ",".join(second.tasks), senteval, probing, partial)
     if not tasks:
         found = [task for task in found if followed.covers(task)]
     if vectors:
         runs.append(given_run(vectors, out or RUNS / vectors.stem))
     limit, changes = word_limit(given)
     changes |= {"transductive": True} if transductive else {}
-    chosen = ({"view": view} if view else {}) | ({"precision": precision} if precision != "auto" else {})
-    scored = Scored(view, changes, written(chosen | dict(given) | changes), limit, precision)
-    how = {"scored": scored, "protocol": followed, "ensemble": ensemble, "trees": trees, "save_vectors": save_vectors}
-    n_scored = score_all(runs, found, unavailable, how)
+    chosen = {"recipe": recipe} if recipe else {}
+    chosen |= ({"view": view} if view else {}) | ({"precision": precision} if precision != "auto" else {})
+    flags = written(chosen | dict(given) | changes)
+    scored = Scored(view, (row.representation if row else {}) | changes, flags, limit, precision)
+    average = second.ensemble if ensemble is None else ensemble
+    how = {"scored": scored, "protocol": followed, "ensemble": average, "trees": trees, "save_vectors": save_vectors}
+    n_scored = sum(score_with_bar(run, found, unavailable, errors, **how) for run in runs)
     print_scores(runs, "rich")
     typed = " ".join(map(typeable, runs))
     if len(runs) == 2:
@@ -119,36 +132,6 @@ def evaluate_runs(
         suggest("Next, see the scores with intervals and the papers' results:", f"structviews report {typed}")
     if not n_scored:
         raise typer.Exit(2)
-
-
-def score_all(runs: list[Path], tasks: "list[Task]", unavailable: dict[str, str], how: dict[str, Any]) -> int:
-    """Score runs one after another, with a bar for each; how many scores there are.
-
-    Args:
-        runs: their folders.
-        tasks: those that can be read.
-        unavailable: the others, with the reason.
-        how: further arguments of ``score_run``.
-    """
-    from structviews.encoding.word_limit import one_warning
-    from structviews.evaluation.senteval.scoring import score_run
-    from structviews.runtime.progress import rate_bar
-
-    n_scored = 0
-    for run in runs:
-        with rate_bar(errors, run.name, "tasks", percent=False, steady=False) as bar, one_warning():
-            done = 0
-
-            def show(stage: str, bar: "Bar" = bar) -> None:
-                bar(done, len(tasks))  # noqa: B023 - called before the next run
-                bar.stage(stage)
-
-            bar.stage("loading")
-            for has_score in score_run(run, tasks, unavailable, progress=show, **how):
-                n_scored += has_score
-                done += 1
-                bar(done, len(tasks), note="")
-    return n_scored
 
 
 def written(flags: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ import typer
 from structviews.cli.console import errors, say, suggest, typeable
 from structviews.cli.options import NewFolder
 from structviews.cli.setting_flags import NONE_GIVEN, some_train_flags, with_flags
-from structviews.cli.which_runs import Runs
+from structviews.cli.which_runs import Members
 
 PANEL = "Vectors"
 app = typer.Typer()
@@ -17,16 +17,18 @@ app = typer.Typer()
 
 @app.command("join")
 def join_several(
-    runs: Runs,
+    runs: Members,
     out: NewFolder,
     join: Annotated[
-        str, typer.Option(help="concatenation of the runs' vectors, or average of the normalised vectors.")
+        str, typer.Option(help="concatenation of the members' vectors, or average of the normalised vectors.")
     ] = "concatenation",
     similarity_join: Annotated[str, typer.Option(help="Join for similarity tasks.", show_default="as --join")] = "",
 ) -> None:
-    """Join runs into one that encode, eval and table accept like any other; it contains copies of them.
+    """Join runs, or single views, into one that encode, eval and table accept like any other; it contains copies.
 
     Example: structviews join runs/seq-uni-seq-uni runs/seq-seq -o runs/combine-qt
+
+    Example: structviews join runs/one:seq runs/two:seq -o runs/ensemble
     """
     from structviews.encoding.kinds.joined import join_runs
 

@@ -16,7 +16,6 @@ from structviews.runtime.wording import counted, duration
 
 if TYPE_CHECKING:
     from structviews.runs.config import TrainConfig
-    from structviews.training.recipes import Recipe
 
 PANEL = "Training"
 app = typer.Typer()
@@ -57,11 +56,12 @@ def train_views(
 
     Example: structviews train --views dep,const --corpus corpus.parsed
     """
+    from structviews.recipes.joining import join_members
+    from structviews.recipes.recipe import Recipe
     from structviews.runtime.device import using
     from structviews.runtime.signals import Interrupted
     from structviews.training.loop import train
     from structviews.training.ranks import joined_ranks
-    from structviews.training.recipes import Recipe
     from structviews.training.resuming import extend
 
     try:
@@ -76,8 +76,7 @@ def train_views(
             ranks.wait()
             runs = [train(settings, errors, ranks) for settings in jobs]
             if recipe and Recipe.load(recipe).members and ranks.leads:
-                out = Path(given["out"]) if "out" in given else None
-                runs = [join_members(Recipe.load(recipe), runs, out)]
+                runs = [join_members(Recipe.load(recipe), Path(given.get("out", RUNS / recipe)))]
     except Interrupted as stop:
         inform(f"stopped at step {stop.step}, saved; {GO_ON}")
         raise typer.Exit(128 + stop.signal) from None
@@ -123,14 +122,6 @@ def print_estimate(settings: "TrainConfig") -> None:
     )
 
 
-def join_members(recipe: "Recipe", runs: list[Path], out: Path | None) -> Path:
-    """The joined run of a recipe; created unless it exists."""
-    from structviews.encoding.kinds.joined import holds_joined, join_runs
-
-    folder = out or RUNS / recipe.name
-    return folder if holds_joined(folder, runs) else join_runs(runs, folder, similarity_join=recipe.similarity_join)
-
-
 def training_jobs(config: Path | None, recipe: str | None, given: Mapping[str, Any]) -> list["TrainConfig"]:
     """Settings from a file or a recipe, overridden by flags; those of several runs where a recipe joins runs.
 
@@ -138,9 +129,9 @@ def training_jobs(config: Path | None, recipe: str | None, given: Mapping[str, A
     each in a folder named after its recipe.
     """
     from structviews.corpus.parsed_corpus import find_corpus
+    from structviews.recipes.recipe import Recipe
     from structviews.runs.config import TrainConfig
     from structviews.runs.settings_file import load_config
-    from structviews.training.recipes import Recipe
 
     if config and recipe:
         raise InputError("--config and --recipe both give settings: leave one out")
@@ -150,14 +141,16 @@ def training_jobs(config: Path | None, recipe: str | None, given: Mapping[str, A
     if not recipe and "views" not in given:
         raise InputError("no views: choose some with --views, as in --views dep,const")
     # Report an unknown view before looking for a corpus.
-    place, jobs = "command line", [{"corpus": "", **given}]
+    jobs = []
     if recipe:
-        place, wanted = f"recipe {recipe}", Recipe.load(recipe)
-        folder = Path(given.get("out", RUNS / str(recipe)))
-        members = {folder.parent / name: Recipe.load(name) for name in wanted.members} or {folder: wanted}
-        jobs = [{"corpus": "", **member.settings, **given, "out": str(out)} for out, member in members.items()]
-    checked = [TrainConfig.from_flat(job, place) for job in jobs]
-    return [job if job.data.corpus else job.replaced(corpus=str(find_corpus())) for job in checked]
+        wanted = Recipe.load(recipe)
+        folder = Path(given.get("out", RUNS / recipe))
+        for name, (each, seed) in wanted.runs.items():
+            out = folder.parent / name if wanted.members else folder
+            jobs.append(each.config(**{"corpus": "", "seed": seed, **given, "out": str(out)}))
+    else:
+        jobs.append(TrainConfig.from_flat({"corpus": "", **given}, "command line"))
+    return [job if job.data.corpus else job.replaced(corpus=str(find_corpus())) for job in jobs]
 
 
 @app.command("recipes")
@@ -168,19 +161,19 @@ def list_recipes(
 
     Example: structviews recipes mc-qt
     """
+    from structviews.recipes.recipe import Recipe, file_of, names
     from structviews.runtime.terminal_tables import Table
-    from structviews.training.recipes import Recipe, names, text
 
     if name:
-        write(text(name))
+        write(file_of(name).read_text("utf-8"))
         return
     by_paper: dict[str, list[Recipe]] = {}
     for each in map(Recipe.load, names()):
-        by_paper.setdefault(each.paper, []).append(each)
+        by_paper.setdefault(each.credit, []).append(each)
     for paper, recipes in by_paper.items():
         table = Table("recipe", "model", "place", box=None, title=paper, title_justify="left", title_style="bold")
         table.columns[0].no_wrap = True
         for each in recipes:
-            table.add_row(each.name, each.summary, each.place)
+            table.add_row(each.name, each.summary, each.source.place)
         console.print(table)
         console.print()

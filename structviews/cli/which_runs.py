@@ -1,6 +1,7 @@
 """Runs as all commands take them: by name, and several of them as a folder of runs."""
 
 import os
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,6 +61,32 @@ def own_runs(given: Any) -> Any:
     return several_runs(given)
 
 
+def named_member(name: str) -> tuple[Path, str]:
+    """The run and the view that RUN:VIEW means; the view is empty for a whole run, whose path may have colons."""
+    run, colon, view = name.rpartition(":")
+    if not colon or set(view) & set("/\\") or os.path.exists(named_run(name)):
+        return named_run(name), ""
+    return named_run(run), view
+
+
+def several_members(given: Any) -> Any:
+    """The members of a join that names mean: runs, all runs of folders, and single views; see ``several_runs``."""
+    from structviews.encoding.kinds.joined import Member
+
+    found: list[Member] = []
+    for single, some in groupby(given, lambda each: bool(each[1])):
+        members = list(some)
+        if single:
+            found += [Member(one_run(run), view) for run, view in members]
+        else:
+            found += map(Member, several_runs([run for run, _ in members]))
+    places = [(run.resolve(), view) for run, view in found]
+    for i, (run, view) in enumerate(found):
+        if places[i] in places[:i]:
+            raise InputError(f"{run}{':' * bool(view)}{view}: named twice: name each run, or view, once")
+    return found
+
+
 # Runs that a command only reads may be the bundled model; those that it writes to (Own...) may not.
 Run = Annotated[
     Path,
@@ -76,6 +103,17 @@ Runs = Annotated[
         show_default=False,
         parser=named_run,
         callback=several_runs,
+    ),
+]
+
+
+Members = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Runs, folders of runs, or single views: RUN:VIEW (VIEW.1 where a run has several of that name).",
+        show_default=False,
+        parser=named_member,
+        callback=several_members,
     ),
 ]
 

@@ -314,7 +314,8 @@ class Embedder(StoredRun):
             InputError: if the run has no such view.
         """
         if view not in self.view_names:
-            raise InputError(f"no view {view!r}: the run has {', '.join(self.view_names)}")
+            place = f"{typed(self.run)}: " if self.run else ""
+            raise InputError(f"{place}no view {view!r}: the run has {', '.join(self.view_names)}")
         changed = copy.copy(self)
         changed.only = self.view_names.index(view)
         return changed

@@ -28,15 +28,17 @@ def he(module: nn.Module) -> None:
 
 
 def open_gates(module: nn.Module, bias: float) -> None:
-    """Set the biases of the reset and update gates of a module's GRUs.
+    """Set the biases of the reset and update gates of a module's GRUs, and of the forget gates of its LSTMs.
 
     PyTorch adds two biases for each gate; only the input bias is set.
     """
     for part in module.modules():
-        if isinstance(part, nn.GRU):
+        if isinstance(part, nn.GRU | nn.LSTM):
+            # The gates are r, z, n or i, f, g, o.
+            gates = slice(0 if isinstance(part, nn.GRU) else part.hidden_size, 2 * part.hidden_size)
             for name, parameter in part.named_parameters():
                 if name.startswith("bias_ih"):
-                    nn.init.constant_(parameter.detach()[: 2 * part.hidden_size], bias)
+                    nn.init.constant_(parameter.detach()[gates], bias)
 
 
 def _blocks(parameter: Tensor, n: int) -> tuple[Tensor, ...]:

@@ -1,15 +1,19 @@
 """The cells by plain recursion, one node at a time: the slow, simple reference for the fast implementations.
 
-Every line is an equation of METHODS: Tai et al. 2015 (eqs. 2-14), structured views 3.2.
+Every line is an equation of METHODS: Tai et al. 2015 (eqs. 2-14), structured views 3.2; for recurrent networks, of
+``recurrent_cells``.
 """
 
+from collections.abc import Iterable, Sequence
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from structviews.batches.trees import TreeBatch
 from structviews.kernels.cells import Cell
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
+from structviews.kernels.recurrent_cells import GruResetBefore, Lstm, RecurrentCell
 from structviews.kernels.steps import EPSILON
 
 State = tuple[Tensor, Tensor]
@@ -88,4 +92,39 @@ def binary_node(cell: BinaryCell, children: list[State]) -> State:
     i, o, u = gate[0] + b_i, gate[1] + b_o, gate[2] + b_u
     f_l, f_r = gate[3] + cell.bias_forget, gate[4] + cell.bias_forget
     c = torch.sigmoid(i) * torch.tanh(u) + torch.sigmoid(f_l) * c_l + torch.sigmoid(f_r) * c_r
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def sequence(network: nn.RNNBase, kind: type[RecurrentCell], inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """States ``(n, D H)`` of a recurrent network over one sentence's words ``(n, X)``, and final states ``(D, H)``."""
+    directions, final = [], []
+    for direction, weights in enumerate(network.all_weights):
+        words: Iterable[Tensor] = inputs.flip(0) if direction else inputs
+        h = c = inputs.new_zeros(network.hidden_size)
+        states = []
+        for x in words:
+            h, c = lstm_step(weights, x, h, c) if kind is Lstm else (gru_step(weights, x, h, kind), c)
+            states.append(h)
+        directions.append(torch.stack(states[::-1] if direction else states))
+        final.append(h)
+    return torch.cat(directions, dim=1), torch.stack(final)
+
+
+def gru_step(weights: Sequence[Tensor], x: Tensor, h: Tensor, kind: type[RecurrentCell]) -> Tensor:
+    """The next state of a GRU."""
+    w_word, w_state, b_word, b_state = (weight.chunk(3) for weight in weights)
+    r = torch.sigmoid(w_word[0] @ x + b_word[0] + w_state[0] @ h + b_state[0])
+    z = torch.sigmoid(w_word[1] @ x + b_word[1] + w_state[1] @ h + b_state[1])
+    if kind is GruResetBefore:
+        n = torch.tanh(w_word[2] @ x + b_word[2] + w_state[2] @ (r * h) + b_state[2])
+    else:
+        n = torch.tanh(w_word[2] @ x + b_word[2] + r * (w_state[2] @ h + b_state[2]))
+    return (1 - z) * n + z * h
+
+
+def lstm_step(weights: Sequence[Tensor], x: Tensor, h: Tensor, c: Tensor) -> State:
+    """The next state and cell of an LSTM."""
+    w_word, w_state, b_word, b_state = weights
+    i, f, g, o = (w_word @ x + b_word + w_state @ h + b_state).chunk(4)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
     return torch.sigmoid(o) * torch.tanh(c), c

@@ -9,6 +9,7 @@ Shapes: B sentences in the batch, D dimension of a vector.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar
 
 import torch
@@ -20,7 +21,7 @@ from structviews.objectives.contrast import Contrastive, Direction
 from structviews.objectives.objective import Context, Inputs, promoted
 from structviews.settings import Settings, setting
 
-# Number of views of each kind of agreement.
+# Least number of views of each kind of agreement; only `single` takes no more.
 AGREEMENTS = {"multi": 2, "single": 1, "multi+single": 2, "within": 2, "skip": 2}
 # A learnt temperature is clamped to this range.
 TEMPERATURES = (0.01, 10.0)
@@ -62,34 +63,36 @@ class ConsensusConfig(Settings):
 
 @OBJECTIVES.register("consensus")
 class Consensus(Contrastive):
-    """Contrastive objective over summed cosines of one or two views.
+    """Contrastive objective over summed cosines of one or more views.
 
     The agreement ``a_ij`` is a sum of cosines of vectors without the first principal component of
     their batch, and ``p_ij = softmax_j(a_ij / temperature)``. By default a sentence is one of its own contexts.
 
     Args:
-        inputs: one view for ``single``, otherwise two.
+        inputs: one view for ``single``, otherwise two or more.
         config: the settings. Kinds of agreement: ``multi`` is ``cos(f_i, g_j) + cos(g_i, f_j)`` (M eq. 1);
             ``single`` is ``cos(f_i, f_j)``; ``multi+single`` is the sum of all four (C eq. 7); ``within`` is
-            ``cos(f_i, f_j) + cos(g_i, g_j)`` (M eq. 4); ``skip`` is ``cos(f_i + g_i, f_j + g_j)`` (C eq. 6).
+            ``cos(f_i, f_j) + cos(g_i, g_j)`` (M eq. 4); ``skip`` is ``cos(f_i + g_i, f_j + g_j)`` (C eq. 6). The
+            papers have two views; of more, ``multi`` sums over the ordered pairs of different views,
+            ``multi+single`` over all ordered pairs, ``within`` over the views, and ``skip`` adds up all views.
 
     Raises:
         InputError: if the number of views does not fit the agreement.
     """
 
     min_views: ClassVar[int] = 1
-    max_views: ClassVar[int | None] = 2
+    max_views: ClassVar[int | None] = None
     example: ClassVar[str] = "seq,avg"
     Config = ConsensusConfig
 
     def __init__(self, inputs: Inputs, config: ConsensusConfig) -> None:
         super().__init__("positive" if config.include_self else "masked")
         agreement, n_views = config.agreement, len(inputs.views)
-        if AGREEMENTS[agreement] != n_views:
-            fitting = ", ".join(name for name, n in AGREEMENTS.items() if n == n_views)
+        if (agreement == "single") != (n_views == 1):
+            wanted, views = ("one view", "seq") if agreement == "single" else ("two or more views", "seq,avg")
+            fitting = ", ".join(name for name in AGREEMENTS if (name == "single") == (n_views == 1))
             raise InputError(
-                f"agreement {agreement!r} needs {AGREEMENTS[agreement]} view{'s' * (AGREEMENTS[agreement] != 1)}, "
-                f"not {','.join(inputs.views)}: use --views {'seq' if AGREEMENTS[agreement] == 1 else 'seq,avg'} "
+                f"agreement {agreement!r} needs {wanted}, not {','.join(inputs.views)}: use --views {views} "
                 f"or --agreement {fitting}"
             )
         self.agreement = agreement
@@ -105,12 +108,15 @@ class Consensus(Contrastive):
     def _sides(self, views: list[Tensor]) -> Direction:
         """Query and key vectors whose inner products are the agreements."""
         views = [without_first_component(view, self.power_iterations) for view in views]
-        units = [unit(views[0] + views[1])] if self.agreement == "skip" else [unit(view) for view in views]
+        units = [unit(total(views))] if self.agreement == "skip" else [unit(view) for view in views]
         if self.agreement == "multi+single":
             # (f_i + g_i) . (f_j + g_j) is the sum of the four cosines.
-            units = [units[0] + units[1]]
+            units = [total(units)]
         side = torch.cat(units, dim=1)
-        return side, torch.cat(units[::-1], dim=1) if self.agreement == "multi" else side
+        if self.agreement != "multi":
+            return side, side
+        # f_i . (g_j + h_j) + ...: each view meets the sum of the others.
+        return side, torch.cat([total(units[:own] + units[own + 1 :]) for own in range(len(units))], dim=1)
 
     @torch.no_grad()
     def after_step(self) -> None:
@@ -121,6 +127,11 @@ class Consensus(Contrastive):
             if self.log_temperature.requires_grad and math.isclose(metrics["temperature"], bound, rel_tol=1e-4):
                 return f"the temperature has reached its bound {bound}: use a lower --lr, or --fix-temperature"
         return ""
+
+
+def total(vectors: Sequence[Tensor]) -> Tensor:
+    """The sum of tensors of the same shape."""
+    return reduce(torch.add, vectors)
 
 
 def unit(vectors: Tensor) -> Tensor:

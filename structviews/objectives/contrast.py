@@ -46,6 +46,7 @@ def contrastive_loss(
     positives: Tensor,
     self_score: str = "masked",
     same: Tensor | None = None,
+    left_out: bool = False,
 ) -> Contrast:
     """Mean over anchors of the mean over their positives of ``-log p_ij``.
 
@@ -62,8 +63,11 @@ def contrastive_loss(
             if it has others.
         same: ``(M,)`` integers, equal for equal sentences. If given, sentences equal to the anchor or to
             one of its positives are no candidates, except the positives themselves.
+        left_out: whether a positive's softmax leaves out the anchor's other positives. They remain candidates for
+            ``best``, which compares all of them in one softmax.
     """
-    return Contrast(*_ContrastiveLoss.apply(anchors, positives, self_score, same, *(v for d in directions for v in d)))
+    vectors = (side for direction in directions for side in direction)
+    return Contrast(*_ContrastiveLoss.apply(anchors, positives, self_score, same, left_out, *vectors))
 
 
 class _ContrastiveLoss(torch.autograd.Function):
@@ -73,7 +77,13 @@ class _ContrastiveLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, anchors: Tensor, positives: Tensor, self_score: str, same: Tensor | None, *vectors: Tensor
+        ctx: Any,
+        anchors: Tensor,
+        positives: Tensor,
+        self_score: str,
+        same: Tensor | None,
+        left_out: bool,
+        *vectors: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         directions = list(zip(vectors[::2], vectors[1::2], strict=True))
         gradients = [(torch.zeros_like(queries), torch.zeros_like(keys)) for queries, keys in directions]
@@ -85,10 +95,14 @@ class _ContrastiveLoss(torch.autograd.Function):
         blocks = zip(*(tensor.split(rows) for tensor in (anchors, columns, weights, has_context)), strict=True)
         for own, column, weight, counts in blocks:
             mask = None if same is None else _duplicates(same, own, column)
-            parts = [_softmax(queries[own] @ keys.T, own, column, self_score, mask) for queries, keys in directions]
+            scores = [queries[own] @ keys.T for queries, keys in directions]
+            if left_out:
+                best.append(_best_other([_softmax(each.clone(), own, column, self_score, mask) for each in scores]))
+            parts = [_softmax(each, own, column, self_score, mask, left_out) for each in scores]
             log_p = torch.stack([part.log_p for part in parts])
             losses.append(-(weight * (log_p.logsumexp(dim=0) - math.log(len(parts)))).sum())
-            best.append(_best_other(parts))
+            if not left_out:
+                best.append(_best_other(parts))
             masked.append((mask & counts[:, None]).sum() if mask is not None else counts.new_zeros(()))
             if any(ctx.needs_input_grad):
                 # Each direction's share of p at the positives.
@@ -96,7 +110,7 @@ class _ContrastiveLoss(torch.autograd.Function):
                 for part, share, (queries, keys), (d_queries, d_keys) in zip(
                     parts, shares, directions, gradients, strict=True
                 ):
-                    d_scores = _score_gradient(part, own, column, share)
+                    d_scores = _score_gradient(part, own, column, share, left_out)
                     d_queries.index_add_(0, own, d_scores @ keys)
                     d_keys.addmm_(d_scores.T, queries[own])
         ctx.save_for_backward(*(gradient for pair in gradients for gradient in pair))
@@ -108,7 +122,7 @@ class _ContrastiveLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_loss: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        return (None, None, None, None, *(d_loss * gradient for gradient in ctx.saved_tensors))
+        return (None, None, None, None, None, *(d_loss * gradient for gradient in ctx.saved_tensors))
 
 
 class _Softmax(NamedTuple):
@@ -116,7 +130,8 @@ class _Softmax(NamedTuple):
 
     Attributes:
         exponentials: ``(R, M)`` unnormalised probabilities of the candidates other than the anchor, the largest 1.
-        total: ``(R, 1)`` logarithm of the normaliser, which includes the anchor's own score.
+        total: ``(R, 1)`` logarithm of the normaliser, which includes the anchor's own score; ``(R, K)`` if a positive's
+            leaves out the other positives, which are then not among the exponentials.
         log_p: ``(R, K)`` log-probabilities of the positives; ``(R, K + 1)`` if the anchor itself is the last.
     """
 
@@ -142,19 +157,28 @@ def _duplicates(same: Tensor, own: Tensor, columns: Tensor) -> Tensor:
     return mask.scatter_(1, columns, False).scatter_(1, own[:, None], False)
 
 
-def _softmax(scores: Tensor, own: Tensor, columns: Tensor, self_score: str, mask: Tensor | None) -> _Softmax:
+def _softmax(
+    scores: Tensor, own: Tensor, columns: Tensor, self_score: str, mask: Tensor | None, left_out: bool = False
+) -> _Softmax:
     """Softmax over ``scores (R, M)``, which are overwritten."""
     own_score = scores.gather(1, own[:, None]) if self_score == "positive" else scores.new_zeros(len(own), 1)
     scores.scatter_(1, own[:, None], MASKED)
     if mask is not None:
         scores.masked_fill_(mask, MASKED)
-    largest = scores.amax(dim=1, keepdim=True)
-    scores -= largest
     chosen = scores.gather(1, columns)
+    if left_out:
+        scores.scatter_(1, columns, MASKED)
+    largest = scores.amax(dim=1, keepdim=True)
+    if left_out:  # there may be no others
+        largest = torch.where(largest > MASKED / 2, largest, chosen.amax(dim=1, keepdim=True))
+    scores -= largest
+    chosen -= largest
     total = scores.exp_().sum(dim=1, keepdim=True).log()
     if self_score != "masked":
         # The anchor's own score may be by far the largest, so its exponential could overflow.
         total = torch.logaddexp(total, own_score - largest)
+    if left_out:
+        total = torch.logaddexp(total, chosen)
     if self_score == "positive":
         chosen = torch.cat([chosen, own_score - largest], dim=1)
     return _Softmax(scores, total, chosen - total)
@@ -171,11 +195,14 @@ def _best_other(directions: Sequence[_Softmax]) -> Tensor:
     return p.argmax(dim=1)
 
 
-def _score_gradient(part: _Softmax, own: Tensor, columns: Tensor, share: Tensor) -> Tensor:
+def _score_gradient(part: _Softmax, own: Tensor, columns: Tensor, share: Tensor, left_out: bool) -> Tensor:
     """Gradient of the loss with respect to the scores ``(R, M)``; overwrites the exponentials.
 
     ``share`` is the weight of each ``log_p`` in this direction.
     """
+    if left_out:  # the positives are not among the exponentials, the largest of which is 1 unless all are 0
+        scale = (share * (-part.total).clamp(max=0).exp()).sum(dim=1, keepdim=True)
+        return part.exponentials.mul_(scale).scatter_add_(1, columns, share * part.log_p.expm1())
     weight, k = share.sum(dim=1, keepdim=True), columns.shape[1]
     gradient = part.exponentials.mul_(weight * (-part.total).exp()).scatter_add_(1, columns, -share[:, :k])
     if share.shape[1] > k:
@@ -203,14 +230,16 @@ class Contrastive(Objective):
         self_score: see ``contrastive_loss``.
         mask_duplicates: exclude candidates equal to the anchor or to one of its contexts, and log
             their share.
+        left_out: see ``contrastive_loss``.
     """
 
-    def __init__(self, self_score: str = "masked", mask_duplicates: bool = False):
+    def __init__(self, self_score: str = "masked", mask_duplicates: bool = False, left_out: bool = False):
         super().__init__()
         if self_score not in SELF_SCORES:
             raise ValueError(f"unknown self score {self_score!r}: choose one of {', '.join(SELF_SCORES)}")
         self.self_score = self_score
         self.mask_duplicates = mask_duplicates
+        self.left_out = left_out
         self.needs = frozenset({"same"} if mask_duplicates else ())
 
     def contrast(self, pairs: Sequence[Sequence[Direction]], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
@@ -218,7 +247,7 @@ class Contrastive(Objective):
         neighbours = context.neighbours
         anchors = torch.arange(len(context), device=neighbours.device)
         same = context.same if self.mask_duplicates else None
-        found = [contrastive_loss(pair, anchors, neighbours, self.self_score, same) for pair in pairs]
+        found = [contrastive_loss(pair, anchors, neighbours, self.self_score, same, self.left_out) for pair in pairs]
         loss = torch.stack([contrast.loss for contrast in found]).mean()
         hits = torch.stack([(contrast.best[:, None] == neighbours).sum() for contrast in found])
         n_contexts = (neighbours >= 0).sum(dim=1)
@@ -226,10 +255,12 @@ class Contrastive(Objective):
         # Chance level: all scores equal, nothing masked.
         n_others = max(len(context) - 1, 1)
         n_candidates = n_others if self.self_score == "masked" else len(context)
+        left = n_candidates - (n_contexts - 1).clamp(min=0) * self.left_out
+        chance = left.double().log().masked_fill(n_contexts == 0, 0.0).sum() / n_anchors.clamp(min=1)
         metrics = {
             "loss": loss.detach(),
             "accuracy": hits.double().mean() / n_anchors.clamp(min=1),
-            "chance_loss": math.log(n_candidates) * (n_anchors > 0),
+            "chance_loss": chance,
             "chance_accuracy": n_contexts.sum().double() / (n_others * n_anchors.clamp(min=1)),
             "anchors": n_anchors,
         }

@@ -7,6 +7,7 @@ vocabulary, D dimension of a sentence vector, X dimension of a word vector.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -22,6 +23,7 @@ from structviews.objectives.objective import (
     ContextWords,
     Inputs,
     Objective,
+    preceding,
     promoted,
 )
 from structviews.settings import Settings, setting
@@ -30,7 +32,7 @@ from structviews.views.word_tables import Words
 
 # Exponent of the unigram counts in the noise distribution (Mikolov et al. 2013).
 POWER = 0.75
-# Words sampled per batch and shared as negatives by all its sentences.
+# Words sampled per batch where all its sentences share them.
 DRAWS = 2048
 
 
@@ -38,7 +40,12 @@ DRAWS = 2048
 class GenerativeConfig(Settings):
     """The settings of the generative objective."""
 
-    negatives: int = setting(1, "Negative samples per predicted word.", least=1, most=1000)
+    noise_words: int = setting(1, "Words of the noise for each predicted word.", least=1, most=1000)
+    draw: str = setting(
+        "word",
+        "Whether the noise is drawn for each predicted word, or once for the batch.",
+        choices=("word", "batch"),
+    )
     parseval: float = setting(
         0.01, "Strength of the step that keeps the decoder orthonormal; 0 for none.", least=0, below=1
     )
@@ -53,16 +60,17 @@ class Generative(Objective):
 
         -log sigmoid(v_w . h_i) - k E_q[log sigmoid(-v . h_i)]
 
-    In training the expectation is estimated from ``DRAWS`` samples shared by all sentences; in evaluation
-    mode it is exact. Word vectors get no gradient. The reported probability of a word is
+    In training the expectation is estimated from k samples for each word, or from ``DRAWS`` shared by all of them;
+    in evaluation mode it is exact. Word vectors get no gradient. The reported probability of a word is
     ``q(w) exp(v_w . h_i)``, normalised over the vocabulary: the distribution that negative sampling
     converges to (Levy and Goldberg 2014).
 
     Args:
         inputs: one view, and the word counts.
-        config: the settings: ``negatives`` is k; ``parseval`` is b of the Parseval step
+        config: the settings: ``noise_words`` is k; ``parseval`` is b of the Parseval step
             ``U <- (1 + b) U - b U U^T U`` (Cisse et al. 2017), which keeps the rows of U orthonormal, or its
-            columns if there are fewer of them; 0 disables it.
+            columns if there are fewer of them; U then starts orthonormal. With 0 it is free, and starts as in He
+            et al. 2015, which the paper uses for all weights.
     """
 
     min_views: ClassVar[int] = 1
@@ -80,9 +88,11 @@ class Generative(Objective):
 
     def __init__(self, inputs: Inputs, config: GenerativeConfig) -> None:
         super().__init__()
-        self.negatives = config.negatives
+        self.noise_words = config.noise_words
+        self.draw = config.draw
         self.parseval = config.parseval
-        self.decoder = nn.Parameter(nn.init.orthogonal_(torch.empty(inputs.word_dim, inputs.dims[0])))
+        start = nn.init.orthogonal_ if config.parseval else partial(nn.init.kaiming_normal_, nonlinearity="relu")
+        self.decoder = nn.Parameter(start(torch.empty(inputs.word_dim, inputs.dims[0])))
         # Words that do not occur in this corpus count as if they occurred once.
         counts = torch.ones(1) if inputs.counts is None else inputs.counts.clamp(min=1)
         self.register_buffer("noise", _distribution(counts.double() ** POWER), persistent=False)
@@ -94,17 +104,25 @@ class Generative(Objective):
         (sentences,) = promoted(views)
         decoded = sentences @ self.decoder.T
         words = context.words
-        anchor = _previous(context.next)[words.sentence]  # the sentence that predicts each word, or -1
+        anchor = preceding(context.next)[words.sentence]  # the sentence that predicts each word, or -1
         ids = words.distinct[words.inverse]
         n_predicted = (anchor >= 0).sum()
         weight = (anchor >= 0).to(decoded.dtype) / n_predicted.clamp(min=1)
         anchor = anchor.clamp(min=0)  # words without an anchor have zero weight
-        scores = (decoded.index_select(0, anchor) * words.table.index_select(0, ids)).sum(dim=1)
-        noise_loss, log_total = self._sampled(decoded, words) if self.training else self._exact(decoded, words)
-        loss = (weight * (F.softplus(-scores) + self.negatives * noise_loss[anchor])).sum()
+        of_words = decoded.index_select(0, anchor)
+        scores = (of_words * words.table.index_select(0, ids)).sum(dim=1)
+        log_total = None
+        if not self.training:
+            costs, log_total = self._exact(decoded, words)
+            noise_loss = costs[anchor]
+        elif self.draw == "batch":
+            noise_loss = self._shared(decoded, words)[anchor]
+        else:
+            noise_loss = self._own(of_words, words)
+        loss = (weight * (F.softplus(-scores) + self.noise_words * noise_loss)).sum()
         metrics = {
             "loss": loss.detach(),
-            "chance_loss": (1 + self.negatives) * math.log(2) * (n_predicted > 0),
+            "chance_loss": (1 + self.noise_words) * math.log(2) * (n_predicted > 0),
             "orthonormality_error": orthonormality_error(self.decoder.detach()),
             "anchors": n_predicted,
         }
@@ -113,14 +131,23 @@ class Generative(Objective):
             metrics["unigram_nll"] = -(weight * self.unigram.log()[ids]).sum()
         return loss, metrics
 
-    def _sampled(self, decoded: Tensor, words: ContextWords) -> tuple[Tensor, None]:
-        """The expected loss of a negative for each sentence ``(B,)``, estimated from shared samples."""
-        draws = torch.rand(DRAWS, dtype=self.noise.dtype, device=decoded.device)
-        drawn = torch.searchsorted(self.noise.cumsum(dim=0), draws).clamp(max=len(self.noise) - 1)
-        return F.softplus(decoded @ words.table.index_select(0, drawn).T).mean(dim=1), None
+    def _own(self, decoded: Tensor, words: ContextWords) -> Tensor:
+        """The mean loss of each word's own samples ``(n,)``, from what predicts it ``(n, X)``."""
+        drawn = self._drawn(len(decoded) * self.noise_words)
+        vectors = words.table.index_select(0, drawn).view(len(decoded), self.noise_words, -1)
+        return F.softplus((vectors @ decoded[:, :, None]).squeeze(2)).mean(dim=1)
+
+    def _shared(self, decoded: Tensor, words: ContextWords) -> Tensor:
+        """The expected loss of a sample for each sentence ``(B,)``, estimated from shared ones."""
+        return F.softplus(decoded @ words.table.index_select(0, self._drawn(DRAWS)).T).mean(dim=1)
+
+    def _drawn(self, number: int) -> Tensor:
+        """Ids of words of the noise, ``(number,)``."""
+        draws = torch.rand(number, dtype=self.noise.dtype, device=self.noise.device)
+        return torch.searchsorted(self.noise.cumsum(dim=0), draws).clamp(max=len(self.noise) - 1)
 
     def _exact(self, decoded: Tensor, words: ContextWords) -> tuple[Tensor, Tensor]:
-        """The expected loss of a negative and ``log sum_w q(w) exp(v_w . h)`` for each sentence, ``(B,)`` each."""
+        """The expected loss of a sample and ``log sum_w q(w) exp(v_w . h)`` for each sentence, ``(B,)`` each."""
         costs, totals = [], []
         noise = self.noise.to(decoded.dtype)
         for rows in decoded.split(max(1, SCORES_AT_ONCE // len(noise))):
@@ -173,11 +200,3 @@ def _gram(u: Tensor) -> Tensor:
 
 def _distribution(counts: Tensor) -> Tensor:
     return counts / counts.sum()
-
-
-def _previous(following: Tensor) -> Tensor:
-    """The preceding sentence of each ``(B,)``, -1 if there is none; the inverse of ``following``."""
-    n = len(following)
-    found = torch.full((n + 1,), -1, dtype=following.dtype, device=following.device)
-    rows = torch.arange(n, device=following.device)
-    return found.scatter_(0, torch.where(following < 0, n, following), rows)[:n]

@@ -7,12 +7,16 @@ K maximum number of contexts of a sentence, D dimension of a view's vector.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from structviews.batches.batch import Packing, packed
+from structviews.runtime.arrays import Array
 from structviews.settings import Settings
 
 if TYPE_CHECKING:
@@ -21,29 +25,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ContextWords:
-    """The words of a batch and their vectors, for objectives that predict words.
+    """The words of a batch and their vectors, for objectives that predict words, in text order.
 
     Attributes:
         distinct: ``(U,)`` ids that occur; a joined context may contain an id several times.
         inverse: ``(n,)`` index of each word's id in ``distinct``.
         sentence: ``(n,)`` row of each word's sentence, ascending.
         table: ``(V, word_dim)`` vectors of the vocabulary, without gradient.
+        lengths: ``(B,)`` number of words of each sentence, on the CPU.
+        vectors: ``(U, word_dim)`` of ``distinct``, with their gradient, if the objective needs them.
     """
 
     distinct: Tensor
     inverse: Tensor
     sentence: Tensor
     table: Tensor
+    lengths: Array
+    vectors: Tensor | None = None
+
+    @cached_property
+    def packing(self) -> Packing:
+        """The packed order for recurrent layers."""
+        return packed(self.lengths, self.sentence.device)
 
     @classmethod
     def joined(cls, parts: Sequence["ContextWords"], rows: Sequence[int]) -> Self:
         """The words of several batches; ``rows`` are the row numbers of their first sentences."""
         places = _starts([len(part.distinct) for part in parts])
+        vectors = [part.vectors for part in parts if part.vectors is not None]
         return cls(
             distinct=torch.cat([part.distinct for part in parts]),
             inverse=torch.cat([part.inverse + place for part, place in zip(parts, places, strict=True)]),
             sentence=torch.cat([part.sentence + row for part, row in zip(parts, rows, strict=True)]),
             table=parts[0].table,
+            lengths=np.concatenate([part.lengths for part in parts]),
+            vectors=torch.cat(vectors) if vectors else None,
         )
 
 
@@ -99,12 +115,14 @@ class Inputs:
         dims: dimension of each view's vector.
         word_dim: dimension of a word vector.
         counts: ``(V,)`` corpus frequency of each word of the vocabulary; None if nothing will be trained.
+        n_words: V.
     """
 
     views: tuple[str, ...]
     dims: tuple[int, ...]
     word_dim: int = 0
     counts: Tensor | None = None
+    n_words: int = 0
 
 
 @dataclass(frozen=True)
@@ -121,7 +139,8 @@ class Objective(nn.Module, ABC):
         Config: class of its own settings.
         report: format string with which validation prints the metrics.
         extra_names: names of its ``extra_views``.
-        needs: fields of ``Context`` that it reads besides the neighbours: ``same``, ``next``, ``words``.
+        needs: fields of ``Context`` that it reads besides the neighbours: ``same``, ``next``, ``words``; and
+            ``vectors`` for those of the words.
     """
 
     min_views: ClassVar[int] = 2
@@ -192,3 +211,11 @@ def next_indices(document: Tensor, position: Tensor) -> Tensor:
     follows = torch.zeros_like(rows, dtype=torch.bool)
     follows[:-1] = (document[1:] == document[:-1]) & (position[1:] == position[:-1] + 1)
     return rows.masked_fill(~follows, -1)
+
+
+def preceding(following: Tensor) -> Tensor:
+    """The preceding sentence of each ``(B,)``, -1 if there is none; the inverse of ``next_indices``."""
+    n = len(following)
+    found = torch.full((n + 1,), -1, dtype=following.dtype, device=following.device)
+    rows = torch.arange(n, device=following.device)
+    return found.scatter_(0, torch.where(following < 0, n, following), rows)[:n]

@@ -1,6 +1,7 @@
 """The pairwise-averaged contrastive objective (structured views, section 3.1)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 from torch import Tensor
@@ -8,6 +9,18 @@ from torch import Tensor
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.contrast import Contrastive, ContrastiveConfig
 from structviews.objectives.objective import Context, Inputs, promoted
+from structviews.settings import setting
+
+
+@dataclass(frozen=True)
+class PairwiseConfig(ContrastiveConfig):
+    """The settings of the pairwise objective."""
+
+    other_contexts: str = setting(
+        "kept",
+        "A sentence's other contexts in the denominator of one: kept or left-out.",
+        choices=("kept", "left-out"),
+    )
 
 
 @OBJECTIVES.register("pairwise")
@@ -23,10 +36,10 @@ class Pairwise(Contrastive):
         config: the settings.
     """
 
-    Config = ContrastiveConfig
+    Config = PairwiseConfig
 
-    def __init__(self, inputs: Inputs, config: ContrastiveConfig) -> None:
-        super().__init__(config.self_score, config.mask_duplicates)
+    def __init__(self, inputs: Inputs, config: PairwiseConfig) -> None:
+        super().__init__(config.self_score, config.mask_duplicates, config.other_contexts == "left-out")
 
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
         return self.contrast([[(f, g), (g, f)] for f, g in combinations(promoted(views), 2)], context)

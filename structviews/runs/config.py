@@ -27,7 +27,8 @@ from structviews.settings import (
     settings_of,
 )
 from structviews.views import VIEWS
-from structviews.words import CHANNELS, FIXED, TRAINED
+from structviews.words import FIXED, TRAINED
+from structviews.words.word_settings import ZERO, Words
 
 # Monitoring and file locations: settings that may differ between two runs that count as the same.
 loose = partial(setting, compare=False)
@@ -46,26 +47,6 @@ class Data(Settings):
 
 
 @dataclass(frozen=True)
-class Words(Settings):
-    """Where word vectors come from."""
-
-    channels: tuple[str, ...] = setting(
-        (TRAINED,), "Word vectors: trained, fixed, or fixed,trained for both.", choices=CHANNELS
-    )
-    vectors: str = loose("", "File for the fixed channel: GloVe, word2vec or fastText .vec.", path=True)
-    dim: int = setting(300, "Dimension of trained word vectors.", flat="word_dim", least=1, most=MOST_DIMENSIONS)
-    init: float = setting(
-        0.5,
-        "Initialise word vectors from U(-x, x); 0 uses Xavier. The view bow always uses Xavier.",
-        flat="word_init",
-        least=0,
-        most=1000,
-        metavar="X",
-    )
-    vocabulary: int = setting(50_000, "Vocabulary size: the most frequent words.", least=1, most=100_000_000)
-
-
-@dataclass(frozen=True)
 class Views(Settings):
     """The encoders.
 
@@ -79,7 +60,11 @@ class Views(Settings):
     hidden: int = setting(600, "Dimension of each view's vector.", least=1, most=MOST_DIMENSIONS)
     initialisation: str = setting("xavier", "Weight initialisation: xavier or he.", choices=("xavier", "he"), rare=True)
     gate_bias: float = setting(
-        0.0, "Initial bias of a GRU's reset and update gates.", least=-1000, most=1000, rare=True
+        0.0,
+        "Initial bias of a GRU's reset and update gates, and of an LSTM's forget gate.",
+        least=-1000,
+        most=1000,
+        rare=True,
     )
     tree_backend: str = loose(
         "level",
@@ -143,6 +128,12 @@ class Optimisation(Settings):
     epochs: int = setting(5, "Passes over the corpus.", least=1, most=MOST_EPOCHS)
     steps: int = setting(0, "Stop after this many steps; 0 for no limit.", least=0, most=MOST_STEPS)
     lr: float = setting(5e-4, "Learning rate of Adam.", above=0, most=1000)
+    dense_adam: bool = setting(
+        False,
+        "Adam also moves the vectors of words that are not in the batch, by their moments.",
+        flags="--dense-adam",
+        rare=True,
+    )
     clip: float = setting(5.0, "Maximum gradient norm per channel.", above=0, most=1e9, rare=True)
     seed: int = setting(1, "Random seed.", least=0, most=LARGEST_SEED)
     precision: str = setting(
@@ -195,6 +186,7 @@ class TrainConfig:
         if not self.data.out:
             object.__setattr__(self, "data", replace(self.data, out=str(RUNS / "-".join(self.views.names))))
         self._check_channels()
+        self._check_cut_off()
         if self.monitoring.eval_every and not self.monitoring.eval_data:
             raise InputError(
                 f"eval_every = {self.monitoring.eval_every}: give the folder of SentEval's tasks with --eval-data"
@@ -215,6 +207,19 @@ class TrainConfig:
                 f"vectors = {vectors}: only the channel {FIXED!r} reads them: add --channels {FIXED} or "
                 f"--channels {FIXED},{TRAINED}"
             )
+        if self.words.unknown_words != ZERO and FIXED not in channels:
+            raise InputError(
+                f"unknown_words = {self.words.unknown_words}: only the channel {FIXED!r} has such words: leave it out, "
+                f"or add --channels {FIXED}"
+            )
+
+    def _check_cut_off(self) -> None:
+        for name in self.views.names if self.words.cut_off else ():
+            if VIEWS[name].needs != "tokens":
+                raise InputError(
+                    f"cut_off = {self.words.cut_off}: the view {name!r} reads trees, which cannot be cut: leave it "
+                    "out, or train only views that read words, such as seq"
+                )
 
     @classmethod
     def of(cls, **settings: Any) -> Self:

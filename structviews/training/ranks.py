@@ -201,7 +201,9 @@ def _tensors(context: Context) -> tuple[list[str], list[Tensor]]:
     """Names and tensors of the parts of a context that differ between ranks."""
     parts = {name: getattr(context, name) for name in ("neighbours", "same", "next")}
     if context.words is not None:
-        parts |= {f"words.{name}": getattr(context.words, name) for name in ("distinct", "inverse", "sentence")}
+        parts |= {
+            f"words.{name}": getattr(context.words, name) for name in ("distinct", "inverse", "sentence", "vectors")
+        }
     there = {name: part for name, part in parts.items() if part is not None}
     return list(there), list(there.values())
 
@@ -211,7 +213,8 @@ def _rebuilt(context: Context, names: Sequence[str], tensors: Sequence[Tensor]) 
     parts: dict[str, Any] = dict(zip(names, tensors, strict=True))
     words = {name.removeprefix("words."): parts.pop(name) for name in names if name.startswith("words.")}
     if context.words is not None:
-        parts["words"] = replace(context.words, **words)
+        lengths = torch.bincount(words["sentence"], minlength=len(parts["neighbours"])).cpu().numpy()
+        parts["words"] = replace(context.words, lengths=lengths, **words)
     return replace(context, **parts)
 
 

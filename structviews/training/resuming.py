@@ -37,11 +37,7 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
         InputError: if the folder is not a run, or the run has other settings, another corpus or other word vectors.
     """
     run = Path(config.data.out)
-    if (run / CONFIG).is_file():
-        there, there_parsed = load_run(run)
-        if name := config.difference(there):
-            old, new = (each.flat().get(name, "none") for each in (there, config))
-            raise InputError(f"{run}: holds a run with {name} = {old!r}, not {new!r}: give another folder with --out")
+    if there_parsed := check_settings(config):
         if there_parsed.fingerprint != parsed.fingerprint:
             raise InputError(
                 f"{run}: was trained on another version of {config.data.corpus}: give another folder with --out"
@@ -61,6 +57,22 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
     for name in (COMPONENTS, EXPANSION):  # derived from weights that training will change
         (run / name).unlink(missing_ok=True)
     return run
+
+
+def check_settings(config: TrainConfig) -> Parsed | None:
+    """What the run in the folder was trained on; None if there is none.
+
+    Raises:
+        InputError: if it has other settings.
+    """
+    run = Path(config.data.out)
+    if not (run / CONFIG).is_file():
+        return None
+    there, parsed = load_run(run)
+    if name := config.difference(there):
+        old, new = (each.flat().get(name, "none") for each in (there, config))
+        raise InputError(f"{run}: holds a run with {name} = {old!r}, not {new!r}: give another folder with --out")
+    return parsed
 
 
 # Settings that a run must share with the run it starts from.

@@ -33,9 +33,11 @@ from structviews.training.log import flat, mean_metrics
 from structviews.training.optimiser import LazyAdam, clip_gradients, merge_rows
 from structviews.training.ranks import Agreement, Ranks, deal
 from structviews.training.resuming import check_source
+from structviews.views.word_tables import WordTable
 from structviews.words import FIXED, TRAINED
 from structviews.words.channels import corpus_words
 from structviews.words.vocabulary import Vocabulary
+from structviews.words.word_settings import RANDOM
 
 VALIDATION_BATCHES = 25
 # Of a weight, its gradient and Adam's two moments.
@@ -84,8 +86,9 @@ class Training:
         source = check_source(config) if config.data.init_from and not begun else None
         self.vectors = open_vectors(config)
         self.parsed = Parsed.of(self.corpus, self.vectors)
+        unknown = np.random.default_rng(config.optimisation.seed) if config.words.unknown_words == RANDOM else None
         self.vocabularies, fixed = corpus_words(
-            config.words.channels, self.corpus, self.vectors, config.words.vocabulary
+            config.words.channels, self.corpus, self.vectors, config.words.vocabulary, unknown
         )
         n_known = 0
         if config.data.init_from and TRAINED in config.words.channels:  # init_from may be gone once this run has begun
@@ -100,8 +103,11 @@ class Training:
             start_from(Path(config.data.init_from), self.model, n_known, fresh)
         for view in self.model.views:
             view.tree_backend = config.views.tree_backend
+        for table in self.model.modules():
+            if isinstance(table, WordTable):
+                table.sparse = not config.optimisation.dense_adam
         duplicates = "same" in self.model.context_needs
-        self.reader = CorpusReader(self.corpus, self.vocabularies, self.model.needs, duplicates)
+        self.reader = CorpusReader(self.corpus, self.vocabularies, self.model.needs, duplicates, config.words.cut_off)
         documents = self.reader.documents()
         chosen = held_out(documents, config.optimisation.seed, config.data.held_out)
         self.train_rows, self.held_out_rows = (np.flatnonzero(rows).astype(np.int32) for rows in (~chosen, chosen))

@@ -35,7 +35,7 @@ class BagOfWords(View):
 
 @VIEWS.register("avg")
 class ProjectedMean(View):
-    """Mean of ``W x`` over the words, with ``W`` learnt and no bias (multi-view 3.1)."""
+    """Mean of ``W x + b`` over the words, with ``W`` and ``b`` learnt (multi-view 3.1; supplement 4 has the bias)."""
 
     linear: ClassVar[bool] = True
 
@@ -43,10 +43,10 @@ class ProjectedMean(View):
         super().__init__()
         self.dim = dim
         self.word_dim = word_dim
-        self.project = nn.Linear(word_dim, dim, bias=False)
+        self.project = nn.Linear(word_dim, dim)
         xavier(self)
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
-        # W is linear, so average first and project once.
+        # The mean of the projections is the projection of the mean: average first and project once.
         vector = self.project(words.bag(ids, batch.offsets[:-1], "mean"))
         return Encoded(vector, self.project(words.lookup(ids)), batch.offsets) if states else Encoded(vector)

@@ -1,52 +1,86 @@
 """Sequence views: recurrent networks over the words in text order."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import nn
 from torch.nn.functional import embedding
 from torch.nn.utils.rnn import PackedSequence
 
 from structviews.batches.batch import Batch
 from structviews.batches.word_ids import WordIds
 from structviews.errors import InputError
-from structviews.kernels import gru, gru_inference
+from structviews.kernels import recurrent, recurrent_inference
 from structviews.kernels.initialisation import xavier
-from structviews.settings import Settings
+from structviews.kernels.recurrent_cells import Gru, GruResetBefore, Lstm, RecurrentCell
+from structviews.settings import Settings, setting
 from structviews.views import VIEWS
 from structviews.views.view import Encoded, View
 from structviews.views.word_tables import Words
 
+GRU, LSTM = "gru", "lstm"
+AFTER, BEFORE = "after", "before"
+
+
+@dataclass(frozen=True)
+class SequenceConfig(Settings):
+    """The cell of a sequence view."""
+
+    cell: str = setting(GRU, "Recurrent cell of sequence views.", choices=(GRU, LSTM), rare=True)
+    reset_gate: str = setting(
+        AFTER,
+        "A GRU's reset gate acts after or before the product with the state.",
+        choices=(AFTER, BEFORE),
+        rare=True,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.cell == LSTM and self.reset_gate != AFTER:
+            raise InputError(f"reset_gate = {self.reset_gate}: an LSTM has no reset gate: leave it out")
+
+    @property
+    def kind(self) -> type[RecurrentCell]:
+        """The cell."""
+        if self.cell == LSTM:
+            return Lstm
+        return Gru if self.reset_gate == AFTER else GruResetBefore
+
 
 @VIEWS.register("seq")
 class Sequence(View):
-    """Bidirectional GRU, half of the dimension per direction (structured views, quick-thoughts).
+    """Bidirectional GRU or LSTM, half of the dimension per direction (structured views, quick-thoughts).
 
     Its vector is the concatenation of the final states of both directions.
     """
 
     bidirectional: ClassVar[bool] = True
+    Config: ClassVar[type[SequenceConfig]] = SequenceConfig
 
-    def __init__(self, word_dim: int, dim: int, config: Settings) -> None:
+    def __init__(self, word_dim: int, dim: int, config: SequenceConfig) -> None:
         super().__init__()
         if self.bidirectional and dim % 2:
             raise InputError(f"dimension {dim} of the view 'seq' is odd: give an even one (half per direction)")
         self.dim = dim
         self.word_dim = word_dim
-        self.gru = nn.GRU(word_dim, dim // (1 + self.bidirectional), bidirectional=self.bidirectional)
-        xavier(self, {name: 3 for name, _ in self.named_parameters()})
+        self.kind = config.kind
+        size = dim // (1 + self.bidirectional)
+        self.network = self.kind.module(word_dim, size, bidirectional=self.bidirectional)
+        n_gates = len(self.network.bias_ih_l0) // size
+        xavier(self, {name: n_gates for name, _ in self.named_parameters()})
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
-        vectors = words.rows(ids)
+        vectors, network, kind = words.rows(ids), self.network, self.kind
         if batch.inference:
-            vector, kept = gru_inference.run(self.gru, vectors, ids, batch.lengths, states, batch.inference)
+            vector, kept = recurrent_inference.run(network, kind, vectors, ids, batch.lengths, states, batch.inference)
             return Encoded(vector, kept, batch.offsets if states else None)
         packing = batch.packing
-        if vectors.is_cuda:  # cuDNN runs the whole sequence; on the CPU nn.GRU is slow
+        if vectors.is_cuda and kind.built_in:  # cuDNN runs the whole sequence; on the CPU PyTorch's modules are slow
             inputs = embedding(ids.inverse[packing.order], vectors)
-            (outputs, *_), final = self.gru(PackedSequence(inputs, packing.sizes))
+            (outputs, *_), final = network(PackedSequence(inputs, packing.sizes))
+            final = final[0] if isinstance(final, tuple) else final
         else:
-            outputs, final = gru.run(self.gru, vectors, ids, packing)
+            outputs, final = recurrent.run(network, kind, vectors, ids, packing)
         vector = torch.cat(final.unbind(0), dim=1)[packing.sentence]
         if not states:
             return Encoded(vector)
@@ -56,6 +90,6 @@ class Sequence(View):
 
 @VIEWS.register("seq-uni")
 class ForwardSequence(Sequence):
-    """Forward GRU; its vector is the final state."""
+    """Forward GRU or LSTM; its vector is the final state."""
 
     bidirectional: ClassVar[bool] = False

@@ -47,7 +47,8 @@ class View(nn.Module, ABC):
     Attributes:
         needs: structure that it reads: ``tokens``, ``dependency`` or ``constituency``.
         adds_words: whether its vector is a plain sum of word vectors.
-        linear: whether its vector is a sum or mean of its states, which are linear in the word vectors.
+        linear: whether its vector is a sum or mean of its states, each of which is a linear (or affine) function of one
+            word vector.
         merges: whether it takes trees with equal subtrees merged, where ``Batch.inference`` says so. Runs with a view
             that reads trees and does not are encoded by the kernels of training.
         Config: class of its own settings.

@@ -14,7 +14,11 @@ from structviews.words.vocabulary import Vocabulary
 
 
 def corpus_words(
-    channels: Sequence[str], corpus: ParsedCorpus, vectors: WordVectors | None, size: int
+    channels: Sequence[str],
+    corpus: ParsedCorpus,
+    vectors: WordVectors | None,
+    size: int,
+    unknown: np.random.Generator | None = None,
 ) -> tuple[dict[str, Vocabulary], Tensor | None]:
     """The vocabulary of each channel on a corpus, and the fixed channel's table (see ``fixed_words``) or None.
 
@@ -23,20 +27,29 @@ def corpus_words(
         corpus: the corpus.
         vectors: word vectors of the fixed channel, if there is one.
         size: vocabulary size of the trained channel, which keeps the most frequent words.
+        unknown: see ``fixed_words``.
     """
     vocabularies, table = {}, None
     for channel in channels:
         if vectors and channel == FIXED:
-            vocabularies[channel], table = fixed_words(corpus, vectors)
+            vocabularies[channel], table = fixed_words(corpus, vectors, unknown)
         else:
             vocabularies[channel] = Vocabulary.of_corpus(corpus, size)
     return vocabularies, table
 
 
-def fixed_words(corpus: ParsedCorpus, vectors: WordVectors) -> tuple[Vocabulary, Tensor]:
+def fixed_words(
+    corpus: ParsedCorpus, vectors: WordVectors, unknown: np.random.Generator | None = None
+) -> tuple[Vocabulary, Tensor]:
     """The words of a corpus that have a vector, and the table ``(words, dim)`` of these vectors.
 
-    The row of unknown words is all zeros (multi-view 3.1).
+    The first row is for all unknown words. It is zeros (multi-view, supplement 4) or drawn from U(0, 1), as the
+    quick-thoughts authors' code does. Like every row, the run keeps it for test time.
+
+    Args:
+        corpus: the corpus.
+        vectors: the word vectors.
+        unknown: draws the vector of unknown words; None for zeros.
 
     Raises:
         InputError: if the file has no word of the corpus.
@@ -51,4 +64,6 @@ def fixed_words(corpus: ParsedCorpus, vectors: WordVectors) -> tuple[Vocabulary,
     counts = occurrences[known]
     counts[0] += occurrences[~known].sum()
     table = vectors.rows(np.concatenate([[-1], places[places >= 0]]))
+    if unknown:
+        table[0] = unknown.random(vectors.dim)
     return Vocabulary(words, counts), torch.from_numpy(table)

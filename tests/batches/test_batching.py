@@ -75,6 +75,22 @@ def test_a_batch_is_that_of_the_same_sentences_in_memory(reader_and_sentences):
         same_trees(batch.constituency_trees, expected.constituency_trees)
 
 
+@pytest.mark.parametrize("cut_off", [1, 2, 5, 1000])
+def test_a_cut_off_leaves_the_first_words_of_each_sentence(reader_and_sentences, cut_off):
+    whole, sentences, _ = reader_and_sentences
+    reader = CorpusReader(whole.corpus, whole.vocabularies, ["tokens"], True, cut_off)
+    for rows in choices(len(sentences)):
+        batch = reader.batch(rows)
+        expected = [sentences[i].tokens[:cut_off] for i in rows]
+        assert batch.lengths.tolist() == [len(tokens) for tokens in expected]
+        for name, ids in batch.ids.items():
+            words = itertools.chain.from_iterable(expected)
+            assert ids.distinct[ids.inverse].tolist() == reader.vocabularies[name].ids(list(words)).tolist()
+        # Sentences that only begin alike are not the same sentence.
+        same = [[sentences[i].tokens == sentences[j].tokens for j in rows] for i in rows]
+        assert (batch.same[:, None] == batch.same).tolist() == same
+
+
 def same_trees(trees, others):
     for name, value in vars(trees).items():
         other = getattr(others, name)

@@ -173,15 +173,15 @@ def test_a_dry_run_writes_nothing(command, corpus, tmp_path):
         ),
         (
             ["--views", "seq", "--objective", "consensus"],
-            "agreement 'multi' needs 2 views, not seq: use --views seq,avg or --agreement single",
+            "agreement 'multi' needs two or more views, not seq: use --views seq,avg or --agreement single",
         ),
         (
-            ["--views", "seq,avg,dep", "--objective", "consensus"],
-            "3 views for the objective 'consensus': it needs 1 to 2, for example --views seq,avg",
+            ["--views", "seq,seq,seq", "--objective", "quick-thoughts"],
+            "3 views for the objective 'quick-thoughts': it needs 2, for example --views seq,seq",
         ),
         (
-            ["--views", "seq,avg", "--negatives", "3"],
-            "negatives = 3: the objective 'pairwise' has no such setting: leave it out, or use ",
+            ["--views", "seq,avg", "--noise-words", "3"],
+            "noise_words = 3: the objective 'pairwise' has no such setting: leave it out, or use ",
         ),
         (["--views", " , "], "no views: choose some with --views"),
         ([], "no views: choose some with --views"),

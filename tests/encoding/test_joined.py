@@ -1,5 +1,6 @@
 """Joined runs: several as one."""
 
+import shutil
 from collections import Counter
 
 import numpy as np
@@ -9,13 +10,14 @@ from typer.testing import CliRunner
 
 from structviews.cli.app import app
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.kinds.joined import join_runs
+from structviews.encoding.encoding_pool import open_pool
+from structviews.encoding.kinds.joined import Member, holds_joined, join_runs
 from structviews.encoding.representation import normalised
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import save_results
 from structviews.evaluation.scores.tables import score_table
 from structviews.runs.folder import model_checksum
-from structviews.runs.settings_file import write_settings
+from structviews.runs.settings_file import run_views, write_settings
 from structviews.training.loop import train
 
 SENTENCES = [row.sentence for row in topic_rows(2, 5, seed=3)]
@@ -140,6 +142,55 @@ def test_the_join_command(runs, tmp_path):
         CliRunner().invoke(app, command, catch_exceptions=False)
 
 
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory):
+    """A run with two views of the same name."""
+    folder = tmp_path_factory.mktemp("twice")
+    return train(small_config(topic_corpus(folder / "x.parsed"), folder / "seq-seq", ("seq", "seq"), steps=2))
+
+
+def test_single_views_are_joined(runs, twice, tmp_path):
+    members = [Member(twice, "seq.1"), Member(twice, "seq.2"), Member(runs[0], "dep"), runs[1]]
+    joined = join_runs(members, tmp_path / "joined")
+    whole, other = Embedder.load(twice).encode_views(SENTENCES), Embedder.load(runs[0]).encode_views(SENTENCES)
+    expected = [*whole, other[0], Embedder.load(runs[1]).encode(SENTENCES)]
+    found = Embedder.load(joined)
+    assert (found.dim, found.widths) == (40, [8, 8, 8, 16])
+    assert found.views == ("0-seq-seq.seq.1", "1-seq-seq.seq.2", "2-dep-seq.dep", "3-const-avg")
+    for one, another in zip(found.encode_views(SENTENCES), expected, strict=True):
+        np.testing.assert_array_equal(one, another)
+    assert np.abs(expected[0] - expected[1]).max() > 1e-3
+    assert run_views(joined) == ["seq", "seq", "dep", "const", "avg"]
+    with open_pool(found, 2) as pool:
+        np.testing.assert_allclose(pool.encode(found, SENTENCES * 200)[:5], found.encode(SENTENCES)[:5], atol=1e-5)
+    assert holds_joined(joined, members)
+    assert not holds_joined(joined, [Member(twice, "seq.2"), *members[1:]])
+    # A view of a joined run is one of its members.
+    again = Embedder.load(join_runs([Member(joined, found.views[2]), Member(twice, "seq.2")], tmp_path / "again"))
+    np.testing.assert_array_equal(again.encode(SENTENCES), np.concatenate([expected[2], expected[1]], axis=1))
+
+
+def test_a_view_that_the_run_has_not(runs, tmp_path):
+    with pytest.raises(InputError, match=r"dep-seq: no view 'avg': the run has dep, seq$"):
+        join_runs([Member(runs[0], "avg"), runs[1]], tmp_path / "both")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_join_command_takes_single_views(runs, twice, tmp_path):
+    colon = shutil.copytree(runs[0], tmp_path / "a:seq")
+    ended = CliRunner().invoke(app, ["join", f"{twice}:seq.2", str(colon), f"{colon}:dep", "-o", str(tmp_path / "out")])
+    assert ended.exit_code == 0, ended.output
+    assert Embedder.load(tmp_path / "out").widths == [8, 16, 8]
+    for typed, said in (
+        ([f"{twice}:seq.2", f"{twice}:seq.2"], r"seq-seq:seq.2: named twice: name each run, or view, once"),
+        ([str(twice), str(twice)], "seq-seq: named twice"),
+        ([f"{twice}:seq"], r"seq-seq: no view 'seq': the run has seq.1, seq.2"),
+        ([f"{tmp_path}/none:seq"], "none: not a run: no such folder"),
+    ):
+        with pytest.raises(InputError, match=said):
+            CliRunner().invoke(app, ["join", *typed, "-o", str(tmp_path / "new")], catch_exceptions=False)
+
+
 def test_what_cannot_be_joined_leaves_nothing(runs, tmp_path, monkeypatch):
     corpus = topic_corpus(tmp_path / "x.parsed")
     wide = train(small_config(corpus, tmp_path / "wide", ("seq", "seq"), steps=1, hidden=10))
@@ -167,7 +218,10 @@ def test_a_damaged_joined_run(tmp_path, joined):
     write_settings(tmp_path, {"kind": "joint", "views": ["dep"]})
     with pytest.raises(InputError, match="unknown kind of run 'joint'"):
         Embedder.load(tmp_path)
-    whole = {"kind": "joined", "join": "average", "similarity_join": "", "members": ["0-x"]}
+    whole = {"kind": "joined", "join": "average", "similarity_join": "", "members": ["0-x"], "only": []}
     write_settings(tmp_path, whole)
+    with pytest.raises(InputError, match=r"config\.toml: only = \[\]: not one for each of the members: join the runs"):
+        Embedder.load(tmp_path)
+    write_settings(tmp_path, whole | {"only": [""]})
     with pytest.raises(InputError, match="0-x: not a run"):
         Embedder.load(tmp_path)

@@ -8,6 +8,7 @@ from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.initialisation import he, open_gates, xavier
 from structviews.kernels.nary import BinaryCell
 from structviews.model import Channel
+from structviews.views import VIEWS
 from structviews.views.view_by_name import create as create_view
 
 
@@ -63,14 +64,33 @@ def test_open_gates_start_with_the_bias_alone(name):
     """Of a word and a state of zeros the reset and update gates are sigmoid(bias), and the rest is nothing."""
     view = create_view(name, 5, 6)
     open_gates(view, 1.0)
-    hidden = view.gru.hidden_size
-    for suffix in ["", "_reverse"] if view.gru.bidirectional else [""]:
-        total = view.gru.get_parameter(f"bias_ih_l0{suffix}") + view.gru.get_parameter(f"bias_hh_l0{suffix}")
+    hidden = view.network.hidden_size
+    for suffix in ["", "_reverse"] if view.network.bidirectional else [""]:
+        total = view.network.get_parameter(f"bias_ih_l0{suffix}") + view.network.get_parameter(f"bias_hh_l0{suffix}")
         assert total.tolist() == [1.0] * 2 * hidden + [0.0] * hidden
+
+
+@pytest.mark.parametrize(
+    ("word_init", "bow", "avg"),
+    [({}, math.sqrt(6 / 1060), 0.5), ({"word_init": 0.1}, 0.1, 0.1), ({"word_init": 0.0}, *[math.sqrt(6 / 1060)] * 2)],
+    ids=["each its own", "a range", "Xavier"],
+)
+def test_word_vectors_start_in_the_range_that_is_given(word_init, bow, avg):
+    channel = Channel(("bow", "avg"), 1000, 60, 60, "pairwise", **word_init)
+    for table, expected in zip(channel.tables, (bow, avg), strict=True):
+        assert 0.99 * expected < table.weight.abs().max() <= expected
+
+
+def test_an_lstm_starts_with_the_bias_of_its_forget_gate():
+    view = create_view("seq", 5, 6, VIEWS["seq"].Config(cell="lstm"))
+    open_gates(view, 1.0)
+    for suffix in ["", "_reverse"]:
+        total = view.network.get_parameter(f"bias_ih_l0{suffix}") + view.network.get_parameter(f"bias_hh_l0{suffix}")
+        assert total.tolist() == [0.0] * 3 + [1.0] * 3 + [0.0] * 6
 
 
 def test_a_channel_starts_as_it_is_told():
     torch.manual_seed(0)
     channel = Channel(("seq", "avg"), 3, 50, 60, "pairwise", initialisation="he", gate_bias=1.0)
     assert channel.views[1].project.weight.std().item() == pytest.approx(math.sqrt(2 / 50), rel=0.1)
-    assert channel.views[0].gru.bias_ih_l0[:60].tolist() == [1.0] * 60
+    assert channel.views[0].network.bias_ih_l0[:60].tolist() == [1.0] * 60

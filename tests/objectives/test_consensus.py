@@ -1,6 +1,7 @@
 """The consensus objective against the papers' formulas, in plain loops, with components by SVD."""
 
 import math
+from itertools import permutations, product
 
 import pytest
 import torch
@@ -22,8 +23,8 @@ every_agreement = pytest.mark.parametrize("agreement", AGREEMENTS)
 with_and_without_self = pytest.mark.parametrize("include_self", [True, False])
 
 
-def objective(agreement="multi", **options):
-    views = ("seq", "avg")[: AGREEMENTS[agreement]]
+def objective(agreement="multi", n_views=None, **options):
+    views = ("seq", "avg", "bow", "dep")[: n_views or AGREEMENTS[agreement]]
     return create_objective("consensus", Inputs(views, (3,) * len(views)), agreement=agreement, **options).double()
 
 
@@ -43,12 +44,23 @@ def agreement_by_definition(agreement, views, i, j):
     }[agreement]()
 
 
-def loss_by_loops(agreement, views, contexts, temperature, include_self):
+def agreement_of_any_number(agreement, views, i, j):
+    """The same for any number of views."""
+    pairs = {
+        "multi": permutations(views, 2),
+        "multi+single": product(views, views),
+        "within": [(view, view) for view in views],
+        "skip": [(sum(views), sum(views))],
+    }[agreement]
+    return sum(cosine(f[i], g[j]) for f, g in pairs)
+
+
+def loss_by_loops(agreement, views, contexts, temperature, include_self, definition=agreement_by_definition):
     n = len(contexts)
     losses = []
     for i, some in enumerate(contexts):
         candidates = [j for j in range(n) if include_self or j != i]
-        scores = {j: agreement_by_definition(agreement, views, i, j) / temperature for j in candidates}
+        scores = {j: definition(agreement, views, i, j) / temperature for j in candidates}
         total = sum(torch.exp(score) for score in scores.values())
         positives = [*some, i] if include_self else some
         terms = [-torch.log(torch.exp(scores[j]) / total) for j in positives]
@@ -81,6 +93,28 @@ def test_the_loss_and_its_gradient_are_the_formula(agreement, batch, include_sel
         learnt = [*views, run.log_temperature]
         gradients, wanted = (torch.autograd.grad(value, learnt) for value in (loss, expected))
         torch.testing.assert_close(gradients, wanted, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("agreement", [name for name in AGREEMENTS if name != "single"])
+@pytest.mark.parametrize("n_views", [2, 3, 4])
+def test_the_loss_of_any_number_of_views_is_the_formula(agreement, n_views):
+    batch = BATCHES["gaps"]
+    views, contexts = draw(n_views, len(batch)), contexts_by_loops(batch, 3)
+    run = objective(agreement, n_views, temperature=0.3, power_iterations=MANY)
+    loss, _ = run(views, contexts_of(batch, 3))
+    seen, temperature = [projected(view) for view in views], run.log_temperature.exp()
+    expected = loss_by_loops(agreement, seen, contexts, temperature, True, agreement_of_any_number)
+    assert loss.item() == pytest.approx(expected.item(), abs=1e-9)
+    gradients, wanted = (torch.autograd.grad(value, views) for value in (loss, expected))
+    torch.testing.assert_close(gradients, wanted, rtol=1e-6, atol=1e-8)
+
+
+def test_of_two_views_each_meets_the_other_itself():
+    """The general sums make no difference, to the bit, to the papers' two views."""
+    views = draw(2, 5)
+    queries, keys = objective(power_iterations=0)._sides(views)
+    assert torch.equal(queries[:, :3], keys[:, 3:])
+    assert torch.equal(queries[:, 3:], keys[:, :3])
 
 
 @with_and_without_self
@@ -160,7 +194,8 @@ def test_a_fixed_temperature_stays_and_warns_of_nothing():
 
 @every_agreement
 def test_the_number_of_views_that_an_agreement_takes(agreement):
-    views = ("seq", "avg") if AGREEMENTS[agreement] == 1 else ("seq",)
-    with pytest.raises(InputError, match=f"needs {AGREEMENTS[agreement]} view.* --views .* --agreement") as error:
+    single = agreement == "single"
+    views, wanted = (("seq", "avg"), "one view") if single else (("seq",), "two or more views")
+    with pytest.raises(InputError, match=f"needs {wanted}, not .* --views .* --agreement") as error:
         create_objective("consensus", Inputs(views, (3,) * len(views)), agreement=agreement)
     assert "\n" not in str(error.value)

@@ -1,7 +1,8 @@
 """What every registered objective keeps to."""
 
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 
+import numpy as np
 import pytest
 import torch
 from components import create_objective
@@ -22,10 +23,19 @@ POSITION = torch.tensor([0, 1, 2, 0, 1, 5, 0])
 # Settings in which an objective works in another way than by default.
 OTHERS = [
     ("pairwise", {"self_score": "zero", "mask_duplicates": True}),
+    ("pairwise", {"other_contexts": "left-out"}),
     ("quick-thoughts", {"self_score": "zero", "mask_duplicates": True}),
+    *(
+        ("quick-thoughts", {"loss": loss, "negatives": negatives, "contrasts": 2})
+        for loss in ("softmax", "binary", "margin")
+        for negatives in ("batch", "random", "nearest")
+    ),
+    ("quick-thoughts", {"loss": "binary", "mask_duplicates": True}),
     *(("consensus", {"agreement": name}) for name in AGREEMENTS),
     ("consensus", {"include_self": False, "power_iterations": 0}),
-    ("generative", {"parseval": 0.0, "negatives": 1}),
+    ("generative", {"parseval": 0.0, "noise_words": 3}),
+    ("generative", {"draw": "batch"}),
+    ("skip-thought", {"conditioning": "start", "output_layers": 2}),
 ]
 every_name = pytest.mark.parametrize("name", OBJECTIVES)
 every_objective = pytest.mark.parametrize(
@@ -44,7 +54,7 @@ def views_of(name, settings=None):
 def make(name, settings):
     """The objective, and vectors of its views."""
     views = views_of(name, settings)
-    inputs = Inputs(views, (DIM,) * len(views), WORD_DIM, torch.arange(VOCABULARY))
+    inputs = Inputs(views, (DIM,) * len(views), WORD_DIM, torch.arange(VOCABULARY), VOCABULARY)
     objective = create_objective(name, inputs, **settings).double()
     return objective, [torch.randn(B, DIM, dtype=torch.float64, requires_grad=True) for _ in views]
 
@@ -54,19 +64,20 @@ def context(document=DOCUMENT, position=POSITION):
     torch.manual_seed(3)
     n = len(document)
     sentence = torch.repeat_interleave(torch.arange(n), torch.arange(1, n + 1))
-    table = torch.randn(VOCABULARY, WORD_DIM, dtype=torch.float64)
+    table, distinct = torch.randn(VOCABULARY, WORD_DIM, dtype=torch.float64), torch.tensor([1, 4, 5, 9])
     return Context(
         context_indices(document, position, 1),
         torch.arange(n).clamp(max=4),
         next_indices(document, position),
-        ContextWords(torch.tensor([1, 4, 5, 9]), torch.arange(len(sentence)) % 4, sentence, table),
+        ContextWords(distinct, torch.arange(len(sentence)) % 4, sentence, table, np.arange(1, n + 1), table[distinct]),
     )
 
 
 def on_meta(part):
     """Tensors without data: what asks for a value, or for a size that depends on values, is an error."""
     values = {f.name: getattr(part, f.name) for f in fields(part)}
-    return replace(part, **{n: v.to("meta") if isinstance(v, torch.Tensor) else on_meta(v) for n, v in values.items()})
+    moved = {n: v.to("meta") if isinstance(v, torch.Tensor) else v for n, v in values.items()}
+    return replace(part, **{n: on_meta(v) if is_dataclass(v) else v for n, v in moved.items()})
 
 
 @every_objective
@@ -142,12 +153,19 @@ def test_extreme_vectors_are_harmless(name, settings, scale):
 @every_objective
 def test_the_order_of_documents_does_not_matter(name, settings):
     objective, views = make(name, settings)
+    if settings.get("negatives") == "random" or (name == "generative" and settings.get("draw") != "batch"):
+        objective.eval()  # in training, each sentence or word has draws of its own
     order = torch.tensor([6, 3, 4, 5, 0, 1, 2])
     told = context()
     place = torch.argsort(order)
     words = replace(told.words, sentence=place[told.words.sentence])
     sorted_words = torch.argsort(words.sentence, stable=True)
-    words = replace(words, sentence=words.sentence[sorted_words], inverse=words.inverse[sorted_words])
+    words = replace(
+        words,
+        sentence=words.sentence[sorted_words],
+        inverse=words.inverse[sorted_words],
+        lengths=words.lengths[order.numpy()],
+    )
     moved = replace(context(DOCUMENT[order], POSITION[order]), same=told.same[order], words=words)
     losses = []
     for some, at in ((views, told), ([view[order] for view in views], moved)):
@@ -163,7 +181,8 @@ def test_half_precision_is_promoted(name, settings, dtype):
     objective.float()
     halves = [view.detach().to(dtype).requires_grad_() for view in views]
     told = context()
-    told = replace(told, words=replace(told.words, table=told.words.table.float()))
+    table, of_words = (part.float() for part in (told.words.table, told.words.vectors))
+    told = replace(told, words=replace(told.words, table=table, vectors=of_words))
     losses = []
     for some in (halves, [half.detach().float() for half in halves]):
         torch.manual_seed(1)
@@ -240,7 +259,7 @@ def test_its_options_are_settings_of_a_run(name):
     assert isinstance(config.objective.options, OBJECTIVES[name].Config)
     assert own <= config.flat().keys()
     assert config.table()["objective"].get(name, {}).keys() == own
-    inputs = Inputs(config.views.names, (DIM,) * len(config.views.names), WORD_DIM)
+    inputs = Inputs(config.views.names, (DIM,) * len(config.views.names), WORD_DIM, n_words=VOCABULARY)
     create(name, inputs, config.objective.options)
 
 
@@ -283,6 +302,8 @@ def test_contexts_joined_are_those_of_one_batch():
         row + len(one) for row in other.words.sentence.tolist()
     ]
     assert joined.words.table is one.words.table
+    assert joined.words.lengths.tolist() == [*one.words.lengths, *other.words.lengths]
+    assert torch.equal(joined.words.vectors, torch.cat([one.words.vectors, other.words.vectors]))
 
 
 def test_contexts_joined_have_no_more_than_their_parts():

@@ -25,6 +25,7 @@ SETTINGS = {
     "quick-thoughts": {"views": ("seq", "seq")},
     "consensus": {"views": ("seq", "avg"), "context": 3},
     "generative": {"views": ("seq",)},
+    "skip-thought": {"views": ("seq-uni",)},
 }
 CONTRASTIVE = {"loss", "accuracy", "chance_loss", "chance_accuracy"}
 METRICS = {
@@ -32,6 +33,7 @@ METRICS = {
     "quick-thoughts": CONTRASTIVE,
     "consensus": CONTRASTIVE | {"temperature"},
     "generative": {"loss", "chance_loss", "orthonormality_error"},
+    "skip-thought": {"loss", "chance_loss"},
 }
 every_objective = pytest.mark.parametrize("name", OBJECTIVES)
 
@@ -87,8 +89,8 @@ def test_the_log_has_its_metrics_and_validation_says_them(name, corpus, tmp_path
         assert entry.keys() - cosines == places | METRICS[name] | {"anchors"}
         assert all(np.isfinite(value) for metric, value in entry.items() if metric != "kind")
     (validation,) = log_of(run, "validation")
-    likelihoods = {"nll", "unigram_nll"} if name == "generative" else set()
-    assert validation.keys() == places | METRICS[name] | likelihoods
+    likelihoods = {"generative": {"nll", "unigram_nll"}, "skip-thought": {"unigram_nll"}}
+    assert validation.keys() == places | METRICS[name] | likelihoods.get(name, set())
     line = next(line for line in said.splitlines() if "held-out" in line)
     assert line.startswith(f"step {validation['step']}: held-out loss {validation['loss']:.3f} (chance ")
 
@@ -178,7 +180,8 @@ def test_flags_reach_the_objective(name, corpus, tmp_path, monkeypatch, capsys):
             "0.5",
             "--fix-temperature",
         ],
-        "generative": ["--negatives", "3", "--parseval", "0.2"],
+        "generative": ["--noise-words", "3", "--parseval", "0.2"],
+        "skip-thought": ["--conditioning", "start", "--output-layers", "2"],
     }[name]
     arguments = ["train", "--corpus", corpus, "--views", ",".join(views), "--objective", name, *flags]
     sizes = ["--hidden", "8", "--word-dim", "6", "--batch-size", "16", "--steps", "1", "-o", tmp_path / "run"]
@@ -192,7 +195,8 @@ def test_flags_reach_the_objective(name, corpus, tmp_path, monkeypatch, capsys):
         "consensus": {
             "agreement": "within", "include_self": False, "temperature": 0.5, "learn_temperature": False,
         },
-        "generative": {"negatives": 3, "parseval": 0.2},
+        "generative": {"noise_words": 3, "parseval": 0.2},
+        "skip-thought": {"conditioning": "start", "output_layers": 2},
     }[name]  # fmt: skip
     config = Embedder.load(tmp_path / "run").config
     assert expected.items() <= config.flat().items()

@@ -330,6 +330,53 @@ def test_contexts_are_neighbours_in_the_same_document(batch, distance):
     assert [row[row >= 0].tolist() for row in contexts_of(batch, distance).neighbours] == expected
 
 
+def loss_without_other_contexts(f, g, contexts, self_score):
+    """Each context's softmax is over it and the sentences that are no contexts."""
+    losses = []
+    for i, some in enumerate(contexts):
+        terms = []
+        for j in some:
+            masked = set(some) - {j}
+            p = [probability(a, b, i, j, self_score, torch.exp, masked) for a, b in ((f, g), (g, f))]
+            terms.append(-torch.log(sum(p) / 2))
+        if terms:
+            losses.append(sum(terms) / len(terms))
+    return sum(losses) / len(losses)
+
+
+@both_self_scores
+@pytest.mark.parametrize("distance", [1, 2])
+@pytest.mark.parametrize("rows", [1, 64])
+@pytest.mark.parametrize("batch", ["one document", "two documents", "gaps", "alone"])
+def test_other_contexts_left_out_of_the_denominator(monkeypatch, batch, rows, distance, self_score):
+    batch = BATCHES[batch]
+    monkeypatch.setattr(contrast, "SCORES_AT_ONCE", rows * len(batch))
+    views, contexts = draw(2, len(batch), 2.0), contexts_by_loops(batch, distance)
+    loss, metrics = objective(self_score=self_score, other_contexts="left-out")(views, contexts_of(batch, distance))
+    expected = loss_without_other_contexts(*views, contexts, self_score)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-12, abs=1e-12)
+    torch.testing.assert_close(
+        torch.autograd.grad(loss, views), torch.autograd.grad(expected, views), rtol=0, atol=1e-12
+    )
+    kept = objective(self_score=self_score)(views, contexts_of(batch, distance))[1]
+    assert metrics["accuracy"] == kept["accuracy"]
+    n = len(batch) - (self_score == "masked")
+    chances = [math.log(n - len(some) + 1) for some in contexts if some]
+    assert metrics["chance_loss"].item() == pytest.approx(sum(chances) / len(chances))
+
+
+@both_self_scores
+def test_a_context_far_above_all_others_when_left_out(self_score):
+    """Its exponential would leave nothing of the others' in single precision."""
+    batch = BATCHES["one document"]
+    views = [(view * 1e3).detach().float().requires_grad_() for view in draw(2, len(batch))]
+    loss, _ = objective(self_score=self_score, other_contexts="left-out")(views, contexts_of(batch))
+    doubles = [view.detach().double() for view in views]
+    exact, _ = objective(self_score=self_score, other_contexts="left-out")(doubles, contexts_of(batch))
+    assert loss.item() == pytest.approx(exact.item(), rel=1e-5)
+    assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(loss, views))
+
+
 def test_an_unknown_self_score_is_refused():
     with pytest.raises(ValueError, match="unknown self_score 'one': choose one of masked, zero"):
         objective(self_score="one")

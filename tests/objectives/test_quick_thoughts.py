@@ -1,6 +1,7 @@
 """Quick-thoughts against the paper's formula in plain loops."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -16,7 +17,11 @@ from test_pairwise import (
 )
 
 from structviews.errors import InputError
+from structviews.objectives.negatives import at_random, eligible, nearest
 from structviews.objectives.objective import Inputs
+
+every_loss = pytest.mark.parametrize("loss", ["softmax", "binary", "margin"])
+MARGIN = 0.7
 
 
 def objective(views=("seq", "seq"), **options):
@@ -73,3 +78,117 @@ def test_the_views_are_not_interchangeable():
 def test_different_architectures_are_refused(views):
     with pytest.raises(InputError, match=f"views {views[0]},{views[1]} for .* same architecture: give one view twice"):
         objective(views)
+
+
+def alternative_by_loops(kind, f, g, contexts, negatives):
+    """Mean over sentences with contexts; the score of a pair is an inner product."""
+    losses = []
+    for i, some in enumerate(contexts):
+        near, far = [f[i] @ g[j] for j in some], [f[i] @ g[k] for k in negatives[i]]
+        if not some:
+            continue
+        if kind == "softmax":
+            total = torch.log(sum(torch.exp(score) for score in near + far))
+            losses.append(sum(total - score for score in near) / len(near))
+        elif kind == "binary":
+            of_contexts = sum(-torch.log(torch.sigmoid(score)) for score in near) / len(near)
+            losses.append(of_contexts + sum(-torch.log(1 - torch.sigmoid(score)) for score in far))
+        else:
+            hinges = [max(MARGIN - high + low, 0 * low) for high in near for low in far]
+            losses.append(sum(hinges) / len(near))
+    return sum(losses) / len(losses)
+
+
+@every_loss
+@pytest.mark.parametrize("negatives", ["batch", "random", "nearest"])
+@pytest.mark.parametrize("batch", ["two documents", "gaps", "alone"])
+def test_other_losses_and_negatives_are_their_formulas(batch, loss, negatives):
+    batch = BATCHES[batch]
+    f, g = draw(2, len(batch))
+    contexts, context = contexts_by_loops(batch, 2), contexts_of(batch, 2)
+    torch.manual_seed(3)
+    drawn = at_random(eligible(context.neighbours), 2)
+    others = [[k for k in range(len(batch)) if k != i and k not in some] for i, some in enumerate(contexts)]
+    chosen = {
+        "batch": others,
+        "random": [row.nonzero()[:, 0].tolist() for row in drawn],
+        "nearest": [
+            sorted(some, key=lambda k, i=i: -torch.cosine_similarity(f[i], f[k], dim=0).item())[:2]
+            for i, some in enumerate(others)
+        ],
+    }
+    run = objective(loss=loss, negatives=negatives, contrasts=2, margin=MARGIN)
+    torch.manual_seed(3)
+    value, metrics = run([f, g], context)
+    expected = alternative_by_loops(loss, f, g, contexts, chosen[negatives])
+    assert value.item() == pytest.approx(expected.item(), rel=1e-12)
+    torch.testing.assert_close(
+        torch.autograd.grad(value, [f, g]), torch.autograd.grad(expected, [f, g]), rtol=0, atol=1e-12
+    )
+    zeros = torch.zeros(len(batch), 3, dtype=torch.float64)
+    chance = alternative_by_loops(loss, zeros, zeros, contexts, chosen[negatives])
+    assert metrics["chance_loss"].item() == pytest.approx(chance.item())
+    candidates = [(some, chosen[negatives][i]) for i, some in enumerate(contexts) if some]
+    shares = [len(some) / len(some + far) for some, far in candidates]
+    assert metrics["chance_accuracy"].item() == pytest.approx(sum(shares) / len(shares))
+    hits = [
+        max(some + chosen[negatives][i], key=lambda k, i=i: (f[i] @ g[k]).item()) in some
+        for i, some in enumerate(contexts)
+        if some
+    ]
+    assert metrics["accuracy"].item() == pytest.approx(sum(hits) / len(hits))
+
+
+@pytest.mark.parametrize("negatives", ["random", "nearest"])
+@every_loss
+def test_validation_is_among_the_whole_batch(loss, negatives):
+    views, context = draw(2, 7), contexts_of(BATCHES["gaps"])
+    few, all_of_it = (objective(loss=loss, negatives=kind, contrasts=1) for kind in (negatives, "batch"))
+    assert few(views, context)[0] != all_of_it(views, context)[0]
+    assert few.eval()(views, context)[0] == all_of_it(views, context)[0]
+
+
+@both_self_scores
+def test_more_contrasts_than_there_are_is_the_whole_batch(self_score):
+    """The softmax over whole matrices is that in blocks."""
+    views, context = draw(2, 7), contexts_of(BATCHES["gaps"], 2)
+    some = objective(negatives="random", contrasts=10, self_score=self_score)(views, context)
+    all_of_it = objective(self_score=self_score)(views, context)
+    for name, value in all_of_it[1].items():
+        assert some[1][name].item() == pytest.approx(value.item(), rel=1e-12), name
+    torch.testing.assert_close(
+        torch.autograd.grad(some[0], views), torch.autograd.grad(all_of_it[0], views), rtol=0, atol=1e-12
+    )
+
+
+def test_duplicates_are_no_negatives():
+    views, context = draw(2, 7), contexts_of(BATCHES["gaps"])
+    context = replace(context, same=torch.tensor([7, 7, 3, 7, 5, 3, 5]))
+    settings = {"mask_duplicates": True}
+    whole = objective(**settings)(views, context)
+    some = objective(negatives="random", contrasts=7, **settings)(views, context)
+    assert some[0].item() == pytest.approx(whole[0].item(), rel=1e-12)
+    assert some[1]["masked"].item() == pytest.approx(whole[1]["masked"].item())
+
+
+def test_random_negatives_are_equally_likely():
+    allowed = eligible(contexts_of([(0, i) for i in range(6)]).neighbours)
+    counts = torch.zeros(6, 6)
+    for _ in range(3000):
+        drawn = at_random(allowed, 2)
+        assert (drawn.sum(dim=1) == 2).all()
+        counts += drawn
+    shares = counts / 3000 * allowed.sum(dim=1, keepdim=True) / 2
+    assert not counts[~allowed].any()
+    assert shares[allowed].sub(1).abs().max() < 0.1
+
+
+def test_nearest_negatives_do_not_need_long_vectors():
+    vectors = torch.tensor([[1.0, 0], [0, 50], [0.1, 0.02], [30, 30]])
+    found = nearest(vectors, ~torch.eye(4, dtype=torch.bool), 1)
+    assert found.int().argmax(dim=1).tolist() == [2, 3, 0, 2]
+
+
+def test_a_self_score_needs_a_softmax():
+    with pytest.raises(InputError, match=r"self_score = zero with loss = binary: only a softmax .*: leave it out"):
+        objective(loss="binary", self_score="zero")

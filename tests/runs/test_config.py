@@ -7,6 +7,7 @@ from structviews.objectives import OBJECTIVES
 from structviews.runs.config import Data, TrainConfig, Views
 from structviews.runs.settings_file import Parsed, load_config, load_run, save_config
 from structviews.settings import settings_of
+from structviews.views import VIEWS
 
 NEEDED = {"corpus": "x.parsed", "views": ["dep", "const"]}
 
@@ -31,9 +32,12 @@ OTHERS = {
     "initialisation": "he",
     "gate_bias": -1.5,
     "vocabulary": 11,
+    "unknown_words": "random",
+    "cut_off": 30,
     "batch_size": 13,
     "accumulate": 2,
     "gather_negatives": True,
+    "dense_adam": True,
     "epochs": 17,
     "steps": 19,
     "lr": 1e-05,
@@ -61,20 +65,25 @@ OTHERS = {
 OF_OBJECTIVES = [
     {"objective": "consensus", "agreement": "skip", "include_self": False, "temperature": 0.5},
     {"objective": "consensus", "learn_temperature": False, "power_iterations": 0},
-    {"objective": "generative", "negatives": 4, "parseval": 0.5},
+    {"objective": "generative", "noise_words": 4, "parseval": 0.5, "draw": "batch"},
+    {"objective": "pairwise", "other_contexts": "left-out"},
+    {"objective": "skip-thought", "conditioning": "start", "output_layers": 2},
+    {"objective": "quick-thoughts", "loss": "margin", "negatives": "nearest", "contrasts": 7, "margin": 0.5},
 ]
+OF_VIEWS = [{"views": ("seq", "seq-uni"), "cell": "lstm"}, {"views": ("seq",), "reset_gate": "before"}]
 
 
 def test_a_configuration_comes_back_from_toml(tmp_path):
     everything = {each.flat for _, each in TrainConfig.settings()}
     everything |= {each.flat for name in OBJECTIVES for each in settings_of(OBJECTIVES[name].Config)}
-    assert everything == OTHERS.keys() | {name for some in OF_OBJECTIVES for name in some}
+    everything |= {each.flat for name in VIEWS for each in settings_of(VIEWS[name].Config)}
+    assert everything == OTHERS.keys() | {name for some in (*OF_OBJECTIVES, *OF_VIEWS) for name in some}
     parsed = Parsed(
         "f00d",
         {"name": "x", "version": "1.0", "settings": {"beam": 3, "fast": True, "scale": 1e-07, "names": ["ü", "b"]}},
         {"name": "wörter", "a key.with dots": "", "none": {}},
     )
-    for settings in ({}, OTHERS, *OF_OBJECTIVES):
+    for settings in ({}, OTHERS, *OF_OBJECTIVES, *OF_VIEWS):
         written = TrainConfig.of(**NEEDED | settings)
         save_config(tmp_path, written, parsed)
         assert load_run(tmp_path) == (written, parsed)
@@ -108,7 +117,7 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"views": ["dep", "deep"]}, "unknown view 'deep' .did you mean dep..: choose one of avg, bow, const, dep, "),
         (
             {"objective": "max"},
-            "unknown objective 'max': choose one of consensus, generative, pairwise, quick-thoughts",
+            "unknown objective 'max': choose one of consensus, generative, pairwise, quick-thoughts, skip-thought",
         ),
         (
             {"objective": "consensus", "self_score": "zero"},
@@ -126,7 +135,7 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"objective": "consensus", "temperature": float("nan")}, "temperature = nan: give a number at least 0.01"),
         ({"objective": "consensus", "power_iterations": -1}, "power_iterations = -1: give a number at least 0"),
         ({"objective": "consensus", "include_self": 1}, "include_self = 1 is not of type true or false"),
-        ({"objective": "generative", "negatives": 0}, "negatives = 0: give a number at least 1"),
+        ({"objective": "generative", "noise_words": 0}, "noise_words = 0: give a number at least 1"),
         ({"objective": "generative", "parseval": 1.0}, "parseval = 1.0: give a number at least 0 and below 1"),
         ({"self_score": "positive"}, "unknown self_score 'positive': choose one of masked, zero"),
         ({"precision": "fp8"}, "unknown precision 'fp8': choose one of auto, fp32, bf16"),
@@ -144,8 +153,19 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"eval_every": -1}, "eval_every = -1: give a number at least 0"),
         ({"eval_every": 9}, "eval_every = 9: give the folder of SentEval's tasks with --eval-data"),
         ({"seed": -1}, "seed = -1: give a number at least 0"),
-        ({"word_init": -0.1}, "word_init = -0.1: give a number at least 0"),
-        ({"word_init": float("nan")}, "word_init = nan: give a number at least 0"),
+        ({"word_init": -0.1}, "word_init = -0.1: give a number at least 0, or -1"),
+        ({"word_init": -2}, "word_init = -2.0: give a number at least -1"),
+        ({"cut_off": -1}, "cut_off = -1: give a number at least 0"),
+        ({"cut_off": 30}, "cut_off = 30: the view 'dep' reads trees, which cannot be cut: leave it out, or train only"),
+        ({"cell": "lstm"}, "cell = 'lstm': only for the view seq or seq-uni: leave it out, or add the view"),
+        ({"views": ["seq"], "cell": "rnn"}, "unknown cell 'rnn': choose one of gru, lstm"),
+        (
+            {"views": ["seq"], "cell": "lstm", "reset_gate": "before"},
+            "reset_gate = before: an LSTM has no reset gate: leave it out",
+        ),
+        ({"unknown_words": "mean"}, "unknown unknown_words 'mean': choose one of zero, random"),
+        ({"unknown_words": "random"}, "unknown_words = random: only the channel 'fixed' has such words: leave it out"),
+        ({"word_init": float("nan")}, "word_init = nan: give a number at least -1"),
         ({"held_out": 1.0}, "held_out = 1.0: give a number at least 0 and below 1"),
         ({"held_out": -0.1}, "held_out = -0.1: give a number at least 0 and below 1"),
         ({"held_out": float("nan")}, "held_out = nan: give a number at least 0 and below 1"),

@@ -126,14 +126,14 @@ def test_what_is_done_is_little_more_than_what_counts(module, name):
     assert encoder.operations(batch) <= counter.get_total_flops() < 1.2 * encoder.operations(batch)
 
 
-def test_operations_of_a_gru(module):
+@pytest.mark.parametrize(("network", "gates"), [(torch.nn.GRU, 3), (torch.nn.LSTM, 4)])
+def test_operations_of_a_recurrent_network(module, network, gates):
     n_products = 0
     for length in (1, 4, 7):
         for word in range(length):
-            n_products += 2 * 3 * 5 * (6 + 5 * (word > 0))  # each direction, each gate
-    gru = torch.nn.GRU(6, 5, bidirectional=True)
+            n_products += 2 * gates * 5 * (6 + 5 * (word > 0))  # each direction, each gate
     # Multiply and add; the product, and the gradients of both its factors.
-    assert module("benchmarks.flops").of_gru(gru, 12, 9) == 2 * 3 * n_products
+    assert module("benchmarks.flops").of_recurrent(network(6, 5, bidirectional=True), 12, 9) == 2 * 3 * n_products
 
 
 def test_operations_of_a_step(module, settings):

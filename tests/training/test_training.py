@@ -385,7 +385,24 @@ def test_views_in_other_numbers(config, tmp_path):
         weights = Embedder.load(run).model.channels["trained"].views
         assert len(weights) == len(views)
         if views == ("seq", "seq"):
-            assert not torch.equal(weights[0].gru.weight_hh_l0, weights[1].gru.weight_hh_l0)
+            assert not torch.equal(weights[0].network.weight_hh_l0, weights[1].network.weight_hh_l0)
+
+
+def test_dense_adam_also_moves_words_that_are_not_in_the_batch(config):
+    training = Training(config.replaced(views=("seq", "bow"), dense_adam=True))
+    tables = [table.weight for table in training.model.channels["trained"].words]
+    plain = [torch.nn.Parameter(table.detach().clone()) for table in tables]
+    theirs = torch.optim.Adam(plain, config.optimisation.lr)
+    for step in islice(training.steps(Place()), 4):
+        before = tables[0].detach().clone()
+        training.step(*step.batches)
+        for ours, mine in zip(tables, plain, strict=True):
+            mine.grad = ours.grad.clone()
+        theirs.step()
+        moved = (tables[0] != before).any(dim=1)
+        absent = np.setdiff1d(np.arange(len(before)), step.words["trained"])
+        assert moved[absent].any() == (step.place.step > 1)
+    torch.testing.assert_close(tables, plain)
 
 
 def test_a_line_of_the_log_has_everything(config):

@@ -6,6 +6,7 @@ from trees_for_tests import SHAPES, WORD, WORDS, chain, gum, star, with_trees, w
 
 from structviews.batches.batch import collate
 from structviews.errors import InputError
+from structviews.kernels import naive
 from structviews.views import VIEWS
 from structviews.views.bag import BagOfWords
 from structviews.views.view import View
@@ -17,12 +18,21 @@ WORD_DIM, DIM = 5, 6
 VOCABULARY = Vocabulary([UNKNOWN, *WORDS])
 # Every word of the vocabulary, an unknown one, siblings, and a tree of some height.
 SENTENCES = [*SHAPES["mixed"], with_trees(("an", *words(3)), (2, 0, 2, 2), lambda _, b: b - 1)]
-every_view = pytest.mark.parametrize("name", VIEWS)
+OPTIONS = {"lstm": {"cell": "lstm"}, "before": {"reset_gate": "before"}}
+TWO_WAY, ONE_WAY = ([name, *(f"{name} {option}" for option in OPTIONS)] for name in ("seq", "seq-uni"))
+SEQUENCES = [*TWO_WAY, *ONE_WAY]
+every_view = pytest.mark.parametrize("name", dict.fromkeys([*VIEWS, *SEQUENCES]))
+
+
+def create(name, dim=DIM):
+    """A view; after a space, which of its settings is another."""
+    name, _, option = name.partition(" ")
+    return create_view(name, WORD_DIM, dim, VIEWS[name].Config(**OPTIONS.get(option, {})))
 
 
 def make(name):
     """A view and its word table, float64, biases not zero."""
-    view = create_view(name, WORD_DIM, DIM).double()
+    view = create(name).double()
     for parameter in view.parameters():
         if parameter.dim() < 2:
             torch.nn.init.normal_(parameter, std=0.5)
@@ -95,8 +105,8 @@ def root_of(states, sentence):
 VECTOR_OF_STATES = {
     "bow": lambda states, _: states.sum(dim=0),
     "avg": lambda states, _: states.mean(dim=0),
-    "seq-uni": lambda states, _: states[-1],
-    "seq": lambda states, _: torch.cat([states[-1, : DIM // 2], states[0, DIM // 2 :]]),
+    **dict.fromkeys(ONE_WAY, lambda states, _: states[-1]),
+    **dict.fromkeys(TWO_WAY, lambda states, _: torch.cat([states[-1, : DIM // 2], states[0, DIM // 2 :]])),
     "dep": root_of,
     "dep-sum": root_of,
     "const": lambda states, _: states[-1],
@@ -140,9 +150,9 @@ def test_weights_can_be_saved_and_loaded(name):
 @every_view
 def test_it_starts_with_zero_biases_and_the_seed_decides_the_rest(name):
     torch.manual_seed(4)
-    one = create_view(name, WORD_DIM, DIM)
+    one = create(name)
     torch.manual_seed(4)
-    other = create_view(name, WORD_DIM, DIM)
+    other = create(name)
     for (parameter_name, a), b in zip(one.named_parameters(), other.parameters(), strict=True):
         assert torch.equal(a, b)
         assert a.any() == (a.dim() > 1), parameter_name
@@ -196,23 +206,21 @@ def test_the_projected_mean_is_a_loop_over_words():
     view, table = make("avg")
     ids = {word: i for i, word in enumerate(VOCABULARY.words)}
     for sentence, vector in zip(SENTENCES, encode(view, table, SENTENCES).vector, strict=True):
-        projected = [view.project.weight @ table.weight[ids.get(token, 0)] for token in sentence.tokens]
+        project = view.project
+        projected = [project.weight @ table.weight[ids.get(token, 0)] + project.bias for token in sentence.tokens]
         torch.testing.assert_close(vector, sum(projected) / len(projected), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["seq", "seq-uni"])
-def test_a_sequence_is_a_gru_run_on_each_sentence(name):
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_a_sequence_is_a_loop_over_each_sentence(name):
     view, table = make(name)
-    two = name == "seq"
-    gru = torch.nn.GRU(WORD_DIM, DIM // (1 + two), bidirectional=two, batch_first=True).double()
-    gru.load_state_dict(view.gru.state_dict())
     some = SENTENCES + gum(10)
     encoded = encode(view, table, some, states=True)
     for i, sentence in enumerate(some):
         ids = torch.from_numpy(VOCABULARY.ids(list(sentence.tokens)))
-        states, final = gru(table.weight[ids][None])
+        states, final = naive.sequence(view.network, view.kind, table.weight[ids])
         own = encoded.states[encoded.offsets[i] : encoded.offsets[i + 1]]
-        torch.testing.assert_close(own, states[0], rtol=0, atol=1e-10)
+        torch.testing.assert_close(own, states, rtol=0, atol=1e-10)
         torch.testing.assert_close(encoded.vector[i], final.flatten(), rtol=0, atol=1e-10)
 
 

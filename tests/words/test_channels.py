@@ -165,6 +165,23 @@ def test_unknown_words_of_the_fixed_channel_are_zeros(run, corpus, vectors):
     assert 0 < int(found.any(dim=1).sum()) < len(words)
 
 
+def test_unknown_words_may_have_a_random_vector_that_the_run_keeps(config, tmp_path):
+    config = config.replaced(unknown_words="random", channels=("fixed",))
+    run = train(config)
+    embedder, begun = Embedder.load(run), Training(config.replaced(out=str(tmp_path / "again")))
+    batch = collate([random_trees(["elsewhere", "the", "unheard"])], embedder.vocabularies, ["tokens"])
+    tables = [model.channels["fixed"].tables[0] for model in (embedder.model, begun.model)]
+    here, there = (table.lookup(batch.ids["fixed"]) for table in tables)
+    assert torch.equal(here, there)
+    assert torch.equal(here[0], here[2])
+    assert (here[0] > 0).all()
+    assert (here[0] < 1).all()
+    zeros = Training(config.replaced(unknown_words="zero", out=str(tmp_path / "zeros")))
+    assert torch.equal(zeros.model.channels["fixed"].tables[0].weight[1:], tables[1].weight[1:])
+    other = Training(config.replaced(seed=7, out=str(tmp_path / "other"))).model.channels["fixed"].tables[0]
+    assert not torch.equal(other.weight[0], here[0])
+
+
 @pytest.mark.parametrize(
     ("views", "settings", "message"),
     [

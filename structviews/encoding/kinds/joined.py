@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self, TypedDict
+from typing import Annotated, Any, NamedTuple, Self, TypedDict
 
 import numpy as np
 import torch
@@ -31,19 +31,32 @@ LEFT_BEHIND = ("state", "log.jsonl", "results*.json", "retrieval.json", ".*")
 
 
 class JoinedSettings(TypedDict):
-    """What ``config.toml`` says of a join."""
+    """What ``config.toml`` says of a join; ``only`` is the view of each member, empty for all of its views."""
 
     members: Annotated[list[str], Meta(min_length=1)]
+    only: list[str]
     join: str
     similarity_join: str
 
 
+class Member(NamedTuple):
+    """A run to join, or a single view of it.
+
+    Attributes:
+        run: the run's folder.
+        view: one of ``Embedder.view_names``; empty for all views of the run.
+    """
+
+    run: Path
+    view: str = ""
+
+
 @KINDS.register(JOINED)
 class JoinedEmbedder(Embedder):
-    """Joins the vectors of several runs, each with its own representation.
+    """Joins the vectors of several runs, or of single views of them, each with its own representation.
 
     Args:
-        members: the runs.
+        members: the runs; those of ``with_view`` join with this view alone.
         names: names of the members, for messages.
         join: ``concatenation`` of the members' vectors, or ``average`` of their unit-length vectors.
         similarity_join: the same for similarity tasks; ``join`` if empty.
@@ -76,9 +89,11 @@ class JoinedEmbedder(Embedder):
             InputError: if its settings or a member cannot be read.
         """
         settings: JoinedSettings = checked(read_settings(run), JoinedSettings, run / CONFIG, "join the runs again")
-        names, joins = settings["members"], (settings["join"], settings["similarity_join"])
+        names, only, joins = settings["members"], settings["only"], (settings["join"], settings["similarity_join"])
+        if len(only) != len(names):
+            raise InputError(f"{run / CONFIG}: only = {only}: not one for each of the members: join the runs again")
         Representation.from_table(dict(zip(("join", "similarity_join"), joins, strict=True)), str(run / CONFIG))
-        members = [open_run(run / MEMBERS / name, parser) for name in names]
+        members = [_seen(open_run(run / MEMBERS / name, parser), view) for name, view in zip(names, only, strict=True)]
         return cls(members, names, *joins, parser)
 
     @property
@@ -178,41 +193,60 @@ class JoinedEmbedder(Embedder):
         return changed
 
 
-def join_runs(runs: Sequence[Path], out: Path, join: str = "concatenation", similarity_join: str = "") -> Path:
-    """Create a run that contains copies of other runs and joins their vectors.
+def join_runs(
+    members: Sequence[Path | Member], out: Path, join: str = "concatenation", similarity_join: str = ""
+) -> Path:
+    """Create a run that contains copies of other runs and joins their vectors, or those of single views.
 
     Args:
-        runs: run folders; repeats are allowed.
+        members: run folders, or ``Member``s for single views of runs; repeats are allowed.
         out: folder to create.
         join, similarity_join: see ``JoinedEmbedder``.
 
     Raises:
-        InputError: if a run cannot be loaded, the vectors cannot be joined, or ``out`` already exists.
+        InputError: if a run cannot be loaded or has no such view, the vectors cannot be joined, or ``out`` already
+            exists.
     """
-    if not runs:
+    if not members:
         raise InputError("no runs: name the runs to join")
-    names = member_names(runs)
-    members = [Embedder.load(run) for run in runs]
-    joined = JoinedEmbedder(members, names, join, similarity_join)
+    given = _given(members)
+    names, embedders = member_names(given), [_seen(Embedder.load(run), view) for run, view in given]
+    joined = JoinedEmbedder(embedders, names, join, similarity_join)
     for each in (joined, joined.for_similarity()):
         joined_width(each.widths, each.views, each.representation.join)
-    views = [view for run in runs for view in run_views(run)]
+    views = [view for (run, _), embedder in zip(given, embedders, strict=True) for view in _views(run, embedder)]
     with new_folder(out) as folder:
-        for run, name in zip(runs, names, strict=True):
+        for (run, _), name in zip(given, names, strict=True):
             shutil.copytree(run, folder / MEMBERS / name, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
         settings: dict[str, Any] = {KIND: JOINED, "join": join, "similarity_join": similarity_join, "members": names}
-        settings |= {"views": {"names": views}}
+        settings |= {"only": [view for _, view in given], "views": {"names": views}}
         write_settings(folder, settings)
     return out
 
 
-def member_names(runs: Sequence[Path]) -> list[str]:
+def _given(members: Sequence[Path | Member]) -> list[Member]:
+    return [each if isinstance(each, Member) else Member(each) for each in members]
+
+
+def _seen(embedder: Embedder, view: str) -> Embedder:
+    """The run, restricted to a view if one is named."""
+    return embedder.with_view(view) if view else embedder
+
+
+def _views(run: Path, embedder: Embedder) -> list[str]:
+    """Names of a member's views."""
+    return run_views(run) if embedder.only is None else [embedder.views[embedder.only]]
+
+
+def member_names(members: Sequence[Member]) -> list[str]:
     """Folder names of the members of a joined run."""
-    return [f"{i}-{run.resolve().name}" for i, run in enumerate(runs)]
+    return [f"{i}-{run.resolve().name}" + f".{view}" * bool(view) for i, (run, view) in enumerate(members)]
 
 
-def holds_joined(out: Path, runs: Sequence[Path]) -> bool:
-    """Whether a folder is a join of runs with these names."""
+def holds_joined(out: Path, members: Sequence[Path | Member]) -> bool:
+    """Whether a folder is a join of runs with these names, and of the same views."""
     if not (out / CONFIG).is_file() or run_kind(out) != JOINED:
         return False
-    return read_settings(out).get("members") == member_names(runs)
+    settings, given = read_settings(out), _given(members)
+    wanted = member_names(given), [view for _, view in given]
+    return (settings.get("members"), settings.get("only")) == wanted

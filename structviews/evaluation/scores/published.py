@@ -23,8 +23,9 @@ class Published(NamedTuple):
         table: number of the table.
         row: label of the row.
         model, corpus: the model, and its training corpus if the paper states it.
-        measure: such as ``MR accuracy``, ``STS14 weighted mean``, ``STS14/images`` or ``dim``.
+        measure: such as ``MR accuracy``, ``STS14 weighted mean``, ``STS14/images``, ``MR, CR mean`` or ``dim``.
         text: as printed.
+        study: whether the table compares variants of the paper's own model.
     """
 
     paper: str
@@ -34,6 +35,7 @@ class Published(NamedTuple):
     corpus: str
     measure: str
     text: str
+    study: bool
 
     @property
     def score(self) -> Decimal:
@@ -111,7 +113,7 @@ def papers() -> dict[str, dict[str, str]]:
 def published() -> list[Published]:
     """All numbers, in the order of the file."""
     return [
-        Published(table["paper"], table["table"], row["row"], *_about(table, row, i), text)
+        Published(table["paper"], table["table"], row["row"], *_about(table, row, i), text, table.get("study", False))
         for table in _content()["tables"]
         for row in table["rows"]
         for i, text in enumerate(row["figures"].split())
@@ -128,9 +130,9 @@ def _about(table: dict[str, Any], row: dict[str, str], column: int) -> tuple[str
 
 
 def published_rows(tasks: Sequence[str]) -> list[PublishedRow]:
-    """One row for each paper and model with a score for one of the tasks."""
+    """One row for each paper and model with a score for one of the tasks, except the variants of a study."""
     figures: dict[tuple[str, str], dict[str, Published]] = {}
-    for each in published():
+    for each in (each for each in published() if not each.study):
         name = f"{each.model} ({each.corpus})" if each.corpus else each.model
         figures.setdefault((each.paper, name), {}).setdefault(each.measure, each)
     rows = [PublishedRow(paper, name, found) for (paper, name), found in figures.items()]

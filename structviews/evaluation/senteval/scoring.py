@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import EncodingPool, is_transductive, open_pool, processes_that_pay
@@ -15,7 +16,7 @@ from structviews.encoding.kinds.joined import JoinedEmbedder
 from structviews.encoding.kinds.word_average import WordBaseline
 from structviews.encoding.preparation import Sentence
 from structviews.encoding.sentence_vectors import saved
-from structviews.encoding.word_limit import DEFAULT_LIMIT, WordLimit
+from structviews.encoding.word_limit import DEFAULT_LIMIT, WordLimit, one_warning
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import results_name, save_results
 from structviews.evaluation.senteval.protocols.protocol import Protocol
@@ -23,6 +24,7 @@ from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
 from structviews.evaluation.senteval.suite import Encode, by_encoder, calls_to_come, evaluate_each, results_of
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
+from structviews.runtime.progress import rate_bar
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,9 @@ def score_run(
         InputError: if the run cannot encode the sentences, or its vectors are invalid.
     """
     own = Embedder.load(run)
-    embedder, description = scored.of(own)
+    embedder, vectors, file = _place(own, scored, protocol, ensemble)
     similarity = embedder.for_similarity()
     another = similarity.representation != embedder.representation
-    description += ", ensemble" * ensemble
-    vectors, file = kept_as(own, embedder, description, scored.flags + " --ensemble" * ensemble, protocol)
     transductive = is_transductive(embedder)
     if save_vectors and transductive:
         raise InputError("--save-vectors: --transductive vectors of a sentence differ by task: drop --transductive")
@@ -116,6 +116,42 @@ def score_run(
             save_results(run, results | vectors, file)
             yield bool(results["tasks"])
     save_results(run, results_of(unavailable=unavailable, protocol=protocol) | vectors, file)
+
+
+def score_with_bar(run: Path, tasks: Sequence[Task], unavailable: dict[str, str], console: Console, **how: Any) -> int:
+    """Score a run with a bar; how many of the tasks now have a score.
+
+    Args:
+        run, tasks, unavailable: see ``score_run``.
+        console: where the bar is.
+        **how: further arguments of ``score_run``.
+    """
+    n_scored = done = 0
+    with rate_bar(console, run.name, "tasks", percent=False, steady=False) as bar, one_warning():
+
+        def show(stage: str) -> None:
+            bar(done, len(tasks))
+            bar.stage(stage)
+
+        bar.stage("loading")
+        for has_score in score_run(run, tasks, unavailable, progress=show, **how):
+            n_scored += has_score
+            done += 1
+            bar(done, len(tasks), note="")
+    return n_scored
+
+
+def place_of(run: Path, scored: Scored, protocol: Protocol, ensemble: bool) -> tuple[dict[str, str], str]:
+    """What results say of the vectors that ``score_run`` scores, and the file in the run's folder."""
+    _, vectors, file = _place(Embedder.load(run), scored, protocol, ensemble)
+    return vectors, file
+
+
+def _place(own: Embedder, scored: Scored, protocol: Protocol, ensemble: bool) -> tuple[Embedder, dict[str, str], str]:
+    """The embedder to score, and as ``place_of``."""
+    embedder, description = scored.of(own)
+    description += ", ensemble" * ensemble
+    return embedder, *kept_as(own, embedder, description, scored.flags + " --ensemble" * ensemble, protocol)
 
 
 def kept_as(

@@ -12,7 +12,7 @@ from structviews.cli.app import app
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding import encoding_pool
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.kinds.joined import JoinedEmbedder, join_runs
+from structviews.encoding.kinds.joined import JoinedEmbedder, Member, join_runs
 from structviews.encoding.preparation import Preparer
 from structviews.encoding.sentence_vectors import read_sentences
 from structviews.errors import InputError
@@ -132,6 +132,18 @@ def test_an_ensemble_averages_the_predictions_of_the_runs_that_are_joined(runs, 
         assert found["tasks"][task.name]["scores"] == pytest.approx(score_task(task, vectors)["scores"], abs=1e-4)
 
 
+def test_an_ensemble_of_single_views(runs, folder, tmp_path):
+    """The papers' en(f1, g1): each view of one run has a classifier of its own."""
+    joined = join_runs([Member(runs[0], "seq"), Member(runs[0], "avg")], tmp_path / "joined")
+    tasks, _ = read_tasks(["TREC"], folder, allow_partial=True)
+    assert list(scoring.score_run(joined, tasks, {}, ensemble=True)) == [True]
+    embedder = Embedder.load(runs[0])
+    vectors = [TaskVectors(embedder.with_view(view).encode).of(tasks[0]) for view in ("seq", "avg")]
+    (file,) = joined.glob("results*.json")
+    found = load_results(joined, file.name)["tasks"]["TREC"]["scores"]
+    assert found == pytest.approx(score_task(tasks[0], vectors)["scores"], abs=1e-4)
+
+
 @pytest.fixture(scope="module")
 def with_trees(tmp_path_factory):
     folder = tmp_path_factory.mktemp("with-trees")
@@ -216,7 +228,7 @@ def test_one_view_alone(copied, folder, random_parser):
     assert alone["tasks"]["MR"]["scores"] == expected
     assert f"dep-avg ({text})" in " ".join(structviews("table", copied, "--format", "md").output.split())
     ended = structviews(*command, "--view", "const")
-    assert str(ended.exception) == "no view 'const': the run has dep, avg"
+    assert str(ended.exception) == f"{copied}: no view 'const': the run has dep, avg"
 
 
 def test_kept_vectors_score_as_the_run_does(runs, folder, tmp_path):

@@ -1,0 +1,22 @@
+"""The join of a recipe's members."""
+
+from pathlib import Path
+
+from structviews.encoding.kinds.joined import Member, holds_joined, join_runs
+from structviews.recipes.recipe import Recipe
+
+
+def join_members(recipe: Recipe, out: Path) -> Path:
+    """The joined run of a recipe, whose members lie beside it; created unless it exists."""
+    if not is_joined(recipe, out):
+        join_runs(_members(recipe, out), out, recipe.join, recipe.similarity_join)
+    return out
+
+
+def is_joined(recipe: Recipe, out: Path) -> bool:
+    """Whether a folder holds the joined run of a recipe."""
+    return holds_joined(out, _members(recipe, out))
+
+
+def _members(recipe: Recipe, out: Path) -> list[Member]:
+    return [Member(out.parent / each.folder, each.view) for each in recipe.members]

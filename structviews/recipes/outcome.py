@@ -1,0 +1,134 @@
+"""The row that was made beside the published one, and what differs: for the terminal, as Markdown and as JSON."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from structviews.evaluation.scores.results import Results
+from structviews.recipes.differences import differences
+from structviews.recipes.reproduction import Reproduction
+from structviews.runtime.documents import write_json
+from structviews.runtime.files import write_bytes
+from structviews.runtime.terminal_tables import Table
+
+LEGEND = "accuracy and F1 in per cent; correlations and mean squared errors (mse) times 100"
+NONE = "-"
+DIM = "dim"
+HEADER = ("measure", "ours", "published", "difference")
+PERCENT = ("accuracy", "f1")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One measure.
+
+    Attributes:
+        measure: such as ``MR accuracy``, as in ``published.toml``.
+        ours, published: as papers print them; None if there is none.
+    """
+
+    measure: str
+    ours: float | None
+    published: float | None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the published one; none of dimensions, which are no score."""
+        if self.ours is None or self.published is None or self.measure == DIM:
+            return None
+        return self.ours - self.published
+
+    @property
+    def texts(self) -> tuple[str, str, str, str]:
+        """The cells of a table."""
+        decimals = 0 if self.measure == DIM else 1
+        ours, published = (NONE if x is None else f"{x:.{decimals}f}" for x in (self.ours, self.published))
+        difference = NONE if self.difference is None else f"{self.difference:+.{decimals}f}"
+        return self.measure, ours, published, difference
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a reproduction ends with.
+
+    Attributes:
+        recipe: its name.
+        row: paper and place.
+        lines: by measure, our score and the published one.
+        differences: in what our row differs from the paper's.
+        open: what the paper leaves open, and what the recipe chose; may be empty.
+    """
+
+    recipe: str
+    row: str
+    lines: list[Line]
+    differences: list[str]
+    open: str
+
+    @classmethod
+    def of(cls, job: Reproduction, results: Results) -> "Outcome":
+        """The outcome of a reproduction whose run has these results."""
+        source = job.recipe.source
+        row = f"{job.recipe.credit}, {source.place}"
+        return cls(job.recipe.name, row, list(_lines(job, results)), differences(job, results), source.open)
+
+    def table(self) -> Table:
+        """As a table for the terminal."""
+        table = Table(HEADER[0])
+        for name in HEADER[1:]:
+            table.add_column(name, justify="right", no_wrap=True)
+        for line in self.lines:
+            table.add_row(*line.texts)
+        return table
+
+    def markdown(self) -> str:
+        """As a page."""
+        rows = [HEADER, ("---", "---:", "---:", "---:"), *(line.texts for line in self.lines)]
+        parts = [f"# {self.recipe}", self.row, "\n".join(f"| {' | '.join(row)} |" for row in rows), LEGEND]
+        parts += ["## What differs from the paper", "\n".join(f"- {line}" for line in self.differences)]
+        parts += ["## What the paper leaves open", self.open] if self.open else []
+        return "\n\n".join(parts) + "\n"
+
+    def save(self, folder: Path) -> Path:
+        """Write ``NAME.json`` and ``NAME.md``; returns the latter."""
+        lines = [asdict(line) | {"difference": line.difference} for line in self.lines]
+        content: dict[str, Any] = asdict(self) | {"lines": lines}
+        write_json(folder / f"{self.recipe}.json", content, sealed=False)
+        page = folder / f"{self.recipe}.md"
+        write_bytes(page, self.markdown().encode())
+        return page
+
+
+def _lines(job: Reproduction, results: Results) -> Iterator[Line]:
+    """The published measures with ours beside them, then those of ours that the paper has not."""
+    figures = job.recipe.figures
+    ours: dict[str, float] = {}
+    for task in job.tasks[0]:
+        if task.name in results["tasks"]:
+            entry = results["tasks"][task.name]
+            ours |= {
+                name: value for name, value in measures(task.name, entry).items() if name in figures or _main(name)
+            }
+    dims = {entry["dim"] for entry in results["tasks"].values() if "dim" in entry}
+    ours |= {DIM: max(dims)} if dims else {}
+    for name in dict.fromkeys([DIM, *figures, *ours]):
+        printed = figures.get(name)
+        published = None if printed is None else float(printed.text if name == DIM else printed.score)
+        yield Line(name, ours.get(name), published)
+
+
+def _main(measure: str) -> bool:
+    """Whether a measure is shown where the paper has none."""
+    return "/" not in measure and "weighted" not in measure
+
+
+def measures(task: str, entry: Mapping[str, Any]) -> dict[str, float]:
+    """The scores of a task's entry in the results, named and scaled as ``published.toml`` has them."""
+    scores = entry["scores"]
+    if "pearson mean" not in scores:
+        return {f"{task} {name}": value if name in PERCENT else 100 * value for name, value in scores.items()}
+    if len(entry["sets"]) == 1:
+        return {f"{task} pearson": 100 * scores["pearson mean"]}
+    found = {f"{task} {name}": 100 * scores[f"pearson {name}"] for name in ("mean", "weighted mean")}
+    return found | {f"{task}/{name}": 100 * each["pearson"] for name, each in entry["sets"].items()}

@@ -1,0 +1,86 @@
+"""Making a row of a paper's table: say what it takes, go through the stages, compare."""
+
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from structviews.recipes.outcome import Outcome
+from structviews.recipes.rates import Rates
+from structviews.recipes.reproduction import Reproduction
+from structviews.recipes.stages import Evaluate, stages_of
+from structviews.runtime.memory import available_bytes
+from structviews.runtime.progress import say
+from structviews.runtime.wording import counted, duration
+from structviews.training.resuming import check_settings
+
+
+def reproduce(job: Reproduction, console: Console) -> Outcome:
+    """Make the row, continuing where an earlier call with the same folder was stopped, and save the outcome.
+
+    Args:
+        job: what to make.
+        console: for progress.
+
+    Raises:
+        InputError: if a stage cannot be done; what is finished is kept.
+        Interrupted: on SIGINT or SIGTERM in training, once its state is saved.
+    """
+    stages = list(stages_of(job))
+    for number, stage in enumerate(stages, 1):
+        if stage.finished:
+            say(console, f"{number}/{len(stages)} {stage.title}: already done")
+            continue
+        say(console, f"{number}/{len(stages)} {stage.title}")
+        began = time.monotonic()
+        stage.run(console)
+        say(console, f"{number}/{len(stages)} done in {duration(time.monotonic() - began)}")
+    evaluated = stages[-1]
+    assert isinstance(evaluated, Evaluate)
+    assert evaluated.results
+    outcome = Outcome.of(job, evaluated.results)
+    outcome.save(job.out)
+    return outcome
+
+
+def plan(job: Reproduction) -> list[str]:
+    """What is left to do and what it takes on this machine, in lines.
+
+    Raises:
+        InputError: if the folder has a run with other settings.
+    """
+    for config in job.configs.values():
+        check_settings(config)
+    left = [stage for stage in stages_of(job) if not stage.finished]
+    if not left:
+        return ["nothing left to do"]
+    rates = Rates.kept(job)
+    found, _ = job.tasks
+    lines = [
+        f"{counted(rates.sentences, 'sentence')} to train on, {counted(len(job.task_sentences), 'sentence')} of "
+        f"{counted(len(found), 'task')}"
+    ]
+    seconds = {stage.title: stage.seconds(rates) for stage in left}
+    lines += [f"{title}: about {duration(max(1, each))}" for title, each in seconds.items() if each]
+    lines.append(f"in all about {duration(max(1, sum(seconds.values())))}, and the tasks' classifiers")
+    return [*lines, *_room(job, rates)]
+
+
+def _room(job: Reproduction, rates: Rates) -> Sequence[str]:
+    """Memory and disk that are needed, and that there are."""
+    largest = max(rates.training.values(), key=lambda rate: rate.parameters)
+    available = available_bytes()
+    free = f" of {available / 1e9:,.1f} GB free" if available else ""
+    disk = shutil.disk_usage(_existing(job.out)).free
+    return [
+        f"memory: {largest.bytes / 1e9:,.2f} GB{free} for {largest.parameters:,} parameters with gradients and Adam's "
+        "moments, and what a batch takes",
+        f"disk: at most about {rates.disk(job) / 1e9:,.2f} GB of {disk / 1e9:,.1f} GB free",
+    ]
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the next one above it that exists."""
+    return next(each for each in (folder.resolve(), *folder.resolve().parents) if each.is_dir())

@@ -1,0 +1,181 @@
+"""A row of a paper's table, to be made from a text: what it is made of, and where its parts lie."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from structviews.corpus.format import MANIFEST
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.errors import InputError
+from structviews.evaluation.senteval.protocols import PROTOCOLS
+from structviews.evaluation.senteval.protocols.protocol import Protocol
+from structviews.evaluation.senteval.scoring import Scored
+from structviews.evaluation.senteval.suite import read_tasks
+from structviews.evaluation.senteval.tasks.finding import known_tasks, none_read, task_names
+from structviews.evaluation.senteval.tasks.reading import Task, Tokens
+from structviews.parsing.sources import TextSource, output_name
+from structviews.recipes.recipe import Recipe
+from structviews.runs.config import TrainConfig
+from structviews.views import VIEWS
+from structviews.words import FIXED
+
+# Longer sentences of a text are skipped, as parse does.
+MAX_TOKENS = 120
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A recipe with what it is run on. Recipes with the same folder share what they have in common.
+
+    Attributes:
+        recipe: the recipe.
+        corpus: a text, or a parsed corpus.
+        senteval: folder of SentEval's tasks.
+        out: folder for all that is made.
+        vectors: file of word vectors; if None, the fixed channel's are learnt from the corpus.
+        hidden, epochs: go before the recipe's settings, if given.
+        sentences: the most sentences of the corpus that are used; all if None.
+        chosen_tasks: go before the recipe's tasks, if any.
+
+    Raises:
+        InputError: if something is missing, or does not go together.
+    """
+
+    recipe: Recipe
+    corpus: Path
+    senteval: Path
+    out: Path
+    vectors: Path | None = None
+    hidden: int | None = None
+    epochs: int | None = None
+    sentences: int | None = None
+    chosen_tasks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.corpus.exists():
+            raise InputError(f"{self.corpus}: no such file or folder: give a text or a parsed corpus with --corpus")
+        if self.vectors and not self.recipe.reads_vectors:
+            raise InputError(f"--vectors {self.vectors}: {self.recipe.name} reads no word vectors: leave it out")
+        if self.vectors and not self.vectors.is_file():
+            raise InputError(f"{self.vectors}: no such file: give a file of word vectors with --vectors")
+        if self.out.exists() and not self.out.is_dir():
+            raise InputError(f"{self.out}: is a file: give a folder with --out")
+        if self.is_parsed:
+            ParsedCorpus.open(self.corpus)
+        _ = self.configs, self.tasks  # whatever is wrong with them is told before anything is made
+
+    @property
+    def is_parsed(self) -> bool:
+        """Whether the corpus comes with its trees."""
+        return self.corpus.is_dir()
+
+    @property
+    def _stem(self) -> str:
+        name = self.corpus.resolve().name if self.is_parsed else output_name(str(self.corpus))
+        return name.removesuffix(".parsed") + (f"-first-{self.sentences}" if self.sentences else "")
+
+    @property
+    def text(self) -> Path:
+        """The text that is parsed."""
+        return self.out / f"{self._stem}.txt" if self.sentences else self.corpus
+
+    @property
+    def parsed(self) -> Path:
+        """The parsed corpus that is trained on."""
+        return self.corpus if self.is_parsed and not self.sentences else self.out / f"{self._stem}.parsed"
+
+    @property
+    def word_file(self) -> Path | None:
+        """The vectors of the fixed channel, and for expansion; None if there are none."""
+        return self.vectors or (self.out / f"{self._stem}-{self.word_dim}.bin" if self.word_dim else None)
+
+    @property
+    def word_dim(self) -> int:
+        """Dimension of the fixed channel's vectors, as the recipe says; 0 without that channel."""
+        runs = self.recipe.runs.values()
+        return next((run.vectors.dim for run, _ in runs if run.vectors and FIXED in run.channels), 0)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run that is evaluated."""
+        return self.out / "runs" / self.recipe.name
+
+    @cached_property
+    def scale(self) -> dict[str, Any]:
+        """The settings that go before the recipe's."""
+        return {name: value for name in ("hidden", "epochs") if (value := getattr(self, name)) is not None}
+
+    @cached_property
+    def configs(self) -> dict[Path, TrainConfig]:
+        """The settings of each run, by its folder."""
+        configs = {}
+        for name, (run, seed) in self.recipe.runs.items():
+            out = self.out / "runs" / name
+            given = {"corpus": str(self.parsed), "out": str(out), "seed": seed, **self.scale}
+            given |= {"vectors": str(self.word_file)} if FIXED in run.channels else {}
+            configs[out] = run.config(**given)
+        return configs
+
+    @property
+    def expanded(self) -> list[Path]:
+        """The runs whose vocabulary is expanded from the given vectors.
+
+        Vectors that were learnt from the corpus have no words that the corpus lacks.
+        """
+        runs = self.recipe.runs
+        wanted = [name for name, (run, _) in runs.items() if run.vectors and run.vectors.expand]
+        return [self.out / "runs" / name for name in wanted] if self.vectors else []
+
+    @property
+    def reads_trees(self) -> bool:
+        """Whether a view reads trees."""
+        return any(VIEWS[view].needs != "tokens" for config in self.configs.values() for view in config.views.names)
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether there is all that runs are trained on."""
+        word_file = self.word_file
+        return (self.parsed / MANIFEST).is_file() and (word_file is None or word_file.is_file())
+
+    @cached_property
+    def protocol(self) -> Protocol:
+        """The recipe's protocol."""
+        protocol: Protocol = PROTOCOLS[self.recipe.evaluation.protocol]
+        return protocol
+
+    @cached_property
+    def tasks(self) -> tuple[list[Task], dict[str, str]]:
+        """The tasks that are scored, also incomplete ones; and for each other one that is wanted the reason why not."""
+        wanted = self.chosen_tasks or self.recipe.evaluation.tasks or tuple(task_names())
+        names = list(dict.fromkeys(known_tasks(wanted, self.senteval)))
+        found, unavailable = read_tasks(names, self.senteval, allow_partial=True)
+        if not found:
+            raise none_read(self.senteval, unavailable)
+        covered = [task for task in found if self.protocol.covers(task)]
+        others = [task.name for task in found if not self.protocol.covers(task)]
+        reason = f"the protocol {self.protocol.name} does not cover it"
+        if not covered:
+            raise InputError(f"{', '.join(others)}: {reason}: give other --tasks")
+        return covered, unavailable | dict.fromkeys(others, reason)
+
+    @cached_property
+    def task_sentences(self) -> list[Tokens]:
+        """The distinct sentences of all tasks."""
+        return list(dict.fromkeys(sentence for task in self.tasks[0] for sentence in task.sentences()))
+
+    @property
+    def trees(self) -> Path:
+        """The parsed sentences of the tasks."""
+        return self.out / f"{'-'.join(['tasks', *(task.name for task in self.tasks[0])])}.parsed"
+
+    @property
+    def scored(self) -> Scored:
+        """Which vectors are scored."""
+        return Scored(changes=self.recipe.representation, flags=f" --recipe {self.recipe.name}")
+
+
+def text_source(text: Path, lines: bool = False) -> TextSource:
+    """A text for the built-in parser; its layout is guessed unless it has a sentence on each line."""
+    layout = "lines" if lines else None
+    return TextSource(str(text), parser="builtin", layout=layout, tokenised=False, max_tokens=MAX_TOKENS)

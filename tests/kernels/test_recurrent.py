@@ -1,0 +1,173 @@
+"""Our recurrent networks against PyTorch's and the plain equations."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.rnn import PackedSequence
+from trees_for_tests import gum
+
+from structviews.batches.batch import collate
+from structviews.batches.word_ids import WordIds
+from structviews.corpus.sentence import ParsedSentence
+from structviews.kernels import naive, recurrent
+from structviews.kernels.recurrent_cells import Gru, GruResetBefore, Lstm
+
+X, H = 4, 5
+LENGTHS = {
+    "one word": [1],
+    "words": [1, 1, 1],
+    "one sentence": [6],
+    "equal": [4, 4, 4],
+    "mixed": [2, 7, 1, 4, 9, 1, 7, 2, 1],
+    # More words than make one product.
+    "many": [40] * 20 + [25] * 20,
+}
+KINDS = [Gru, GruResetBefore, Lstm]
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=["after", "before", "LSTM"])
+directions = pytest.mark.parametrize("two", [False, True], ids=["one direction", "two directions"])
+
+
+def make(lengths, two, dtype=torch.float64, input_dim=X, hidden=H, n_different=6, kind=Gru):
+    """A network whose biases differ, vectors of the different words, the words, and the packed order."""
+    network = kind.module(input_dim, hidden, bidirectional=two, dtype=dtype)
+    for parameter in network.parameters():
+        nn.init.normal_(parameter, std=hidden**-0.5)
+    packing = collate([ParsedSentence(("a",) * length) for length in lengths], {}, ["tokens"]).packing
+    ids = WordIds.of(np.random.default_rng(0).integers(0, n_different, sum(lengths)), n_different)
+    vectors = torch.randn(len(ids.distinct), input_dim, dtype=dtype, requires_grad=True)
+    return network, vectors, ids, packing
+
+
+def pytorch(network, vectors, ids, packing):
+    outputs, final = network(PackedSequence(vectors[ids.inverse[packing.order]], packing.sizes))
+    return outputs.data, final[0] if isinstance(final, tuple) else final
+
+
+def ours(kind):
+    return lambda network, *others: recurrent.run(network, kind, *others)
+
+
+def plain(kind, network, vectors, ids, packing):
+    """Sentence by sentence and word by word."""
+    columns = (range(start, start + size) for start, size in starts_of(packing.sizes))
+    grid = [dict(enumerate(rows)) for rows in columns]  # of each step, the row of each sentence
+    outputs = vectors.new_empty(len(ids), network.hidden_size * (1 + network.bidirectional))
+    finals = []
+    for sentence in range(int(packing.sizes[0])):
+        rows = [step[sentence] for step in grid if sentence in step]
+        outputs[rows], final = naive.sequence(network, kind, vectors[ids.inverse[packing.order[rows]]])
+        finals.append(final)
+    return outputs, torch.stack(finals, dim=1)
+
+
+def starts_of(sizes):
+    return zip(np.cumsum([0, *sizes.tolist()[:-1]]).tolist(), sizes.tolist(), strict=True)
+
+
+def results_and_gradients(run, network, vectors, ids, packing, of=("states", "final")):
+    """States, final states, and the gradients of a weighted sum of those named in ``of``."""
+    results = dict(zip(("states", "final"), run(network, vectors, ids, packing), strict=True))
+    generator = torch.Generator().manual_seed(2)
+    weights = {what: torch.randn(t.shape, generator=generator, dtype=torch.float64) for what, t in results.items()}
+    loss = sum((weights[what].to(results[what]) * results[what]).sum() for what in of)
+    named = {"vectors": vectors} | dict(network.named_parameters())
+    return results | dict(zip(named, torch.autograd.grad(loss, list(named.values())), strict=True))
+
+
+@directions
+@pytest.mark.parametrize("kind", [Gru, Lstm], ids=["GRU", "LSTM"])
+@pytest.mark.parametrize("n_different", [1, 6, 1000])
+@pytest.mark.parametrize("of", [("states",), ("final",), ("states", "final")], ids="+".join)
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+def test_it_is_that_of_pytorch(lengths, of, n_different, kind, two):
+    made = make(lengths, two, n_different=n_different, kind=kind)
+    expected = results_and_gradients(pytorch, *made, of)
+    for what, value in results_and_gradients(ours(kind), *made, of).items():
+        torch.testing.assert_close(value, expected[what], rtol=1e-12, atol=1e-12, msg=lambda m, w=what: f"{w}: {m}")
+
+
+@directions
+@every_kind
+@pytest.mark.parametrize("of", [("states",), ("final",), ("states", "final")], ids="+".join)
+@pytest.mark.parametrize("lengths", [LENGTHS["one word"], LENGTHS["equal"], LENGTHS["mixed"]], ids=str)
+def test_it_is_the_plain_equations(lengths, of, kind, two):
+    made = make(lengths, two, kind=kind)
+    expected = results_and_gradients(partial(plain, kind), *made, of)
+    for what, value in results_and_gradients(ours(kind), *made, of).items():
+        torch.testing.assert_close(value, expected[what], rtol=1e-12, atol=1e-12, msg=lambda m, w=what: f"{w}: {m}")
+
+
+@directions
+@every_kind
+def test_gradients_are_those_of_finite_differences(kind, two):
+    network, vectors, *others = make([3, 2, 2, 1], two, input_dim=2, hidden=2, kind=kind)
+    # The check moves these tensors in place, and the network reads them.
+    run, inputs = ours(kind), (vectors, *network.parameters())
+    assert torch.autograd.gradcheck(lambda *_: run(network, vectors, *others), inputs)
+
+
+@directions
+@every_kind
+def test_half_precision_is_within_one_percent_on_real_lengths(kind, two):
+    """Of states and of all gradients, by norm; the state that goes from step to step has single precision."""
+    lengths = [len(sentence.tokens) for sentence in gum(50)]
+    made = make(lengths, two, torch.float32, input_dim=30, hidden=64, n_different=300, kind=kind)
+    exact = results_and_gradients(ours(kind), *made)
+    with torch.autocast("cpu", torch.bfloat16):
+        half = results_and_gradients(ours(kind), *made)
+    assert half["states"].dtype == torch.bfloat16
+    for what, expected in exact.items():
+        if what != "states":
+            assert half[what].dtype == torch.float32, what
+        error = (half[what] - expected).norm() / expected.norm()
+        # An error of zero would mean that nothing was done in half precision.
+        assert 1e-5 < error < 0.01, (what, error)
+
+
+def test_small_changes_of_a_state_add_up_in_half_precision():
+    """A thousand steps of a quarter of a percent; rounded to half precision, it would stop half way."""
+    network, *others = make([1000], two=False, dtype=torch.float32)
+    for parameter in network.parameters():
+        nn.init.zeros_(parameter)
+    nn.init.constant_(network.bias_ih_l0[H : 2 * H], 6.0)
+    nn.init.constant_(network.bias_ih_l0[2 * H :], 1.0)
+    with torch.autocast("cpu", torch.bfloat16):
+        _, final = recurrent.run(network, Gru, *others)
+    expected = math.tanh(1) * (1 - (1 + math.exp(-6)) ** -1000)
+    torch.testing.assert_close(final, torch.full_like(final, expected), rtol=1e-3, atol=0)
+
+
+@every_kind
+def test_what_is_fixed_gets_no_gradient_and_the_others_theirs(kind):
+    network, vectors, *others = make(LENGTHS["mixed"], two=True, kind=kind)
+    run = ours(kind)
+    run(network, vectors, *others)[1].sum().backward()
+    expected = {name: parameter.grad for name, parameter in network.named_parameters()}
+    network.zero_grad()
+    network.weight_hh_l0.requires_grad_(False)
+    run(network, vectors.detach(), *others)[1].sum().backward()
+    for name, parameter in network.named_parameters():
+        if name == "weight_hh_l0":
+            assert parameter.grad is None
+        else:
+            torch.testing.assert_close(parameter.grad, expected[name], rtol=0, atol=0)
+
+
+@every_kind
+def test_it_runs_without_gradients(kind):
+    made, run = make(LENGTHS["mixed"], two=True, kind=kind), ours(kind)
+    expected = run(*made)
+    with torch.no_grad():
+        results = run(*made)
+    for result, same in zip(results, expected, strict=True):
+        assert not result.requires_grad
+        assert torch.equal(result, same)
+
+
+def test_several_layers_are_refused():
+    with pytest.raises(ValueError, match="a network with 2 layers: only one"):
+        recurrent.run(nn.GRU(X, H, num_layers=2), Gru, *make([1], two=False, dtype=torch.float32)[1:])

@@ -1,0 +1,153 @@
+"""The skip-thought objective against the paper's equations in plain loops."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from components import create_objective
+from test_generative import COUNTS, NEXT, SENTENCES
+from trees_for_tests import SHAPES, WORDS
+
+from structviews.batches.batch import collate
+from structviews.model import Channel, Model
+from structviews.objectives import skip_thought
+from structviews.objectives.objective import Context, ContextWords, Inputs
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
+
+DIM, WORD_DIM, V = 4, 3, len(COUNTS)
+PREVIOUS = [NEXT.index(i) if i in NEXT else -1 for i in range(len(NEXT))]
+every_kind = pytest.mark.parametrize(
+    "settings",
+    [{"conditioning": kind, "output_layers": layers} for kind in ("gates", "start") for layers in (1, 2)],
+    ids=lambda settings: "-".join(map(str, settings.values())),
+)
+
+
+def objective(**settings):
+    run = create_objective("skip-thought", Inputs(("seq",), (DIM,), WORD_DIM, COUNTS, V), **settings).double()
+    for parameter in run.parameters():  # biases too
+        torch.nn.init.normal_(parameter, std=0.7)
+    return run
+
+
+def context(sentences=SENTENCES, following=NEXT, table=None):
+    words = torch.tensor([word for sentence in sentences for word in sentence])
+    distinct, inverse = words.unique(return_inverse=True)
+    rows = torch.tensor([row for row, sentence in enumerate(sentences) for _ in sentence])
+    table = torch.randn(V, WORD_DIM, dtype=torch.float64, requires_grad=True) if table is None else table
+    lengths = np.array([len(sentence) for sentence in sentences])
+    told = ContextWords(distinct, inverse, rows, table.detach(), lengths, table[distinct])
+    return Context(torch.full((len(sentences), 3), -1), next=torch.tensor(following), words=told), table
+
+
+def vectors(n=6):
+    return torch.randn(n, DIM, dtype=torch.float64, requires_grad=True)
+
+
+def next_state(gru, x, z, h, in_gates):
+    """Kiros et al. 2015, equations 5 to 8, with the reset gate after the product; ``C z`` in all of them."""
+    w, (u, b), size = gru.weight_ih_l0, (gru.weight_hh_l0, gru.bias_hh_l0), DIM
+    w, c = w[:, :WORD_DIM], w[:, WORD_DIM:]
+
+    def gate(k, state):
+        rows = slice(k * size, (k + 1) * size)
+        told = c[rows] @ z if in_gates else 0
+        return w[rows] @ x + gru.bias_ih_l0[rows] + told, u[rows] @ state + b[rows]
+
+    reset, update = (torch.sigmoid(sum(gate(k, h))) for k in (0, 1))
+    of_word, of_state = gate(2, h)
+    return (1 - update) * torch.tanh(of_word + reset * of_state) + update * h
+
+
+def loss_by_loops(run, z, table, settings):
+    """Mean over the words of neighbours of ``-log P(word | words before it, sentence vector)``."""
+    terms, in_gates = [], settings["conditioning"] == "gates"
+    for place, (gru, neighbours) in enumerate(zip(run.decoders, (PREVIOUS, NEXT), strict=True)):
+        output = run.words[place if settings["output_layers"] == 2 else 0]
+        for i, j in enumerate(neighbours):
+            h, before = (torch.zeros_like(z[i]) if in_gates else z[i]), torch.zeros(WORD_DIM, dtype=z.dtype)
+            for word in SENTENCES[j] if j >= 0 else []:
+                h = next_state(gru, before, z[i], h, in_gates)
+                scores = output.weight @ h + output.bias
+                terms.append(torch.log(torch.exp(scores).sum()) - scores[word])
+                before = table[word]
+    return sum(terms) / len(terms), len(terms)
+
+
+@every_kind
+@pytest.mark.parametrize("rows", [1, 4, 64])
+def test_the_loss_and_its_gradients_are_the_equations(monkeypatch, settings, rows):
+    monkeypatch.setattr(skip_thought, "LOGITS_AT_ONCE", rows * V)
+    run, z = objective(**settings), vectors()
+    told, table = context()
+    loss, metrics = run([z], told)
+    expected, number = loss_by_loops(run, z, table, settings)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
+    assert metrics["anchors"] == number
+    learnt = [z, table, *run.parameters()]
+    gradients, wanted = (torch.autograd.grad(3 * value, learnt) for value in (loss, expected))
+    torch.testing.assert_close(gradients, wanted, rtol=1e-10, atol=1e-12)
+    assert metrics["chance_loss"].item() == pytest.approx(math.log(V))
+
+
+def test_the_unigram_model_is_told_in_validation():
+    run, z = objective().eval(), vectors()
+    _, metrics = run([z], context()[0])
+    words = [word for j in (*PREVIOUS, *NEXT) if j >= 0 for word in SENTENCES[j]]
+    costs = [-math.log(COUNTS[word] / COUNTS.sum()) for word in words]
+    assert metrics["unigram_nll"].item() == pytest.approx(sum(costs) / len(costs))
+
+
+def test_several_batches_joined_are_their_mean_weighted_by_words():
+    run, z = objective(), [vectors(), vectors(3)]
+    told, table = context()
+    parts = [told, context(SENTENCES[:3], NEXT[:3], table)[0]]
+    of_parts = [run([some], part) for some, part in zip(z, parts, strict=True)]
+    loss, metrics = run([torch.cat(z)], Context.joined(parts))
+    anchors = [of_part["anchors"] for _, of_part in of_parts]
+    assert metrics["anchors"] == sum(anchors)
+    expected = sum(n * of_part for n, (of_part, _) in zip(anchors, of_parts, strict=True)) / sum(anchors)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
+
+
+def test_the_count_of_parameters_is_that_of_quick_thoughts_appendix_c():
+    """9H(H + W + 1) + VW + 2HV, with the encoder's 3H(H + W + 1) and the words' VW, but for our further biases."""
+    h, w, v = 10, 3, 20
+    config = {"conditioning": "start", "output_layers": 2}
+    run = create_objective("skip-thought", Inputs(("seq-uni",), (h,), w, torch.ones(v), v), **config)
+    biases = 2 * 3 * h + 2 * v  # PyTorch's second bias of a gate, and those of the output layers
+    assert sum(p.numel() for p in run.parameters()) == 6 * h * (h + w + 1) + 2 * h * v + biases
+
+
+def test_the_words_must_be_told():
+    with pytest.raises(ValueError, match="needs the words, their vectors and the next sentences"):
+        objective()([vectors()], Context(torch.full((6, 3), -1)))
+
+
+VOCABULARY = Vocabulary([UNKNOWN, *WORDS])
+
+
+def test_the_words_that_decoders_read_are_those_of_the_encoder():
+    """Both add to the gradient of one table, which stays sparse."""
+    counts = torch.arange(1, len(VOCABULARY) + 1)
+    channel = Channel(("seq-uni",), len(VOCABULARY), 5, 6, "skip-thought", counts=counts, gate_bias=1.0)
+    model = Model({"trained": channel}).double()
+    assert all((decoder.bias_ih_l0[: 2 * 6] == 1).all() for decoder in channel.objective.decoders)
+    batch = collate(SHAPES["mixed"], {"trained": VOCABULARY}, ["tokens"])
+    told = model.context(batch, 1)
+    following = torch.arange(1, len(batch) + 1).masked_fill(torch.arange(len(batch)) == len(batch) - 1, -1)
+    told = Context(told.neighbours, next=following)
+    ids = batch.ids["trained"]
+    words = channel.context(told, batch, ids).words
+    torch.testing.assert_close(words.vectors, channel.words[0].weight[ids.distinct])
+    assert words.lengths.tolist() == [len(sentence.tokens) for sentence in SHAPES["mixed"]]
+    (encoded,) = channel.encode(batch, ids)
+    channel.objective([encoded.vector.detach()], channel.context(told, batch, ids))[0].backward()
+    of_decoders = channel.words[0].weight.grad
+    assert of_decoders.is_sparse
+    assert of_decoders.to_dense().any()
+    model.losses(batch, told)[0].backward()
+    gradient = channel.words[0].weight.grad
+    assert gradient.is_sparse
+    assert gradient.coalesce().indices().tolist() == [ids.distinct.tolist()]
