@@ -88,7 +88,7 @@ def reproduce_a_row(
     job = Reproduction(Recipe.load(recipe), corpus, senteval, out, vectors, **scale)
     try:
         with using(device):
-            for line in plan(job):
+            for line in plan(job, keep=not dry_run):
                 inform(line)
             if dry_run:
                 return

@@ -67,15 +67,16 @@ class Rates:
     training: Mapping[str, TrainingRate]
 
     @classmethod
-    def kept(cls, job: Reproduction) -> Self:
-        """The rates of a reproduction: those of an earlier call, or measured now and kept."""
+    def of_job(cls, job: Reproduction, keep: bool) -> Self:
+        """The rates of a reproduction: those of an earlier call, or measured now and, if ``keep``, kept."""
         file = job.out / f"{job.recipe.name}.rates.json"
         found = cls.read(file)
         if found is None or found.of != identity(job):
             found = cls.measured(job)
-            with creating(job.out):
-                job.out.mkdir(exist_ok=True)
-                write_json(file, asdict(found))
+            if keep:
+                with creating(job.out):
+                    job.out.mkdir(exist_ok=True)
+                    write_json(file, asdict(found))
         return found
 
     @classmethod

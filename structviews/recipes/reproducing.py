@@ -45,8 +45,12 @@ def reproduce(job: Reproduction, console: Console) -> Outcome:
     return outcome
 
 
-def plan(job: Reproduction) -> list[str]:
+def plan(job: Reproduction, keep: bool = True) -> list[str]:
     """What is left to do and what it takes on this machine, in lines.
+
+    Args:
+        job: what to make.
+        keep: whether to keep what is measured for it, so that the next call need not measure again.
 
     Raises:
         InputError: if the folder has a run with other settings.
@@ -56,7 +60,7 @@ def plan(job: Reproduction) -> list[str]:
     left = [stage for stage in stages_of(job) if not stage.finished]
     if not left:
         return ["nothing left to do"]
-    rates = Rates.kept(job)
+    rates = Rates.of_job(job, keep)
     found, _ = job.tasks
     lines = [
         f"{counted(rates.sentences, 'sentence')} to train on, {counted(len(job.task_sentences), 'sentence')} of "

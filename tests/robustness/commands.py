@@ -33,6 +33,7 @@ def without_rates(content: bytes) -> bytes:
 
 # What may differ, and why: the time that something took.
 DIFFERS: dict[str, Callable[[bytes], bytes]] = {
+    r".*\.rates\.json": lambda content: b"",
     r".*/results.*\.json": without_seconds,
     r".*/log\.jsonl": without_rates,
 }
@@ -110,6 +111,11 @@ def tasks(folder: Path) -> None:
     shutil.copytree(DATA / "senteval", folder / "senteval")
 
 
+def samples(folder: Path) -> None:
+    shutil.copytree(DATA / "senteval", folder / "senteval")
+    shutil.copy(DATA / "corpus.txt", folder)
+
+
 def lines(folder: Path) -> None:
     runs(folder)
     rng = np.random.default_rng(0)
@@ -136,6 +142,13 @@ COMMANDS = {
         Command("train", f"train --views dep,const {SMALL} --epochs 3 --out run --checkpoint-minutes 0.002", corpus),
         Command(
             "sweep", f"sweep --views seq,avg --views avg,bow --seeds 2 {SMALL} --epochs 1 -o runs", corpus, slow=True
+        ),
+        Command(
+            "reproduce",
+            "reproduce single-views-fg --corpus corpus.txt --senteval senteval --hidden 8 --epochs 1 --sentences 600 "
+            "--tasks TREC,SICK14 -o out",
+            samples,
+            slow=True,
         ),
         Command(
             "eval",

@@ -1,0 +1,258 @@
+"""Rows made with one command against the same made step by step; stopped in every stage; wrong input."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from structviews.evaluation.scores.results import all_results
+from structviews.recipes import rates, recipe, stages
+from structviews.recipes.outcome import Line, measures
+from structviews.runs.folder import weight_files
+
+DATA = Path(__file__).parents[2] / "data"
+SIZE = ("--hidden", "8", "--epochs", "1")
+HOW = ("--corpus", "corpus.txt", "--senteval", "senteval", *SIZE)
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(autouse=True)
+def _samples(tmp_path, monkeypatch):
+    monkeypatch.setattr(rates, "SAMPLE", 100)
+    shutil.copytree(DATA / "senteval", tmp_path / "senteval")
+    lines = (DATA / "corpus.txt").read_text().split("\n")
+    (tmp_path / "corpus.txt").write_text("\n".join(lines[:650]) + "\n")
+
+
+@pytest.fixture
+def does(command):
+    """A command that ends well; what it prints."""
+
+    def run(*arguments):
+        code, out, err = command(*arguments)
+        assert code == 0, err
+        return out
+
+    return run
+
+
+def scores(run):
+    """By task, of the only results of a run."""
+    (found,) = all_results(Path(run))
+    return {task: entry["scores"] for task, entry in found["tasks"].items()}
+
+
+def weights(run):
+    return [path.read_bytes() for path in weight_files(Path(run))]
+
+
+def outcome(name, folder="reproduced"):
+    return json.loads(Path(folder, f"{name}.json").read_text())
+
+
+def test_a_row_is_that_of_the_single_commands(does):
+    out = does("reproduce", "uni-qt", *HOW, "--tasks", "trec,SICK-R", "--sentences", "250")
+    # The first three documents have 68, 102 and 64 sentences, the fourth 105.
+    lines = Path("corpus.txt").read_text().split("\n")
+    Path("first.txt").write_text("\n".join(lines[:236]) + "\n")
+    does("parse", "first.txt", "--format", "lines")
+    does("train", "--recipe", "uni-qt", "--corpus", "first.parsed", *SIZE, "--out", "x")
+    does("eval", "x", "--recipe", "uni-qt", "--senteval", "senteval", "--partial", "--tasks", "TREC,SICK-R")
+    assert weights("x") == weights("reproduced/runs/uni-qt")
+    assert scores("x") == scores("reproduced/runs/uni-qt")
+    made = outcome("uni-qt")
+    row = {line["measure"]: line for line in made["lines"]}
+    assert row["TREC accuracy"]["ours"] == scores("x")["TREC"]["accuracy"]
+    assert row["SICK-R pearson"]["ours"] == 100 * scores("x")["SICK-R"]["pearson"]
+    assert (row["TREC accuracy"]["published"], row["SICK-R mse"]["published"]) == (90.6, 29.3)
+    assert row["TREC accuracy"]["difference"] == row["TREC accuracy"]["ours"] - 90.6
+    assert (row["dim"]["ours"], row["dim"]["published"], row["dim"]["difference"]) == (16, 2400, None)
+    assert (row["MR accuracy"]["ours"], row["MR accuracy"]["published"]) == (None, 77.2)
+    assert made["differences"][:4] == [
+        "corpus: corpus.txt (234 sentences), not BookCorpus (45,000,000 sentences)",
+        "sentences: at most 250, whole documents from the beginning (--sentences)",
+        "hidden = 8, not 1200 (--hidden)",
+        "epochs = 1, not 5 (--epochs)",
+    ]
+    page = Path("reproduced/uni-qt.md").read_text()
+    assert all(f"- {line}\n" in page for line in made["differences"])
+    assert all(line in " ".join(out.split()) for line in made["differences"])
+    assert f"| TREC accuracy | {row['TREC accuracy']['ours']:.1f} | 90.6 |" in page
+
+
+def test_a_row_of_members_is_that_of_the_single_commands(does):
+    does("reproduce", "single-views-fg", *HOW, "--tasks", "TREC,SICK14")
+    does("parse", "corpus.txt", "--format", "lines")
+    does("vectors", "corpus.parsed", "-o", "words.bin")
+    for name in ("f", "g"):
+        flags = ("--corpus", "corpus.parsed", "--vectors", "words.bin", *SIZE, "--out", name)
+        does("train", "--recipe", f"single-view-{name}", *flags)
+    does("join", "f", "g", "-o", "fg", "--similarity-join", "average")
+    does("eval", "fg", "--senteval", "senteval", "--partial", "--tasks", "TREC,SICK14", "--transductive")
+    assert scores("fg") == scores("reproduced/runs/single-views-fg")
+    found = outcome("single-views-fg")["differences"]
+    assert "word vectors: learnt from the corpus, 300 numbers, not fastText (--vectors)" in found
+    assert not any("published" in line and line["published"] for line in outcome("single-views-fg")["lines"])
+
+
+def test_given_vectors_expand_and_what_is_there_is_used(does, command):
+    does("parse", "corpus.txt", "--format", "lines", "--max-tokens", "30")
+    does("vectors", "corpus.parsed", "-o", "words.bin", "--dim", "5", "--min-count", "1", "--epochs", "1")
+    given = ("--corpus", "corpus.parsed", "--senteval", "senteval", *SIZE, "--vectors", "words.bin")
+    does("reproduce", "dep-const-paper", *given, "--tasks", "TREC")
+    assert Path("reproduced/runs/dep-const-paper/expansion.safetensors").is_file()
+    assert not list(Path("reproduced").glob("corpus*"))
+    assert any("trees: by the parser builtin" in line for line in outcome("dep-const-paper")["differences"])
+    code, _, err = command("reproduce", "dep-const-paper", *given, "--tasks", "TREC,SICK-R")
+    assert code == 0
+    assert err.count("already done") == 2  # trained and expanded; the tasks' sentences are others
+    code, _, err = command("reproduce", "dep-const-paper", *given, "--tasks", "TREC,SICK-R")
+    assert (code, err.count("already done"), err.splitlines()[0]) == (0, 4, "nothing left to do")
+    assert scores("reproduced/runs/dep-const-paper").keys() == {"TREC", "SICK-R"}
+
+
+def test_members_are_shared_with_other_recipes(does, command):
+    small = (*HOW, "--tasks", "TREC", "--sentences", "250")
+    does("reproduce", "uni-qt", *small)
+    before = weights("reproduced/runs/uni-qt")
+    code, _, err = command("reproduce", "combine-qt", *small)
+    assert (code, weights("reproduced/runs/uni-qt")) == (0, before)
+    assert "4/6 training reproduced/runs/uni-qt: already done" not in err  # numbered by this recipe's stages
+    assert "training reproduced/runs/uni-qt: already done" in err
+    assert {path.name for path in Path("reproduced/runs").iterdir()} == {"uni-qt", "bi-qt", "combine-qt"}
+
+
+STAGES = ("TakeBeginning", "Parse", "LearnVectors", "ParseTasks", "Train", "Expand", "JoinRuns", "Evaluate")
+
+
+@pytest.fixture
+def expanding(tmp_path, monkeypatch):
+    """A recipe that takes all stages but learning vectors."""
+    rows = tmp_path / "rows"
+    shutil.copytree(recipe.ROWS, rows)
+    head = '[source]\npaper = "S"\nplace = "table 1"\n[corpus]\nname = "x"\n'
+    (rows / "all.toml").write_text('members = [{ recipe = "dep-const-paper" }, { recipe = "uni-qt" }]\n' + head)
+    monkeypatch.setattr(recipe, "ROWS", rows)
+
+
+def stopped(stage, before):
+    """The work of a stage that is stopped before it or after it."""
+    run = stage.run
+
+    def instead(self, console):
+        if not before:
+            run(self, console)
+        raise KeyboardInterrupt
+
+    return instead
+
+
+@pytest.mark.parametrize(
+    ("name", "without"), [("all", ["LearnVectors"]), ("single-views-fg", ["ParseTasks", "Expand"])]
+)
+@pytest.mark.usefixtures("expanding")
+def test_a_row_is_the_same_whichever_stages_were_stopped(name, without, does, command, monkeypatch):
+    does("parse", "corpus.txt", "--format", "lines", "-o", "v.parsed")
+    does("vectors", "v.parsed", "-o", "words.bin", "--dim", "5", "--min-count", "1", "--epochs", "1")
+    vectors = ("--vectors", "words.bin") if name == "all" else ()
+    arguments = ("reproduce", name, *HOW, "--tasks", "TREC,SICK14", "--sentences", "250", *vectors, "--out")
+    does(*arguments, "whole")
+    for each in (each for each in STAGES if each not in without):
+        for before in (True, False):
+            with monkeypatch.context() as patch:
+                patch.setattr(getattr(stages, each), "run", stopped(getattr(stages, each), before))
+                code, _, err = command(*arguments, "parts")
+            assert code == 130, (each, before, err)
+            assert err.endswith("stopped; run the same command again to resume\n")
+    does(*arguments, "parts")
+    assert outcome(name, "parts") == outcome(name, "whole")
+    assert scores(f"parts/runs/{name}") == scores(f"whole/runs/{name}")
+
+
+def test_a_recipe_of_a_run_says_how_others_are_scored(does, command):
+    does("reproduce", "single-view-g", *HOW, "--tasks", "TREC")
+    does("parse", "corpus.txt", "--format", "lines")
+    own = ("--views", "avg", "--objective", "consensus", "--corpus", "corpus.parsed", "--hidden", "8", "--epochs", "1")
+    does("train", *own, "--agreement", "single", "--out", "x")
+    how = ("--senteval", "senteval", "--partial", "--tasks", "TREC,SICK14")
+    does("eval", "x", "--recipe", "single-view-g", *how)
+    flags = ("--pooling", "pooled", "--remove-component", "--normalise", "--transductive")
+    does("train", *own, "--agreement", "single", "--out", "y")
+    does("eval", "y", *flags, "--similarity-pooling", "mean", "--similarity-join", "average", *how)
+    assert scores("x") == scores("y")
+    does("eval", "x", "--recipe", "single-view-g", *how, "--pooling", "mean", "--protocol", "kiros")
+    assert len(all_results(Path("x"))) == 2
+    code, _, err = command("eval", "x", "--recipe", "x-qt", *how)
+    assert (code, len(err.splitlines())) == (2, 1)
+
+
+def test_what_it_takes_is_said_and_nothing_is_written(does, command):
+    code, out, err = command("reproduce", "combine-qt", *HOW, "--dry-run")
+    assert (code, out) == (0, "")
+    first, *stages_told, whole, memory, disk = err.splitlines()
+    sentences = sum(bool(line.strip()) for line in Path("corpus.txt").read_text().splitlines())
+    told = int(first.split()[0])
+    assert abs(told - sentences) < 0.05 * sentences
+    assert [line.split(":")[0] for line in stages_told] == [
+        "parsing corpus.txt",
+        "training reproduced/runs/uni-qt",
+        "training reproduced/runs/bi-qt",
+        "scoring reproduced/runs/combine-qt",
+    ]
+    assert whole.startswith("in all about ")
+    assert memory.startswith("memory: ")
+    assert disk.startswith("disk: ")
+    assert not Path("reproduced").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("x-qt", *HOW), "unknown recipe 'x-qt'"),
+        (("uni-qt", *HOW, "--corpus", "no.txt"), "no.txt: no such file or folder: give a text or a parsed corpus"),
+        (("uni-qt", *HOW, "--corpus", "senteval"), "senteval"),
+        (("uni-qt", *HOW, "--senteval", "no"), "no: no such folder"),
+        (("uni-qt", *HOW, "--senteval", "senteval/MR"), "senteval/MR: none of SentEval's tasks is in this folder"),
+        (("uni-qt", *HOW, "--vectors", "corpus.txt"), "uni-qt reads no word vectors"),
+        (("mc-qt", *HOW, "--vectors", "no.txt"), "no.txt: no such file"),
+        (("uni-qt", *HOW, "--tasks", "XX"), "unknown task 'XX'"),
+        (("uni-qt", *HOW, "--tasks", "STS14"), "STS14"),
+        (("uni-qt", *HOW, "--hidden", "0"), "--hidden"),
+        (("uni-qt", *HOW, "--sentences", "0"), "--sentences"),
+        (("uni-qt", *HOW, "-o", "corpus.txt"), "corpus.txt: is a file"),
+        (("uni-qt", "--senteval", "senteval"), "--corpus"),
+    ],
+)
+def test_wrong_input_is_one_line_and_nothing_is_written(arguments, message, command):
+    before = sorted(Path().rglob("*"))
+    code, out, err = command("reproduce", *arguments)
+    assert (code, out, len(err.splitlines())) == (2, "", 1), err
+    assert message in err
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_another_scale_needs_another_folder(does, command):
+    small = ("--tasks", "TREC", "--sentences", "250")
+    does("reproduce", "uni-qt", *HOW, *small)
+    code, _, err = command("reproduce", "combine-qt", *HOW, *small, "--hidden", "10")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "uni-qt: holds a run with hidden = 8, not 10: give another folder with --out" in err
+    assert not Path("reproduced/runs/bi-qt").exists()
+
+
+def test_measures_are_named_and_scaled_as_the_papers_have_them():
+    accuracy = {"scores": {"accuracy": 76.0, "f1": 83.5}}
+    assert measures("MRPC", accuracy) == {"MRPC accuracy": 76.0, "MRPC f1": 83.5}
+    assert measures("SICK-R", {"scores": {"pearson": 0.86, "mse": 0.25}}) == {"SICK-R pearson": 86, "SICK-R mse": 25}
+    of_sets = {"a": {"pearson": 0.5, "pairs": 1}, "b": {"pearson": 0.7, "pairs": 3}}
+    year = {"scores": {"pearson mean": 0.6, "pearson weighted mean": 0.65, "spearman mean": 0.1}, "sets": of_sets}
+    assert measures("STS12", year) == {"STS12 mean": 60, "STS12 weighted mean": 65, "STS12/a": 50, "STS12/b": 70}
+    assert measures("SICK14", {**year, "sets": {"all": {"pearson": 0.6}}}) == {"SICK14 pearson": 60}
+
+
+def test_lines_are_written_with_signs():
+    assert Line("MR accuracy", 70.04, 77.2).texts == ("MR accuracy", "70.0", "77.2", "-7.2")
+    assert Line("MR accuracy", 80.0, 77.2).texts == ("MR accuracy", "80.0", "77.2", "+2.8")
+    assert Line("MR accuracy", None, 77.2).texts == ("MR accuracy", "-", "77.2", "-")
+    assert Line("dim", 64, 2400.0).texts == ("dim", "64", "2400", "-")
