@@ -106,7 +106,7 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             str(embedder.folder.resolve()),
             model_checksum(embedder.folder),
             str(embedder.choices),
-            embedder.encodes_in,
+            embedder.description,
         )
         vectors = VECTORS.of(run, parsed, lambda missing: [*map(np.copy, embedder.encode(missing, self.batch_size))])
         return np.array(vectors, np.float32).reshape(len(sentences), embedder.dim)

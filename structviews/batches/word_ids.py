@@ -29,6 +29,7 @@ class WordIds:
         inverse: ``(n,)`` index of each word's id in ``distinct``.
         places: ``(n,)`` indices of the words, sorted by id.
         starts: ``(U,)`` start of each id in ``places``.
+        n_further: how many of ``distinct``, the last ones, are beyond the word table: words of a vector file.
         dependency, constituency: these words as nodes of the batch's trees, if it has them; or those trees themselves
             with equal subtrees merged.
     """
@@ -37,14 +38,16 @@ class WordIds:
     inverse: Tensor
     places: Tensor
     starts: Tensor
+    n_further: int = 0
     dependency: NodeRows | SharedFamilies | None = None
     constituency: NodeRows | SharedPairs | None = None
 
     @classmethod
     def of(cls, ids: np.ndarray, n_words: int) -> Self:
-        """From ``ids (n,)``, int64, below ``n_words``; linear in n and ``n_words``."""
-        distinct, inverse, places, starts = map(torch.from_numpy, group(ids, n_words))
-        return cls(distinct, inverse, places, starts)
+        """From ``ids (n,)``, int64, in a table of ``n_words`` or beyond it; linear in n and the largest id."""
+        distinct, inverse, places, starts = group(ids, int(ids.max(initial=-1)) + 1)
+        n_further = len(distinct) - int(np.searchsorted(distinct, n_words))
+        return cls(*map(torch.from_numpy, (distinct, inverse, places, starts)), n_further)
 
     def over(self, dependency: TreeBatch | None = None, constituency: TreeBatch | None = None) -> Self:
         """The same words with their rows as nodes of these trees; on the CPU."""

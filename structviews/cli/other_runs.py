@@ -17,7 +17,7 @@ app = typer.Typer()
 
 @app.command("join")
 def join_several(
-    runs: Members,
+    members: Members,
     out: NewFolder,
     join: Annotated[
         str, typer.Option(help="concatenation of the members' vectors, or average of the normalised vectors.")
@@ -32,7 +32,7 @@ def join_several(
     """
     from structviews.encoding.kinds.joined import join_runs
 
-    say(str(join_runs(runs, out, join, similarity_join)))
+    say(str(join_runs(members, out, join, similarity_join)))
 
 
 @app.command("baseline")

@@ -62,9 +62,10 @@ def expand_vocabulary(
     run: OwnRun,
     vectors: Annotated[Path, typer.Option(help="Word vectors: GloVe, word2vec or fastText .vec.")],
 ) -> None:
-    """Extend a trained run's vocabulary to all words of a vector file, by a linear map fitted on the shared words.
+    """Extend the vocabulary of trained words to all words of a vector file, by a linear map fitted on the shared words.
 
-    The run reads the file whenever it encodes, so the file must stay where it is.
+    The run reads the file whenever it encodes, so the file must stay where it is. Runs with fixed vectors read theirs
+    without this command, which tells them where it is if it was moved.
 
     Example: structviews expand runs/dep-const --vectors glove.840B.300d.txt
     """

@@ -3,24 +3,20 @@
 A linear map with an intercept, fitted by least squares on the shared words, maps the file's vectors to the
 vectors that a view has learnt (skip-thought vectors, Kiros et al. 2015, section 2.2; the intercept follows
 scikit-learn's LinearRegression, which the quick-thoughts code uses). Words in the vocabulary keep their learnt
-vectors. Only the maps are stored; the vectors are read from the file as needed.
+vectors. Only the maps are stored; the vectors are read from the file as needed, see ``further_words``.
 
-Shapes: U word types in a batch, n shared words, d dimensions of the file's vectors, t of the learnt ones.
+Shapes: n shared words, d dimensions of the file's vectors, t of the learnt ones.
 """
 
-import warnings
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypedDict, cast
+from typing import Self, TypedDict
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from structviews.batches.word_ids import WordIds
 from structviews.errors import InputError
-from structviews.model import Model
 from structviews.runs.folder import EXPANSION
 from structviews.runs.settings_file import load_run, run_kind
 from structviews.runs.vocabularies import load_vocabularies
@@ -30,7 +26,6 @@ from structviews.runtime.locks import writing
 from structviews.runtime.progress import OnProgress
 from structviews.runtime.seals import damaged
 from structviews.runtime.tensors import read_tensors, write_tensors
-from structviews.views.word_tables import FixedWords, Words, WordTable
 from structviews.words import FIXED, TRAINED
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import Vocabulary
@@ -118,16 +113,17 @@ def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
     """Expand a run's vocabulary to all words of a vector file, replacing any earlier expansion.
 
     Args:
-        run: a trained run's folder.
-        file: the word vectors; if the run has a fixed channel, they must include its vectors.
+        run: the folder of a trained or random run.
+        file: the word vectors; if the run has a fixed channel, they must include its vectors, and it reads this file
+            from now on.
         progress: see ``WordVectors.open``.
 
     Raises:
-        InputError: if the run was not trained, the file has no word vectors, shares too few words with the run, or
-            differs from the vectors of its fixed channel.
+        InputError: if the run has no encoders of its own, the file has no word vectors, shares too few words with the
+            run, or differs from the vectors of its fixed channel.
     """
-    if run_kind(run) != "trained":
-        raise InputError(f"{run}: only runs made by train can be expanded: expand each run before joining it")
+    if run_kind(run) not in ("trained", "random"):
+        raise InputError(f"{run}: only trained and random runs can be expanded: expand each run before joining it")
     with writing(run):
         return _expand(run, file, progress)
 
@@ -192,110 +188,3 @@ def _check_fixed(run: Path, vectors: WordVectors, vocabulary: Vocabulary, table:
             f"{vectors.path}: does not have the vectors that the fixed channel of {run} was trained with: give that "
             "file, or one that includes its vectors"
         )
-
-
-def expanded(run: Path, model: Model, vocabularies: dict[str, Vocabulary]) -> dict[str, Vocabulary]:
-    """Apply a run's expansion, if it has one, to its model.
-
-    If the vector file is missing or has changed, this warns and leaves the model unchanged.
-
-    Args:
-        run: the run's folder.
-        model: the trained model; its word tables are replaced.
-        vocabularies: by channel.
-
-    Returns:
-        The vocabularies to encode with.
-
-    Raises:
-        InputError: if the stored expansion is damaged.
-    """
-    expansion = Expansion.load(run)
-    vectors = _open_again(run, expansion) if expansion else None
-    if not expansion or not vectors:
-        return vocabularies
-    maps: dict[str, Sequence[Tensor | None]] = {TRAINED: expansion.maps, FIXED: [None]}
-    for name, channel in model.each():
-        tables = [cast("WordTable | FixedWords", table) for table in channel.words]
-        shapes = [(vectors.dim + 1, table.dim) for table in tables]
-        if name == TRAINED and [each.shape for each in expansion.maps] != shapes:
-            raise damaged(run / EXPANSION, "its maps are not of this run's words", REMEDY)
-        channel.words = nn.ModuleList(
-            ExpandedWords(table, vectors, affine) for table, affine in zip(tables, maps[name], strict=True)
-        )
-    return {name: ExpandedVocabulary(vocabulary, vectors) for name, vocabulary in vocabularies.items()}
-
-
-def own_weights(model: Model) -> dict[str, Tensor]:
-    """The weights of a model as its run stores them, without what ``expanded`` added."""
-    weights = model.state_dict()
-    return {name.replace(".known.", "."): each for name, each in weights.items() if not name.endswith(".affine")}
-
-
-def _open_again(run: Path, expansion: Expansion) -> WordVectors | None:
-    try:
-        vectors = WordVectors.open(expansion.vectors)
-    except InputError as error:
-        reason = str(error)
-    else:
-        if vectors.fingerprint == expansion.fingerprint:
-            return vectors
-        reason = f"{expansion.vectors} holds other vectors now"
-    warnings.warn(
-        f"{run}: its expansion is not available, so only its training words are known: {reason}; run `structviews "
-        "expand` again",
-        stacklevel=4,
-    )
-    return None
-
-
-class ExpandedVocabulary(Vocabulary):
-    """A vocabulary extended by all words of a vector file, whose ids follow in file order.
-
-    Args:
-        known: the vocabulary; its words keep their ids.
-        vectors: the vector file.
-    """
-
-    def __init__(self, known: Vocabulary, vectors: WordVectors):
-        super().__init__(known.words, known.counts)
-        self._vectors = vectors
-
-    def __len__(self) -> int:
-        return len(self.words) + len(self._vectors)
-
-    def ids(self, words: Iterable[str]) -> np.ndarray:
-        words = list(words)
-        ids = super().ids(words)
-        unknown = np.flatnonzero(ids == 0)
-        places = self._vectors.find(words[i] for i in unknown)
-        ids[unknown] = np.where(places < 0, 0, len(self.words) + places)
-        return ids
-
-
-class ExpandedWords(Words):
-    """A word table extended by the mapped vectors of a vector file.
-
-    Args:
-        known: the table.
-        vectors: the vector file.
-        affine: ``(d + 1, dim)`` map from the file's vectors to the table's; None if they are the same.
-    """
-
-    affine: Tensor | None
-
-    def __init__(self, known: WordTable | FixedWords, vectors: WordVectors, affine: Tensor | None):
-        super().__init__()
-        self.dim = known.dim
-        self.known = known
-        self.register_buffer("affine", affine)
-        self._vectors = vectors
-
-    def rows(self, ids: WordIds) -> Tensor:
-        table = self.known.weight
-        # The ids ascend: the table's come first, then the file's.
-        ours, theirs = ids.distinct[ids.distinct < len(table)], ids.distinct[ids.distinct >= len(table)]
-        given = torch.from_numpy(self._vectors.rows(theirs.cpu().numpy() - len(table))).to(table.device)
-        if self.affine is not None:
-            given = torch.addmm(self.affine[-1], given, self.affine[:-1])
-        return torch.cat([table.index_select(0, ours), given])

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from structviews.batches.batch import Batch, collate
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.expansion import own_weights
 from structviews.encoding.kinds.joined import LEFT_BEHIND, JoinedEmbedder
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.encoding.pooled import component_key
@@ -141,7 +140,7 @@ class SentenceEncoder(nn.Module):
         if folder != run.resolve():
             shutil.copytree(run, folder, ignore=shutil.ignore_patterns(*LEFT_BEHIND), dirs_exist_ok=True)
         for part in self._trained():
-            write_weights(folder / part.embedder.folder.relative_to(run), own_weights(part.model))
+            write_weights(folder / part.embedder.folder.relative_to(run), part.model.state_dict())
 
     def _trained(self) -> "list[_Trained]":
         return [each for each in self.modules() if isinstance(each, _Trained)]

@@ -11,7 +11,7 @@ from structviews.hub.card import model_card
 from structviews.hub.portable import CARD, stage
 from structviews.runs.bundled import NAME
 from structviews.runs.folder import COMPONENTS
-from structviews.runs.settings_file import load_run, run_kind
+from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
 from structviews.runs.vocabularies import load_vocabularies, save_vocabularies
 from structviews.runs.weights import read_weights, write_weights
 from structviews.runtime.files import new_folder
@@ -24,7 +24,8 @@ LICENCE = "apache-2.0"
 def pack(run: Path, out: Path, words: int) -> list[str]:
     """Copy a run in half precision, with its most frequent words only and without local paths.
 
-    Sentences of kept words get the same vectors as from the run, up to rounding; other words are unknown.
+    Sentences of kept words get the same vectors as from the run, up to rounding; other words are unknown, as the packed
+    run looks for no file of word vectors.
 
     Args:
         run: a fully trained run.
@@ -54,6 +55,10 @@ def pack(run: Path, out: Path, words: int) -> list[str]:
     n_rows = words + 1  # row 0 is for unknown words
     with new_folder(out) as folder:
         notes = stage(run, folder)
+        settings = read_settings(folder)
+        if settings[PARSED]["vectors"]:
+            settings[PARSED]["vectors"]["packed"] = True
+        write_settings(folder, settings)
         for scores in folder.glob("results*.json"):  # they belong to the original weights
             scores.unlink()
         save_vocabularies(folder, {name: Vocabulary(each.words[:n_rows]) for name, each in vocabularies.items()})

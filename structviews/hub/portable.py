@@ -13,6 +13,7 @@ from structviews.runs.config import path_settings
 from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION, MEMBERS, WEIGHTS, model_checksum
 from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
 from structviews.runtime.documents import write_json
+from structviews.words import FIXED
 
 CARD = "README.md"
 # Kinds of runs whose folders are self-contained.
@@ -80,6 +81,19 @@ def stage(run: Path, folder: Path) -> list[str]:
     return notes + _copy_results(run, folder)
 
 
+def vectors_left(run: Path) -> list[str]:
+    """Notes on files of word vectors that a run reads words from, and that do not go with it."""
+    notes = []
+    for part in trained_parts(run):
+        config, parsed = load_run(part)
+        if FIXED in config.words.channels and not parsed.vectors.get("packed"):
+            notes.append(
+                f"{part}: its word vectors, {Path(config.words.vectors).name}, are left out: without them it knows its "
+                "training words only; `structviews expand RUN --vectors FILE` gives it the file again"
+            )
+    return notes
+
+
 def _copy_joins(run: Path, folder: Path) -> None:
     """Copy the settings of a joined run and of joins inside it."""
     for member in members(run):
@@ -131,10 +145,15 @@ def check_whole(run: Path) -> None:
     """Check that a run from elsewhere would not read other files of this machine.
 
     Raises:
-        InputError: if its kind depends on other files, or its settings have a path to parser models.
+        InputError: if its kind depends on other files, or its settings have a path to parser models or word vectors.
     """
     for part in trained_parts(run):
-        _, parsed = load_run(part)
+        config, parsed = load_run(part)
+        if config.words.vectors and (not _is_name(config.words.vectors) or ":" in config.words.vectors):
+            raise InputError(
+                f"{part / CONFIG}: refers to a local file ({config.words.vectors!r}): ask its owner to name the word "
+                "vectors without their folder"
+            )
         if parsed.models:
             raise InputError(
                 f"{part / CONFIG}: refers to a local folder of parser models: ask its owner to remove models from "

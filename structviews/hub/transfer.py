@@ -11,7 +11,7 @@ from typing import Any
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.hub.card import model_card, model_name
-from structviews.hub.portable import CARD, PATTERNS, check_arrived, stage
+from structviews.hub.portable import CARD, PATTERNS, check_arrived, stage, vectors_left
 from structviews.runs import RUNS, bundled
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import new_folder
@@ -60,7 +60,7 @@ def push(
     api = _api(repo, writes=not dry_run)
     with TemporaryDirectory(prefix="structviews-") as temporary:
         folder = Path(temporary) / model_name(repo)
-        notes = stage(run, folder)
+        notes = [*stage(run, folder), *vectors_left(run)]
         text = _read(card) if card else model_card(folder, repo, Embedder.load(folder, precision="fp32"), licence)
         sizes = {
             str(path.relative_to(folder)): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()

@@ -35,10 +35,11 @@ class Described(TypedDict, total=False):
 
 
 class VectorFile(TypedDict, total=False):
-    """A file of word vectors."""
+    """A file of word vectors; ``packed`` if the run is to know the words that it stores, and no others of the file."""
 
     fingerprint: str
     dim: Annotated[int, Meta(ge=1, le=2**20)]
+    packed: bool
 
 
 class ParsedTable(TypedDict, total=False):
@@ -59,7 +60,8 @@ class Parsed:
         fingerprint: hash of the corpus' manifest.
         parser: the parser's description.
         tokeniser: the tokeniser's description.
-        vectors: fingerprint and dimension of the fixed channel's word vectors; empty without that channel.
+        vectors: fingerprint and dimension of the fixed channel's word vectors, and whether the run is packed, see
+            ``structviews.hub.packing``; empty without that channel.
         models: folder of the parser's models if one was named, else empty.
     """
 

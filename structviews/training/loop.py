@@ -138,7 +138,7 @@ def open_monitor(training: Training) -> "Monitor":
     from structviews.training.monitor import Monitor  # noqa: PLC0415
 
     with undisturbed(training.device):
-        return Monitor(training.config, training.parsed, training.model, training.vocabularies)
+        return Monitor(training)
 
 
 def undisturbed(device: torch.device) -> AbstractContextManager[None]:

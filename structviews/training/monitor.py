@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from structviews.encoding.further_words import read_further_words
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.errors import InputError
 from structviews.evaluation.senteval.suite import TaskVectors
@@ -11,10 +12,7 @@ from structviews.evaluation.senteval.task_scores import score_task
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.finding import read_task
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
-from structviews.model import Model
-from structviews.runs.config import TrainConfig
-from structviews.runs.settings_file import Parsed
-from structviews.words.vocabulary import Vocabulary
+from structviews.training.trainer import Training
 
 
 class Monitor:
@@ -24,19 +22,20 @@ class Monitor:
     stores its own only at the end of training.
 
     Args:
-        config: names the task and the representation.
-        parsed: what the model is trained on.
-        model: the model in training.
-        vocabularies: by channel.
+        training: its settings name the task and the representation. The fixed channel knows every word of its file.
 
     Raises:
         InputError: if the task cannot be read, is not a similarity task, or a sentence has no trees.
     """
 
-    def __init__(self, config: TrainConfig, parsed: Parsed, model: Model, vocabularies: dict[str, Vocabulary]) -> None:
+    def __init__(self, training: Training) -> None:
+        config = training.config
         self.task = read_similarity(config.monitoring.eval_task, config.monitoring.eval_data)
-        self.model = model
-        embedder = TrainedEmbedder(config, parsed, model, vocabularies).for_similarity()
+        self.model = training.model
+        known = training.vocabularies
+        if training.vectors:
+            known = read_further_words(self.model, known, training.vectors)
+        embedder = TrainedEmbedder(config, training.parsed, self.model, known).for_similarity()
         removes = embedder.representation.remove_component
         self.embedder = embedder.with_representation(transductive=True) if removes else embedder
         tokens = self.task.sentences()

@@ -1,8 +1,12 @@
 """Runs by name, and folders of runs, as all commands take them."""
 
+from pathlib import Path
+
 import pytest
 from shell import fails, shell_command
 
+from structviews.cli.which_runs import named_member
+from structviews.runs.bundled import FOLDER
 from structviews.runs.folder import find_runs
 
 
@@ -90,3 +94,14 @@ def test_runs_are_found_at_any_depth(runs, tmp_path):
     assert find_runs(tmp_path) == [runs / "dep-const", runs / "sweep/bow-avg-seed1", runs / "sweep/seq-seq-seed1"]
     assert find_runs(runs / "dep-const") == [runs / "dep-const"]
     assert find_runs(runs / "dep-const/config.toml") == []
+
+
+def test_single_views_of_runs(runs, monkeypatch):
+    monkeypatch.chdir(runs.parent)
+    (runs / "a:b").mkdir()
+    assert named_member("default") == (FOLDER, "")
+    assert named_member("default:dep") == (FOLDER, "dep")
+    assert named_member("dep-const:seq.2") == (Path("runs/dep-const"), "seq.2")
+    assert named_member("a:b") == (Path("runs/a:b"), "")
+    assert named_member("runs/a:b:seq") == (Path("runs/a:b"), "seq")
+    assert named_member(r"C:\none") == (Path(r"C:\none"), "")

@@ -1,21 +1,16 @@
 import shutil
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from corpora import opened, small_config, tiny_corpus, topic_corpus
+from corpora import opened, random_trees, small_config, tiny_corpus, topic_corpus
 from safetensors.numpy import load_file, save_file
 from vector_files import random_vectors, write_vectors
 
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.expansion import (
-    ExpandedVocabulary,
-    Expansion,
-    expand,
-    fit_map,
-    r_squared,
-)
+from structviews.encoding.expansion import Expansion, expand, fit_map, r_squared
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import load_run
@@ -101,7 +96,7 @@ def test_an_affine_map_is_found_again_and_its_r_squared_is_one():
 def test_every_word_of_the_file_gets_its_vector(run, vectors):
     config, _ = load_run(run)
     file = WordVectors.open(vectors)
-    before = Embedder.load(run)
+    before = Embedder.load(run)  # its own words are all that is asked of it
     expand(run, vectors)
     after = Embedder.load(run)
     words = [*file.words.to_pylist(), "the", "zzz", *before.vocabularies[config.words.channels[0]].words[1:]]
@@ -127,7 +122,11 @@ def test_every_word_of_the_file_gets_its_vector(run, vectors):
 
 def test_sentences_of_new_words_have_vectors_of_their_own(run, vectors):
     sentences = [[NEW[0]], [NEW[1], NEW[2]], ["zzz"], ["yyy"], ["the", "of"]]
-    before = Embedder.load(run, _Parser()).encode(sentences)
+    aside = vectors.rename(vectors.with_suffix(".aside"))  # or a fixed channel would know its words without expansion
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        before = Embedder.load(run, _Parser()).encode(sentences)
+    aside.rename(vectors)
     expand(run, vectors)
     after = Embedder.load(run, _Parser())
     vectors_after = after.encode(sentences)
@@ -136,7 +135,11 @@ def test_sentences_of_new_words_have_vectors_of_their_own(run, vectors):
     np.testing.assert_allclose(vectors_after[2:], before[2:], atol=1e-6)
     alone = np.concatenate([after.encode([sentence]) for sentence in sentences])
     np.testing.assert_allclose(alone, vectors_after, atol=1e-6)
-    assert after.description == "vector, expanded"
+    assert after.description == "vector" + ", expanded" * (run_has_words_of_its_own(run))
+
+
+def run_has_words_of_its_own(run):
+    return "trained" in load_run(run)[0].words.channels
 
 
 class _Parser:
@@ -180,17 +183,25 @@ def test_where_the_file_has_gone_the_run_warns_and_knows_its_own_words(both, vec
     path = tmp_path / "v.vec"
     shutil.copy(vectors, path)
     expand(both, path)
+    sentences = [random_trees(["the", "of"]), random_trees(NEW)]
+    expected = Embedder.load(both).encode(sentences)
     path.unlink()
-    with pytest.warns(UserWarning, match=r"run: its expansion is not available, .*v\.vec: No such"):
-        embedder = Embedder.load(both)
-    assert not isinstance(embedder.vocabularies["fixed"], ExpandedVocabulary)
+    embedder = Embedder.load(both)
+    assert embedder.description == "vector, own words only"
+    with pytest.warns(UserWarning, match=r"run: words outside its vocabulary are unknown .*v\.vec is not there: give"):
+        found = embedder.encode(sentences)
+    np.testing.assert_allclose(found[0], expected[0], atol=1e-6)
+    unknown = replace(sentences[1], tokens=("zzz",) * len(NEW))
+    np.testing.assert_allclose(found[1], embedder.encode(unknown), atol=1e-6)
     write_vectors(path, NEW)
-    with pytest.warns(UserWarning, match=r"v\.vec holds other vectors now; run `structviews expand`"):
-        Embedder.load(both)
+    with pytest.warns(UserWarning, match=r"v\.vec holds other vectors now: give the file with `structviews expand"):
+        np.testing.assert_allclose(Embedder.load(both).encode(sentences), found, atol=1e-6)
     shutil.copy(vectors, path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert isinstance(Embedder.load(both).vocabularies["fixed"], ExpandedVocabulary)
+        again = Embedder.load(both)
+        np.testing.assert_allclose(again.encode(sentences), expected, atol=1e-6)
+        assert again.description == "vector, expanded"
 
 
 def test_a_larger_file_with_the_same_vectors_does_for_the_fixed_channel(both, vectors, tmp_path):
@@ -218,7 +229,7 @@ def test_what_is_not_a_trained_run(tmp_path, vectors):
     with pytest.raises(InputError, match="not a run"):
         expand(tmp_path, vectors)
     (tmp_path / "config.toml").write_text('kind = "joined"\n')
-    with pytest.raises(InputError, match="only runs made by train can be expanded"):
+    with pytest.raises(InputError, match="only trained and random runs can be expanded"):
         expand(tmp_path, vectors)
 
 

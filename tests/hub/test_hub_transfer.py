@@ -26,6 +26,7 @@ from structviews.runtime.documents import read_sealed
 from structviews.runtime.seals import write_arrays
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
+from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import Vocabulary, count_words
 
 hub = pytest.importorskip("huggingface_hub", reason="needs structviews[hub]")
@@ -291,6 +292,46 @@ def test_an_expansion_stays(trained, vectors, remote, tmp_path):
         Embedder.load(pull("me/x", tmp_path / "y"), RandomParser()).encode(TEXTS),
         Embedder.load(trained, RandomParser()).encode(TEXTS),
     )
+
+
+def test_a_file_of_word_vectors_stays(corpus, vectors, remote, tmp_path):
+    """Another machine has the words of the corpus, is told of the others, and can be given the file."""
+    settings = {"channels": ("fixed",), "vectors": str(vectors), "steps": 1}
+    run = train(small_config(corpus, tmp_path / "run", ("seq", "avg"), **settings))
+    assert push(run, "me/x").notes == [
+        f"{run}: its word vectors, v.vec, are left out: without them it knows its training words only; "
+        "`structviews expand RUN --vectors FILE` gives it the file again"
+    ]
+    pulled = pull("me/x", tmp_path / "pulled")
+    sentences = [["elsewhere"], ["zzz"], ["the", "nowhere"]]
+    write_vectors(tmp_path / "larger.vec", ["elsewhere", *_words(vectors)], _rows(vectors))
+    with pytest.warns(
+        UserWarning, match=r"pulled: words outside its vocabulary are unknown .* v\.vec is not there: give"
+    ):
+        before = Embedder.load(pulled).encode(sentences)
+    np.testing.assert_array_equal(before[0], before[1])
+    expand(pulled, tmp_path / "larger.vec")
+    after = Embedder.load(pulled).encode(sentences)
+    assert np.abs(after[0] - before[0]).max() > 1e-3
+    np.testing.assert_allclose(after[1:], before[1:], atol=1e-6)
+    for path in ("../v.vec", "/home/me/v.vec", r"C:\v.vec"):
+        settings = read_settings(pulled)
+        settings["words"]["vectors"] = path
+        write_settings(remote / "me/x", settings)
+        with pytest.raises(
+            InputError, match=r"config\.toml: refers to a local file .*v\.vec'\): ask its owner to name"
+        ):
+            pull("me/x", tmp_path / "again")
+
+
+def _words(path):
+    return WordVectors.open(path).words.to_pylist()
+
+
+def _rows(path):
+    """The vectors of a file after one of ones."""
+    file = WordVectors.open(path)
+    return np.concatenate([np.ones((1, file.dim), np.float32), file.rows(np.arange(len(file)))])
 
 
 def test_what_is_not_whole_in_its_folder_is_not_pushed(corpus, vectors, trained, remote, tmp_path):

@@ -3,6 +3,7 @@
 import importlib.util
 import shutil
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -131,6 +132,19 @@ def test_an_expansion_stays(run, vectors, tmp_path):
     notes = pack(grown, tmp_path / "default", WORDS)
     assert notes[0] == f"{grown}: its expansion is left out, as it reads a file on this machine"
     assert names(tmp_path / "default") == FILES
+
+
+def test_a_packed_run_looks_for_no_file(packed, vectors):
+    """Its words are those that it has, wherever it is and whatever lies beside it."""
+    assert read_settings(packed)["parsed"]["vectors"]["packed"] is True
+    write_vectors(packed.parent / vectors.name, sorted(Vocabulary.load(packed / "vocabulary.fixed.txt").words))
+    sentences = [random_trees(["elsewhere", "the"]), random_trees(["zzz", "the"])]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        embedder = Embedder.load(packed)
+        found = embedder.encode(sentences)
+    np.testing.assert_array_equal(found[0], found[1])
+    assert embedder.description == "vector"
 
 
 def refused(message, *arguments):

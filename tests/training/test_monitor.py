@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from corpora import (
     RandomParser,
+    opened,
     random_trees,
     small_config,
     topic_corpus,
@@ -14,6 +15,7 @@ from corpora import (
     write_corpus,
 )
 from test_training import log_of, result
+from vector_files import random_vectors, write_vectors
 
 from structviews.corpus.format import Row
 from structviews.encoding.embedder import Embedder
@@ -24,6 +26,7 @@ from structviews.training.checkpoint import read_progress
 from structviews.training.loop import open_monitor, train
 from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training
+from structviews.words.vocabulary import count_words
 
 DATA_SETS = ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news")
 
@@ -51,6 +54,21 @@ def tasks_published():
     from structviews.evaluation.senteval.tasks.sts import PUBLISHED  # which adds its own
 
     return PUBLISHED
+
+
+def test_a_fixed_channel_knows_all_words_of_its_file(senteval, tmp_path, parser):
+    corpus = topic_corpus(tmp_path / "x.parsed")
+    words = [*sorted(count_words(opened(corpus))), "elsewhere"]
+    vectors = write_vectors(tmp_path / "v.vec", words, random_vectors(words, 6))
+    plain = small_config(corpus, tmp_path / "plain", ("seq", "avg"), channels=("fixed",), vectors=str(vectors), steps=3)
+    watched = plain.replaced(out=str(tmp_path / "run"), eval_every=1, eval_data=str(senteval))
+    sentences = [random_trees(["elsewhere", "the"]), random_trees(["zzz", "the"])]
+    training = Training(watched)
+    found = open_monitor(training).embedder.encode(sentences)
+    assert np.abs(found[0] - found[1]).max() > 1e-3
+    assert set(training.model.state_dict()) == set(Training(plain).model.state_dict())
+    weights = [(train(each) / "model.safetensors").read_bytes() for each in (plain, watched)]
+    assert weights[0] == weights[1]
 
 
 @pytest.fixture

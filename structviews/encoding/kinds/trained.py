@@ -10,7 +10,7 @@ from torch import Tensor
 
 from structviews.batches.batch import collate
 from structviews.corpus.sentence import ParsedSentence
-from structviews.encoding.expansion import ExpandedVocabulary, expanded
+from structviews.encoding.further_words import RunVectors, open_further_words
 from structviews.encoding.kinds import KINDS
 from structviews.encoding.pooled import PooledEmbedder, component_key
 from structviews.encoding.preparation import Preparer, Sentence
@@ -42,7 +42,12 @@ class TrainedEmbedder(PooledEmbedder):
         vocabularies: vocabularies by channel.
         parser: parses sentences that have no trees; see ``load``.
         components: the stored components that a representation may remove.
+
+    Attributes:
+        vectors: the file of word vectors that the run reads words from; None if there is none.
     """
+
+    vectors: RunVectors | None = None
 
     def __init__(
         self,
@@ -82,16 +87,19 @@ class TrainedEmbedder(PooledEmbedder):
         with torch.random.fork_rng(devices=[]), Unfilled():  # its first weights are not kept
             model = build()
         load_weights(run, model)
-        vocabularies = expanded(run, model, vocabularies)
+        vocabularies, vectors = open_further_words(run, config, parsed, model, vocabularies)
         embedder = cls(config, parsed, model, vocabularies, parser)
+        embedder.vectors = vectors
         embedder.read_components(run)
         return embedder
 
     @property
     def _representation(self) -> str:
-        """Short description of the representation."""
-        grown = any(isinstance(vocabulary, ExpandedVocabulary) for vocabulary in self.vocabularies.values())
-        return f"{self.representation}, expanded" if grown else str(self.representation)
+        """Short description of the representation, and of the words that are known if these are not the usual ones."""
+        if self.vectors is None:
+            return str(self.representation)
+        known = ", expanded" * bool(self.vectors.maps) if self.vectors.available else ", own words only"
+        return f"{self.representation}{known}"
 
     @property
     def device(self) -> torch.device:

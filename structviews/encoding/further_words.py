@@ -1,0 +1,178 @@
+"""Words that a run reads from a vector file, beside those that it stores.
+
+A run with fixed word vectors stores those of its corpus' words, but knows every word of the file that they come from,
+as all models of the papers do. A run whose vocabulary was expanded knows those of the file that it was expanded from.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+from torch import Tensor
+
+from structviews.encoding.expansion import REMEDY, Expansion
+from structviews.encoding.text_language import warn_once
+from structviews.errors import InputError
+from structviews.model import Model
+from structviews.runs.bundled import typed
+from structviews.runs.config import TrainConfig
+from structviews.runs.folder import EXPANSION
+from structviews.runs.settings_file import Parsed
+from structviews.runtime.seals import damaged
+from structviews.views.word_tables import FileWords, Words
+from structviews.words import FIXED, TRAINED
+from structviews.words.vector_files import WordVectors
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
+
+
+class Lookup(Protocol):
+    """Where words and their vectors are looked up, such as an open ``WordVectors``."""
+
+    def find(self, words: Sequence[str]) -> np.ndarray:
+        """Places ``(n,)``, int64, of words; -1 for those that are not there."""
+        ...
+
+    def rows(self, places: np.ndarray) -> np.ndarray:
+        """Vectors ``(n, dim)``, float32."""
+        ...
+
+
+class RunVectors:
+    """The vector file of a run, opened when a word that the run does not store is first looked up.
+
+    If the file is missing or holds other vectors, it has no words, which is said once.
+
+    Args:
+        run: the run's folder.
+        path: the file.
+        fingerprint: of its content, see ``WordVectors``.
+        maps: see ``Expansion``; empty if only fixed vectors are looked up.
+    """
+
+    def __init__(self, run: Path, path: Path, fingerprint: str, maps: Sequence[Tensor] = ()):
+        self.maps = maps
+        self._run = run
+        self._path = path
+        self._fingerprint = fingerprint
+
+    def __reduce__(self) -> Any:
+        # An embedder is pickled to the same bytes after use.
+        return type(self), (self._run, self._path, self._fingerprint, self.maps)
+
+    @classmethod
+    def of(cls, run: Path, config: TrainConfig, parsed: Parsed) -> "RunVectors | None":
+        """The file that a run was expanded from, or else that of its fixed channel; None if it reads none."""
+        if expansion := Expansion.load(run):
+            return cls(run, Path(expansion.vectors), expansion.fingerprint, expansion.maps)
+        about = parsed.vectors
+        if FIXED not in config.words.channels or "fingerprint" not in about or about.get("packed"):
+            return None
+        return cls(run, located(Path(config.words.vectors), run), about["fingerprint"])
+
+    @cached_property
+    def _file(self) -> WordVectors | str:
+        """The open file, or why there is none."""
+        if not self._path.is_file():
+            return f"{self._path} is not there"
+        try:
+            vectors = WordVectors.open(self._path)
+        except InputError as error:
+            return str(error)
+        return vectors if vectors.fingerprint == self._fingerprint else f"{self._path} holds other vectors now"
+
+    @property
+    def available(self) -> bool:
+        """Whether the file is there, with the vectors that the run knows it by; opens it."""
+        return not isinstance(self._file, str)
+
+    def find(self, words: Sequence[str]) -> np.ndarray:
+        """See ``Lookup``; warns once if the file cannot be used."""
+        if not words:
+            return np.empty(0, np.int64)
+        if isinstance(self._file, str):
+            run = typed(self._run)
+            warn_once(
+                f"{run}: words outside its vocabulary are unknown (zero vectors, if they are fixed), because "
+                f"{self._file}: give the file with `structviews expand {run} --vectors FILE`",
+                stacklevel=3,
+            )
+            return np.full(len(words), -1)
+        return self._file.find(words)
+
+    def rows(self, places: np.ndarray) -> np.ndarray:
+        """See ``Lookup``; of words that were found."""
+        return cast("WordVectors", self._file).rows(places)
+
+
+def located(path: Path, run: Path) -> Path:
+    """A file that was named relative to the folder that a run was trained in: seen from here, or from above the run."""
+    return next((place / path for place in (Path(), *run.absolute().parents) if (place / path).is_file()), path)
+
+
+class ExtendedVocabulary(Vocabulary):
+    """A vocabulary followed by all words of a vector file, with ids in file order from ``len`` on.
+
+    Args:
+        known: the vocabulary; its words keep their ids.
+        file: the vector file.
+    """
+
+    def __init__(self, known: Vocabulary, file: Lookup):
+        super().__init__(known.words, known.counts)
+        self._file = file
+
+    def ids(self, words: Iterable[str]) -> np.ndarray:
+        words = list(words)
+        ids = super().ids(words)
+        unknown = [i for i in np.flatnonzero(ids == 0).tolist() if words[i] != UNKNOWN]
+        places = self._file.find([words[i] for i in unknown])
+        ids[unknown] = np.where(places < 0, 0, len(self) + places)
+        return ids
+
+
+def read_further_words(
+    model: Model, vocabularies: dict[str, Vocabulary], file: Lookup, maps: Sequence[Tensor] = ()
+) -> dict[str, Vocabulary]:
+    """Let the fixed channel of a model read the words of a file, and the trained one too if there are ``maps``.
+
+    Args:
+        model: its word tables get the file as a second source.
+        vocabularies: by channel.
+        file: has the vectors of the fixed channel.
+        maps: ``(d + 1, t)`` for each table of the trained channel, see ``Expansion``.
+
+    Returns:
+        The vocabularies to encode with.
+    """
+    found = dict(vocabularies)
+    for name, channel in model.each():
+        tables = cast("list[Words]", [*channel.words])
+        if name == TRAINED and not maps:
+            continue
+        for table, affine in zip(tables, maps if name == TRAINED else [None], strict=True):
+            table.further = FileWords(file.rows, affine)
+        found[name] = ExtendedVocabulary(vocabularies[name], file)
+    return found
+
+
+def open_further_words(
+    run: Path, config: TrainConfig, parsed: Parsed, model: Model, vocabularies: dict[str, Vocabulary]
+) -> tuple[dict[str, Vocabulary], RunVectors | None]:
+    """Let a run's model read its file of word vectors, if it has one; see ``read_further_words``.
+
+    Returns:
+        The vocabularies to encode with, and the file.
+
+    Raises:
+        InputError: if the run's expansion is damaged.
+    """
+    file = RunVectors.of(run, config, parsed)
+    if file is None:
+        return vocabularies, None
+    if file.maps:
+        widths = [table.dim for table in cast("list[Words]", [*model.channels[TRAINED].words])]
+        if [each.shape for each in file.maps] != [(len(file.maps[0]), width) for width in widths]:
+            raise damaged(run / EXPANSION, "its maps are not of this run's words", REMEDY)
+    return read_further_words(model, vocabularies, file, file.maps), file

@@ -1,0 +1,219 @@
+"""Words that a run with fixed vectors reads from its file of word vectors."""
+
+import os
+import pickle
+import shutil
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpora import opened, random_trees, small_config, topic_corpus
+from safetensors.torch import load_file
+from vector_files import random_vectors, word2vec_binary, write_vectors
+
+from structviews.batches.batch import collate
+from structviews.encoding import further_words
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.encoding_pool import open_pool
+from structviews.encoding.sentence_encoder import SentenceEncoder
+from structviews.runs.settings_file import load_run, read_settings, write_settings
+from structviews.runs.vocabularies import load_vocabularies, save_vocabularies
+from structviews.runs.weights import read_weights, write_weights
+from structviews.training.loop import train
+from structviews.words.vector_files import WordVectors
+from structviews.words.vocabulary import Vocabulary, count_words
+
+DIM = 6
+NEW = [f"new-{i}" for i in range(40)]
+VIEWS = ("dep", "const", "seq", "avg")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return topic_corpus(tmp_path_factory.mktemp("corpus") / "x.parsed")
+
+
+@pytest.fixture(scope="module")
+def vectors(corpus, tmp_path_factory):
+    words = [*NEW[:30], *sorted(count_words(opened(corpus))), *NEW[30:]]
+    return write_vectors(tmp_path_factory.mktemp("vectors") / "v.vec", words, random_vectors(words, DIM))
+
+
+@pytest.fixture(scope="module")
+def run(corpus, vectors, tmp_path_factory):
+    out = tmp_path_factory.mktemp("run") / "run"
+    return train(small_config(corpus, out, VIEWS, channels=("fixed", "trained"), vectors=str(vectors), epochs=1))
+
+
+@pytest.fixture
+def copied(run, tmp_path):
+    """The run and its file of vectors, elsewhere."""
+
+    def copy(file="elsewhere.vec"):
+        shutil.copytree(run, tmp_path / "run")
+        settings = read_settings(run)
+        settings["words"]["vectors"] = str(file)
+        write_settings(tmp_path / "run", settings)
+        return tmp_path / "run"
+
+    return copy
+
+
+@pytest.fixture(scope="module")
+def sentences(corpus):
+    known = sorted(count_words(opened(corpus)))
+    rng = np.random.default_rng(0)
+    made = [
+        random_trees([str(w) for w in rng.choice([*known[:60], *NEW, "unheard"], n)]) for n in [1, 2, 9, 14, 30] * 4
+    ]
+    # The same trees over other new words: merged subtrees must not take them for one another.
+    return [*made, *(replace(each, tokens=(NEW[0],) * len(each.tokens)) for each in made[:5]),
+            *(replace(each, tokens=(NEW[1],) * len(each.tokens)) for each in made[:5])]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def full(run, vectors, tmp_path_factory):
+    """The run as if its corpus had had all words of the file; it looks for no file."""
+    folder = shutil.copytree(run, tmp_path_factory.mktemp("full") / "run")
+    file, vocabulary = WordVectors.open(vectors), load_vocabularies(run, load_run(run)[0])["fixed"]
+    save_vocabularies(folder, {"fixed": Vocabulary([*vocabulary.words, *NEW])})
+    weights = read_weights(run)
+    table = weights["channels.fixed.words.0.weight"]
+    weights["channels.fixed.words.0.weight"] = table.new_tensor(np.concatenate([table, file.rows(file.find(NEW))]))
+    write_weights(folder, weights)
+    settings = read_settings(folder)
+    settings["parsed"]["vectors"]["packed"] = True
+    write_settings(folder, settings)
+    return folder
+
+
+@pytest.fixture
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize(("precision", "close"), [("fp32", 1e-6), ("bf16", 1e-6), ("int8", 1e-6)])
+def test_they_are_as_if_the_run_had_stored_them(run, full, sentences, precision, close):
+    ours, expected = (Embedder.load(each, precision=precision) for each in (run, full))
+    for pooling in ("vector", "pooled"):
+        views = [each.with_representation(pooling=pooling).encode_views(sentences) for each in (ours, expected)]
+        for view, one, another in zip(VIEWS, *views, strict=True):
+            np.testing.assert_allclose(one, another, atol=close, err_msg=f"{view} {pooling}")
+    attention = [each.attention(sentences) for each in (ours, expected)]
+    assert attention[0].keys() == attention[1].keys()
+    assert ours.description == expected.description
+
+
+@pytest.mark.usefixtures("quiet")
+def test_vectors_do_not_depend_on_what_was_encoded_before_or_where(run, sentences):
+    embedder = Embedder.load(run)
+    expected = embedder.encode(sentences)
+    np.testing.assert_array_equal(embedder.encode(sentences), expected)
+    alone = np.concatenate([Embedder.load(run).encode([each]) for each in sentences[::7]])
+    np.testing.assert_allclose(alone, expected[::7], atol=1e-6)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(embedder)).encode(sentences), expected)
+    with open_pool(Embedder.load(run), 2) as pool:
+        vectors = embedder.encode(sentences * 40, pool=pool)
+    np.testing.assert_allclose(vectors, np.tile(expected, (40, 1)), atol=1e-6)
+    np.testing.assert_allclose(SentenceEncoder(embedder)(sentences).detach(), expected, atol=1e-5)
+
+
+def test_a_run_that_knows_all_words_opens_no_file(run, corpus, monkeypatch):
+    monkeypatch.setattr(WordVectors, "open", None)
+    known = [random_trees(sorted(count_words(opened(corpus)))[:9])]
+    assert np.isfinite(Embedder.load(run).encode(known)).all()
+
+
+def test_ids_of_words_of_the_file_come_after_those_of_the_run(run, vectors):
+    vocabulary = Embedder.load(run).vocabularies["fixed"]
+    own, places = Vocabulary.load(run / "vocabulary.fixed.txt"), WordVectors.open(vectors).find(NEW)
+    np.testing.assert_array_equal(vocabulary.ids(own.words), np.arange(len(own)))
+    np.testing.assert_array_equal(vocabulary.ids(iter(NEW)), len(own) + places)
+    assert vocabulary.ids(["<unk>", "unheard"]).tolist() == [0, 0]
+    ids = collate([random_trees(["unheard", NEW[3], NEW[3], own.words[5], NEW[1]])], {"fixed": vocabulary}, ["tokens"])
+    assert (len(ids.ids["fixed"].distinct), ids.ids["fixed"].n_further) == (4, 2)
+
+
+def test_without_the_file_they_are_unknown_which_is_said_once(copied, run, sentences):
+    alone = copied()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        embedder = Embedder.load(alone)
+        found = embedder.encode(sentences)
+        with open_pool(embedder, 2) as pool:
+            pool.encode(embedder, sentences * 40)
+        Embedder.load(alone).encode(sentences)
+    assert [str(each.message) for each in said] == [
+        f"{alone}: words outside its vocabulary are unknown (zero vectors, if they are fixed), because elsewhere.vec "
+        f"is not there: give the file with `structviews expand {alone} --vectors FILE`"
+    ]
+    unknown = [replace(each, tokens=[w if w not in NEW else "unheard" for w in each.tokens]) for each in sentences]
+    np.testing.assert_allclose(found, Embedder.load(run).encode(unknown), atol=1e-6)
+    assert embedder.description == "vector, own words only"
+    assert Embedder.load(run).description == "vector"
+
+
+@pytest.mark.parametrize("form", ["other vectors", "other words", "no vectors"])
+def test_a_file_that_has_changed_is_named_and_not_believed(copied, run, vectors, sentences, form, tmp_path):
+    path, file = tmp_path / "v.vec", WordVectors.open(vectors)
+    words, rows = file.words.to_pylist(), file.rows(np.arange(len(file)))
+    if form == "no vectors":
+        path.write_bytes(b"\0")
+    else:
+        write_vectors(
+            path, words[1:] + words[:1] if form == "other words" else words, rows if form == "other words" else -rows
+        )
+    expected, run = Embedder.load(run).encode(sentences), copied(path)
+    reason = "not word vectors" if form == "no vectors" else "holds other vectors now"
+    with pytest.warns(UserWarning, match=rf"run: words outside .* because .*v\.vec:? {reason}.* `structviews expand"):
+        found = Embedder.load(run).encode(sentences)
+    path.unlink()
+    with pytest.warns(UserWarning, match="is not there"):
+        np.testing.assert_array_equal(Embedder.load(run).encode(sentences), found)
+    # The same vectors in another format are the same file.
+    write_vectors(path, words, rows, word2vec_binary)
+    np.testing.assert_allclose(Embedder.load(run).encode(sentences), expected)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_expand_tells_a_run_where_its_file_is_now(copied, run, vectors, sentences):
+    from structviews.encoding.expansion import expand
+
+    moved = copied()
+    expand(moved, vectors)
+    expected = Embedder.load(run).encode_views(sentences)
+    found = Embedder.load(moved)
+    fixed = found.model.views[0].dim
+    for one, another in zip(found.encode_views(sentences), expected, strict=True):
+        np.testing.assert_allclose(one[:, :fixed], another[:, :fixed], atol=1e-6)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_relative_path_is_seen_from_here_and_from_above_the_run(
+    copied, vectors, run, sentences, tmp_path, monkeypatch
+):
+    shutil.copy(vectors, tmp_path / "v.vec")
+    moved = copied("v.vec")
+    expected = Embedder.load(run).encode(sentences)
+    for folder in (tmp_path, tmp_path / "run", Path("/")):
+        monkeypatch.chdir(folder)
+        here = Path(os.path.relpath(moved, folder))
+        np.testing.assert_array_equal(Embedder.load(here).encode(sentences), expected)
+    monkeypatch.chdir(tmp_path)
+    assert further_words.located(Path("v.vec"), Path("run")) == Path("v.vec")
+    assert further_words.located(Path("w.vec"), Path("run")) == Path("w.vec")
+
+
+@pytest.mark.usefixtures("quiet")
+def test_the_weights_that_are_saved_are_the_run_s_own(run, sentences, tmp_path):
+    embedder = Embedder.load(run)
+    SentenceEncoder(embedder).save(tmp_path / "saved")
+    assert load_file(tmp_path / "saved/model.safetensors").keys() == load_file(run / "model.safetensors").keys()
+    np.testing.assert_allclose(
+        Embedder.load(tmp_path / "saved").encode(sentences), embedder.encode(sentences), atol=1e-6
+    )
