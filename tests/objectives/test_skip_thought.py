@@ -120,6 +120,15 @@ def test_the_count_of_parameters_is_that_of_quick_thoughts_appendix_c():
     assert sum(p.numel() for p in run.parameters()) == 6 * h * (h + w + 1) + 2 * h * v + biases
 
 
+def test_each_gate_starts_as_a_matrix_of_its_own():
+    """Xavier's range depends on the size of a gate's matrix, not of the three of them."""
+    run = create_objective("skip-thought", Inputs(("seq",), (60,), 30, COUNTS, V))
+    for decoder in run.decoders:
+        for weight in (decoder.weight_ih_l0, decoder.weight_hh_l0):
+            assert weight.abs().max().item() == pytest.approx(math.sqrt(6 / (60 + weight.shape[1])), rel=0.01)
+        assert not decoder.bias_ih_l0.any()
+
+
 def test_the_words_must_be_told():
     with pytest.raises(ValueError, match="needs the words, their vectors and the next sentences"):
         objective()([vectors()], Context(torch.full((6, 3), -1)))
