@@ -112,33 +112,30 @@ class Gru(RecurrentCell):
     def open(self, stored: Tensor, before: Tensor, now: Tensor, old: int) -> None:
         stored[:old, : 3 * self.size].addmm_(before[:old], self.w_state.T)
         gates = self._working(stored)
-        q, r, _, n = gates.chunk(4, dim=1)
+        q, r, z, n = gates.chunk(4, dim=1)
         gates[:, self.size : 3 * self.size].sigmoid_()
         n.addcmul_(r, q, value=steps.FOLD).sigmoid_()
-        self._move(gates, now)
+        self._move(z, n, now)
         stored.copy_(gates)  # no-op if `gates` is `stored` itself
 
-    def _move(self, gates: Tensor, now: Tensor) -> None:
-        """From the sigmoid of the last gate its tanh, and with it the next state."""
-        *_, z, n = gates.chunk(self.gates, dim=1)
+    def _move(self, z: Tensor, n: Tensor, now: Tensor) -> None:
+        """From the sigmoid of the folded n its tanh, and with it the next state."""
         torch.add(self.one, n, alpha=-2, out=n)
         torch.lerp(n, now, z, out=now)
 
     def close(self, stored: Tensor, before: Tensor, d_now: Tensor, d_stored: Tensor, old: int) -> None:
         gates, d_gates = self._working(stored), self._active(d_stored, 1)
-        q, r, z, _ = gates.chunk(4, dim=1)
-        d_q, d_r, _, d_n = d_gates.chunk(4, dim=1)
-        self._unmove(gates, before.to(d_now.dtype), d_now, d_gates)
+        q, r, z, n = gates.chunk(4, dim=1)
+        d_q, d_r, d_z, d_n = d_gates.chunk(4, dim=1)
+        self._unmove(z, n, before.to(d_now.dtype), d_now, d_z, d_n)
         _sigmoid_backward(torch.mul(d_n, q, out=d_r), r, grad_input=d_r)
         torch.mul(d_n, r, out=d_q)
         d_now.mul_(z)
         d_stored.copy_(d_gates)
         d_now[:old].add_(torch.mm(d_stored[:old, : 3 * self.size], self.w_state))
 
-    def _unmove(self, gates: Tensor, before: Tensor, d_now: Tensor, d_gates: Tensor) -> None:
+    def _unmove(self, z: Tensor, n: Tensor, before: Tensor, d_now: Tensor, d_z: Tensor, d_n: Tensor) -> None:
         """The gradients of z and n."""
-        *_, z, n = gates.chunk(self.gates, dim=1)
-        *_, d_z, d_n = d_gates.chunk(self.gates, dim=1)
         _sigmoid_backward(torch.sub(before, n, out=d_z).mul_(d_now), z, grad_input=d_z)
         _tanh_backward(torch.addcmul(d_now, d_now, z, value=-1, out=d_n), n, grad_input=d_n)
 
@@ -167,19 +164,19 @@ class GruResetBefore(Gru):
     def open(self, stored: Tensor, before: Tensor, now: Tensor, old: int) -> None:
         stored[:old, : 2 * self.size].addmm_(before[:old], self.of_r_and_z.T)
         gates = self._working(stored)
-        r, _, n = gates.chunk(3, dim=1)
+        r, z, n = gates.chunk(3, dim=1)
         gates[:, : 2 * self.size].sigmoid_()
         reset = (r[:old] * before[:old]).to(stored.dtype)
         n[:old].add_(torch.mm(reset, self.of_n.T), alpha=steps.FOLD)
         n.sigmoid_()
-        self._move(gates, now)
+        self._move(z, n, now)
         stored.copy_(gates)
 
     def close(self, stored: Tensor, before: Tensor, d_now: Tensor, d_stored: Tensor, old: int) -> None:
         gates, d_gates, h = self._working(stored), self._active(d_stored, 1), before.to(d_now.dtype)
-        r, z, _ = gates.chunk(3, dim=1)
-        d_r, _, d_n = d_gates.chunk(3, dim=1)
-        self._unmove(gates, h, d_now, d_gates)
+        r, z, n = gates.chunk(3, dim=1)
+        d_r, d_z, d_n = d_gates.chunk(3, dim=1)
+        self._unmove(z, n, h, d_now, d_z, d_n)
         d_reset = torch.mm(d_n[:old].to(stored.dtype), self.of_n).to(d_now.dtype)
         _sigmoid_backward(torch.mul(d_reset, h[:old], out=d_r[:old]), r[:old], grad_input=d_r[:old])
         d_r[old:] = 0

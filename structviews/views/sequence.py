@@ -26,10 +26,10 @@ AFTER, BEFORE = "after", "before"
 class SequenceConfig(Settings):
     """The cell of a sequence view."""
 
-    cell: str = setting(GRU, "Recurrent cell of sequence views.", choices=(GRU, LSTM), rare=True)
+    cell: str = setting(GRU, "Recurrent cell: gru or lstm.", choices=(GRU, LSTM), rare=True)
     reset_gate: str = setting(
         AFTER,
-        "A GRU's reset gate acts after or before the product with the state.",
+        "Where a GRU's reset gate acts: after or before the product with the state.",
         choices=(AFTER, BEFORE),
         rare=True,
     )

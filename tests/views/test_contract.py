@@ -7,6 +7,7 @@ from trees_for_tests import SHAPES, WORD, WORDS, chain, gum, star, with_trees, w
 from structviews.batches.batch import collate
 from structviews.errors import InputError
 from structviews.kernels import naive
+from structviews.kernels.recurrent_cells import Gru, GruResetBefore, Lstm
 from structviews.views import VIEWS
 from structviews.views.bag import BagOfWords
 from structviews.views.view import View
@@ -214,11 +215,12 @@ def test_the_projected_mean_is_a_loop_over_words():
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_a_sequence_is_a_loop_over_each_sentence(name):
     view, table = make(name)
+    kind = {"": Gru, "lstm": Lstm, "before": GruResetBefore}[name.partition(" ")[2]]
     some = SENTENCES + gum(10)
     encoded = encode(view, table, some, states=True)
     for i, sentence in enumerate(some):
         ids = torch.from_numpy(VOCABULARY.ids(list(sentence.tokens)))
-        states, final = naive.sequence(view.network, view.kind, table.weight[ids])
+        states, final = naive.sequence(view.network, kind, table.weight[ids])
         own = encoded.states[encoded.offsets[i] : encoded.offsets[i + 1]]
         torch.testing.assert_close(own, states, rtol=0, atol=1e-10)
         torch.testing.assert_close(encoded.vector[i], final.flatten(), rtol=0, atol=1e-10)
