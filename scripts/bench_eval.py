@@ -117,7 +117,7 @@ def scikit_seconds(task: Task, vectors: dict[str, Vectors], fits: int, limit: fl
     """scikit-learn's seconds for the whole task, extrapolated from a few fits per strength."""
     labels = np.concatenate([examples.targets for examples in task.splits.values()])
     planned = choices(task, SENTEVAL, labels)
-    grid = SENTEVAL.grids["/".join(task.splits)]
+    grid = SENTEVAL.grid(task)
     folds = [train for choice in planned for train, _ in choice.inner]
     tried = folds[:: -(-len(folds) // fits)]
     features = list(task_features(task, vectors).values())

@@ -68,7 +68,7 @@ def check_classification(
     """Our and scikit-learn's accuracy and strengths, optionally only for the first outer folds."""
     labels = np.concatenate([examples.targets for examples in task.splits.values()])
     features = np.concatenate(list(task_features(task, vectors).values())).astype(np.float64)
-    grid = SENTEVAL.grids["/".join(task.splits)]
+    grid = SENTEVAL.grid(task)
     result = score_task(task, vectors)
     planned = choices(task, SENTEVAL, labels)[:outer]
     part = "all" if "all" in task.splits else "test"

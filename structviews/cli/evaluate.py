@@ -51,7 +51,10 @@ def evaluate_runs(
     ] = None,
     protocol: Annotated[
         str | None,
-        typer.Option(help="Folds, grids and classifiers: senteval, or kiros (skip-thoughts).", show_default="senteval"),
+        typer.Option(
+            help="Folds, grids and classifiers: senteval, senteval-torch (its default), kiros (skip-thoughts).",
+            show_default="senteval",
+        ),
     ] = None,
     ensemble: Annotated[
         bool | None,

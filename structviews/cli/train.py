@@ -132,6 +132,7 @@ def training_jobs(config: Path | None, recipe: str | None, given: Mapping[str, A
     from structviews.recipes.recipe import Recipe
     from structviews.runs.config import TrainConfig
     from structviews.runs.settings_file import load_config
+    from structviews.words import FIXED
 
     if config and recipe:
         raise InputError("--config and --recipe both give settings: leave one out")
@@ -145,9 +146,12 @@ def training_jobs(config: Path | None, recipe: str | None, given: Mapping[str, A
     if recipe:
         wanted = Recipe.load(recipe)
         folder = Path(given.get("out", RUNS / recipe))
+        fixed = [name for name, (each, _) in wanted.runs.items() if FIXED in each.channels]
         for name, (each, seed) in wanted.runs.items():
             out = folder.parent / name if wanted.members else folder
-            jobs.append(each.config(**{"corpus": "", "seed": seed, **given, "out": str(out)}))
+            # Of members with fixed and with trained words, those with fixed ones alone read the vectors.
+            own = {key: value for key, value in given.items() if key != "vectors" or name in fixed or not fixed}
+            jobs.append(each.config(**{"corpus": "", "seed": seed, **own, "out": str(out)}))
     else:
         jobs.append(TrainConfig.from_flat({"corpus": "", **given}, "command line"))
     return [job if job.data.corpus else job.replaced(corpus=str(find_corpus())) for job in jobs]

@@ -1,8 +1,9 @@
 """The row that was made beside the published one, and what differs: for the terminal, as Markdown and as JSON."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from structviews.evaluation.scores.results import Results
@@ -17,6 +18,8 @@ NONE = "-"
 DIM = "dim"
 HEADER = ("measure", "ours", "published", "difference")
 PERCENT = ("accuracy", "f1")
+# The score of a task that goes into a mean of several tasks.
+MAIN = ("mean", "accuracy", "pearson")
 
 
 @dataclass(frozen=True)
@@ -112,10 +115,22 @@ def _lines(job: Reproduction, results: Results) -> Iterator[Line]:
             }
     dims = {entry["dim"] for entry in results["tasks"].values() if "dim" in entry}
     ours |= {DIM: max(dims)} if dims else {}
+    ours |= _means(figures, ours)
     for name in dict.fromkeys([DIM, *figures, *ours]):
         printed = figures.get(name)
         published = None if printed is None else float(printed.text if name == DIM else printed.score)
         yield Line(name, ours.get(name), published)
+
+
+def _means(published: Iterable[str], ours: Mapping[str, float]) -> dict[str, float]:
+    """Those of the published measures that are means of several tasks, such as ``MR, CR mean``, over our scores."""
+    found = {}
+    for name in published:
+        tasks = name.removesuffix(" mean").split(", ")
+        own = [next((f"{task} {kind}" for kind in MAIN if f"{task} {kind}" in ours), "") for task in tasks]
+        if len(tasks) > 1 and all(own):
+            found[name] = mean(ours[measure] for measure in own)
+    return found
 
 
 def _main(measure: str) -> bool:

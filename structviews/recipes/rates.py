@@ -1,5 +1,6 @@
 """How fast this machine is at the stages of a reproduction, measured on the beginning of its corpus."""
 
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,7 +16,7 @@ from structviews.recipes.beginning import first_documents, write_first_lines, wr
 from structviews.recipes.reproduction import Reproduction, text_source
 from structviews.runs.config import TrainConfig
 from structviews.runtime.documents import checksum, converted, read_sealed, write_json
-from structviews.runtime.locks import creating
+from structviews.runtime.locks import creating, temporary_name, writing
 from structviews.training.estimate import estimate
 from structviews.training.trainer import BYTES_PER_PARAMETER
 from structviews.words import TRAINED
@@ -71,12 +72,21 @@ class Rates:
         """The rates of a reproduction: those of an earlier call, or measured now and, if ``keep``, kept."""
         file = job.out / f"{job.recipe.name}.rates.json"
         found = cls.read(file)
-        if found is None or found.of != identity(job):
-            found = cls.measured(job)
-            if keep:
-                with creating(job.out):
-                    job.out.mkdir(exist_ok=True)
-                    write_json(file, asdict(found))
+        if found and found.of == identity(job):
+            return found
+        if not keep:
+            with TemporaryDirectory(prefix="structviews-") as folder:
+                return cls.measured(job, Path(folder))
+        with creating(job.out):
+            job.out.mkdir(exist_ok=True)
+        with writing(file):
+            folder = temporary_name(file)
+            try:
+                folder.mkdir()
+                found = cls.measured(job, folder)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            write_json(file, asdict(found))
         return found
 
     @classmethod
@@ -88,22 +98,20 @@ class Rates:
             return None
 
     @classmethod
-    def measured(cls, job: Reproduction) -> Self:
-        """Measure them, in a temporary folder."""
-        with TemporaryDirectory(prefix="structviews-") as temporary:
-            folder = Path(temporary)
-            largest = max(config.optimisation.batch_size for config in job.configs.values())
-            size = min(max(SAMPLE, BATCHES * largest), job.sentences or SAMPLE * largest)
-            parsed = folder / "sample.parsed"
-            sentences, parsing = _sample(job, size, parsed)
-            sample = ParsedCorpus.open(parsed)
-            learning, words = _learning(job, sample, folder / "sample.bin")
-            training = {}
-            for run, config in job.configs.items():
-                given = {"corpus": str(parsed), "held_out": 0.0, "out": str(folder / run.name)}
-                given |= {"vectors": str(words)} if config.words.vectors else {}
-                training[run.name] = _training(config.replaced(**given), sample)
-            used = sum(path.stat().st_size for path in parsed.iterdir()) / len(sample)
+    def measured(cls, job: Reproduction, folder: Path) -> Self:
+        """Measure them, in a folder for what that takes."""
+        largest = max(config.optimisation.batch_size for config in job.configs.values())
+        size = max(SAMPLE, BATCHES * largest)
+        parsed = folder / "sample.parsed"
+        sentences, parsing = _sample(job, min(size, job.sentences or size), parsed)
+        sample = ParsedCorpus.open(parsed)
+        learning, words = _learning(job, sample, folder / "sample.bin")
+        training = {}
+        for run, config in job.configs.items():
+            given = {"corpus": str(parsed), "held_out": 0.0, "out": str(folder / run.name)}
+            given |= {"vectors": str(words)} if config.words.vectors else {}
+            training[run.name] = _training(config.replaced(**given), sample)
+        used = sum(path.stat().st_size for path in parsed.iterdir()) / len(sample)
         return cls(identity(job), sentences, parsing, learning, used, training)
 
     def passes(self, config: TrainConfig) -> float:

@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
@@ -149,18 +148,19 @@ class ParseTasks(Stage):
         corpus = ParsedCorpus.open(self.job.parsed)
         name, models = corpus.parser["name"], corpus.manifest.get(MODELS)
         options = Options(corpus.parser.get("language", "en"), Path(models) if models else None)
-        with TemporaryDirectory(prefix="structviews-") as temporary:
-            text = Path(temporary) / "sentences.txt"
-            write_sentences(text, self.job.task_sentences)
-            source = open_source(
-                [str(text)],
-                parser="builtin" if name == TREEBANK else name,
-                layout="lines",
-                tokenised=True,
-                max_tokens=MOST_TOKENS,
-                options=options,
-            )
-            parse_corpus(source, self.job.trees, console=console)
+        text = self.job.trees.with_suffix(".txt")
+        with creating(self.job.out):
+            self.job.out.mkdir(exist_ok=True)
+        write_sentences(text, self.job.task_sentences)
+        source = open_source(
+            [str(text)],
+            parser="builtin" if name == TREEBANK else name,
+            layout="lines",
+            tokenised=True,
+            max_tokens=MOST_TOKENS,
+            options=options,
+        )
+        parse_corpus(source, self.job.trees, console=console)
 
     def seconds(self, rates: Rates) -> float:
         return len(self.job.task_sentences) * rates.parsing

@@ -33,6 +33,7 @@ class Entry(TypedDict):
     dim: NotRequired[int]
     intervals: NotRequired[dict[str, tuple[float, float]]]
     versions: NotRequired[dict[str, str]]
+    at_grid_end: NotRequired[dict[str, int]]
 
 
 class Protocol(TypedDict, total=False):

@@ -124,6 +124,7 @@ def score_table(
     if intervals and tasks:
         legend.append(INTERVALS)
     legend += [note for _, result in scored if result for note in partial_notes(result, tasks)]
+    legend += grid_end_note([result for _, result in scored if result], tasks)
     papers = published_rows(tasks) if published else []
     legend += published_legend(papers)
     empty = ("",) if counted else ()
@@ -310,3 +311,17 @@ def partial_notes(result: dict[str, Any], tasks: Sequence[str]) -> list[str]:
         for name, files in partial.items()
         if files
     ]
+
+
+def grid_end_note(results: Sequence[dict[str, Any]], tasks: Sequence[str]) -> list[str]:
+    """A note on classifiers whose strength is the first or last of the protocol's grid; none if there are none."""
+    found = []
+    for name in tasks:
+        ends = [ends for result in results if (ends := result["tasks"].get(name, {}).get("at_grid_end"))]
+        choices = sum(each["choices"] for each in ends)
+        for end in ("first", "last"):
+            if count := sum(each[end] for each in ends):
+                found.append(f"{name} the {end} in {count:,} of {choices:,}")
+    if not found:
+        return []
+    return [f"strength chosen at an end of its grid, beyond which it may be better: {', '.join(found)}"]

@@ -87,6 +87,8 @@ def score_run(
     """
     own = Embedder.load(run)
     embedder, vectors, file = _place(own, scored, protocol, ensemble)
+    if protocol.normalise:  # part of the protocol, so the description does not repeat it
+        embedder = embedder.with_representation(normalise=True)
     similarity = embedder.for_similarity()
     another = similarity.representation != embedder.representation
     transductive = is_transductive(embedder)

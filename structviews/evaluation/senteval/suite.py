@@ -12,6 +12,7 @@ import sklearn
 import torch
 
 from structviews import __version__
+from structviews.encoding.representation import normalised
 from structviews.errors import InputError
 from structviews.evaluation.scores.intervals import score_intervals
 from structviews.evaluation.scores.results import FORMAT, Predictions
@@ -51,7 +52,7 @@ def evaluate(
         tasks: names from ``TASKS`` or of probing tasks, in any case.
         folder: the directory with ``MR/``, ``STS/`` and so on.
         probing: the directory of probing tasks, see ``tasks.probing_files``.
-        protocol: ``senteval`` or ``kiros``.
+        protocol: ``senteval``, ``senteval-torch`` or ``kiros``, which scales the vectors to length 1.
         similarity: encoder for similarity tasks; by default ``encode``.
         transductive: a sentence's vector depends on the others it is encoded with, so encode each task
             separately and all its sentences together.
@@ -66,6 +67,8 @@ def evaluate(
         InputError: for an unknown task, a folder that does not exist, or invalid vectors.
     """
     followed = PROTOCOLS[protocol]
+    if followed.normalise:
+        encode = _scaled(encode)
     found, unavailable = read_tasks(tasks, folder, probing, allow_partial)
     results = results_of(unavailable=unavailable, protocol=followed)
     for each in evaluate_each(
@@ -261,6 +264,11 @@ def _encoded(task: str, sentences: list[Tokens], encode: Encode) -> np.ndarray:
             f"{sentence[:60]!r}; train the run again with a lower --lr"
         )
     return table
+
+
+def _scaled(encode: Encode) -> Encode:
+    """The same encoder with vectors of length 1."""
+    return lambda sentences: normalised(np.asarray(encode(sentences), dtype=np.float32))
 
 
 def _versions() -> dict[str, str]:

@@ -1,17 +1,15 @@
 """Score a task by a protocol: folds, regularisation strengths, classifiers and correlations."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import log_expit, log_softmax
+from scipy.special import log_softmax
 from sklearn.metrics import f1_score
 
 from structviews.errors import InputError
-from structviews.evaluation.senteval.design import Design
-from structviews.evaluation.senteval.logistic import fit_logistic
-from structviews.evaluation.senteval.protocols.protocol import FOLDS, Fold, Protocol, Vectors, grid_name
+from structviews.evaluation.senteval.classifier import Choice, Fold
+from structviews.evaluation.senteval.protocols.protocol import FOLDS, Protocol, Vectors
 from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
 from structviews.evaluation.senteval.relatedness import (
     correlation,
@@ -67,21 +65,6 @@ def pair_features(u: np.ndarray, v: np.ndarray, inference: bool = False) -> np.n
     return features
 
 
-@dataclass(frozen=True)
-class Choice:
-    """One train/test split, with the inner splits that select the regularisation strength.
-
-    Attributes:
-        train: rows that the final classifier is trained on.
-        test: rows that it is tested on.
-        inner: (training rows, held-out rows) pairs that select the strength.
-    """
-
-    train: np.ndarray
-    test: np.ndarray
-    inner: list[Fold]
-
-
 def choices(task: Task, protocol: Protocol, labels: np.ndarray) -> list[Choice]:
     """The train/test splits of a task; rows number the examples of all its splits, concatenated.
 
@@ -92,10 +75,9 @@ def choices(task: Task, protocol: Protocol, labels: np.ndarray) -> list[Choice]:
     if "all" in parts:
         outer = _folds(parts["all"][protocol.order(task.splits["all"])], labels, protocol)
         return [Choice(train, test, list(_folds(train, labels, protocol))) for train, test in outer]
-    if "dev" in parts:
-        return [Choice(parts["train"], parts["test"], [(parts["train"], parts["dev"])])]
-    ordered = parts["train"][protocol.order(task.splits["train"])]
-    return [Choice(parts["train"], parts["test"], list(_folds(ordered, labels, protocol)))]
+    train = parts["train"][protocol.order(task.splits["train"])]
+    inner = [(train, parts["dev"])] if "dev" in parts else list(_folds(train, labels, protocol))
+    return [Choice(train, parts["test"], inner)]
 
 
 def classification(task: Task, members: Sequence[dict[str, Vectors]], protocol: Protocol) -> dict[str, Any]:
@@ -107,7 +89,7 @@ def classification(task: Task, members: Sequence[dict[str, Vectors]], protocol: 
     labels = np.concatenate([examples.targets for examples in task.splits.values()])
     planned = choices(task, protocol, labels)
     metric = "f1" if protocol.f1_chooses and "f1" in task.metrics else "accuracy"
-    grid = protocol.grids[grid_name(task)]
+    grid = protocol.grid(task)
     learnt = [_learn(task_features(task, vectors), labels, planned, grid, metric, protocol) for vectors in members]
     dev = np.array([member["dev"] for member in learnt])  # (members, choices)
     weights = dev / dev.sum(0)
@@ -122,10 +104,21 @@ def classification(task: Task, members: Sequence[dict[str, Vectors]], protocol: 
         "scores": {name: 100 * float(np.mean([scores[name] for scores in tests])) for name in task.metrics},
         "predictions": {tested: predicted[len(labels) - len(task.splits[tested]) :]},
         "unconverged": sum(member["unconverged"] for member in learnt),
+        "at_grid_end": at_grid_end(grid, [strength for member in learnt for strength in member["strengths"]]),
     }
     if len(learnt) > 1:
         return result | {"weights": weights.T.tolist(), "members": [_member(member, metric) for member in learnt]}
     return result | _member(learnt[0], metric)
+
+
+def at_grid_end(grid: Sequence[float], strengths: Sequence[float]) -> dict[str, int]:
+    """How many of the selected strengths are the first and the last of the grid, of how many ``choices``.
+
+    There a wider grid might have selected another. Empty if the grid has one strength, which is no choice.
+    """
+    if len(grid) == 1:
+        return {}
+    return {"first": strengths.count(grid[0]), "last": strengths.count(grid[-1]), "choices": len(strengths)}
 
 
 def relatedness(task: Task, members: Sequence[dict[str, Vectors]], protocol: Protocol) -> dict[str, Any]:
@@ -211,13 +204,6 @@ def _ends(task: Task) -> np.ndarray:
     return np.cumsum([len(examples) for examples in task.splits.values()])[:-1]
 
 
-def _masks(parts: Sequence[np.ndarray], n: int) -> np.ndarray:
-    masks = np.zeros((len(parts), n), dtype=bool)
-    for mask, part in zip(masks, parts, strict=True):
-        mask[part] = True
-    return masks
-
-
 def _learn(
     features: dict[str, np.ndarray],
     labels: np.ndarray,
@@ -227,17 +213,11 @@ def _learn(
     protocol: Protocol,
 ) -> dict[str, Any]:
     """For each choice: the strength, the score that selected it, and the log-probabilities (t, K) of the test rows."""
-    parts = [choice.train for choice in planned]
-    inner = [fold for choice in planned for fold in choice.inner]
-    if len(inner) > 1:  # a single inner part is the training part itself
-        parts += [train for train, _ in inner]
-    masks = _masks(parts, len(labels))
-    design = Design(list(features.values()), np.any(masks, axis=0), centred=not protocol.one_vs_rest)
-    fits = fit_logistic(design, labels, masks, grid, protocol.one_vs_rest)
-    predictions = fits.predictions[-len(inner) :]
+    fitted = protocol.classifier.fit(list(features.values()), labels, planned, grid)
+    inner = [held_out for choice in planned for _, held_out in choice.inner]
     held_out = [
-        [_scores(labels[test], predicted[test], (metric,))[metric] for predicted in predictions[i]]
-        for i, (_, test) in enumerate(inner)
+        [_scores(labels[test], predicted, (metric,))[metric] for predicted in predictions]
+        for test, predictions in zip(inner, fitted.held_out, strict=True)
     ]
     by_choice = np.reshape(held_out, (len(planned), -1, len(grid)))
     # Along the last axis, so that numpy sums in the same order as over a list.
@@ -248,27 +228,13 @@ def _learn(
     return {
         "strengths": [grid[i] for i in chosen],
         "dev": means.max(1),
-        "logs": [
-            log_probabilities(fits.logits[i, best, choice.test], protocol.one_vs_rest)
-            for i, (best, choice) in enumerate(zip(chosen, planned, strict=True))
-        ],
-        "unconverged": int((~fits.converged).sum()),
+        "logs": fitted.final(chosen),
+        "unconverged": fitted.unconverged,
     }
 
 
 def _member(learnt: dict[str, Any], metric: str) -> dict[str, Any]:
     return {"dev": {metric: float(np.mean(learnt["dev"]))}, "strengths": learnt["strengths"]}
-
-
-def log_probabilities(logits: np.ndarray, one_vs_rest: bool) -> np.ndarray:
-    """Logits, (n, 1) for two classes else (n, K), to log-probabilities (n, K); one-vs-rest ones are normalised."""
-    logits = logits.astype(np.float64)
-    if logits.shape[1] == 1:
-        return np.concatenate([log_expit(-logits), log_expit(logits)], axis=1)
-    logs: np.ndarray = log_expit(logits) if one_vs_rest else log_softmax(logits, axis=1)
-    if one_vs_rest:
-        logs = logs - np.log(np.exp(logs).sum(1, keepdims=True))
-    return logs
 
 
 def _scores(gold: np.ndarray, predicted: np.ndarray, metrics: Sequence[str]) -> dict[str, float]:

@@ -46,8 +46,8 @@ class Represented:
     def encode(self, sentences, batch_size, progress):
         return self._encode(sentences)[:, :: 1 if self.pooling == "vector" else 2]
 
-    def with_representation(self, pooling="vector"):
-        return Represented(self._encode, self.run, pooling)
+    def with_representation(self, pooling="", normalise=False):
+        return Represented(self._encode, self.run, pooling or self.pooling)
 
     def with_limit(self, **limit):
         return self
@@ -242,6 +242,20 @@ def test_scores_by_another_protocol_are_kept_beside_the_runs_own(tmp_path, folde
     assert isinstance(CliRunner().invoke(app, [*command, "--protocol", "kiro"]).exception, InputError)
     shown = CliRunner().invoke(app, [*command, "--ensemble"])
     assert "not a joined run" in str(shown.exception)
+
+
+def test_strengths_at_an_end_of_the_grid_are_one_note(tmp_path):
+    def entry(first, last, choices):
+        return {"scores": {"accuracy": 70.0}, "at_grid_end": {"first": first, "last": last, "choices": choices}}
+
+    one = make_run(tmp_path, "one", ["dep"], {"TREC": entry(0, 1, 1), "MR": entry(2, 3, 10), "CR": entry(0, 0, 10)})
+    two = make_run(tmp_path, "two", ["seq"], {"TREC": entry(0, 0, 1), "MR": entry(0, 1, 10)})
+    said = [line for line in score_table([one, two]).legend if "grid" in line]
+    assert said == [
+        "strength chosen at an end of its grid, beyond which it may be better: "
+        "MR the first in 2 of 20, MR the last in 4 of 20, TREC the last in 1 of 2"
+    ]
+    assert not any("grid" in line for line in score_table([one], tasks=["CR"]).legend)
 
 
 def seeded(tmp_path, scores, **settings):

@@ -13,11 +13,12 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import shuffle
 
 from structviews.errors import InputError
+from structviews.evaluation.senteval.logistic_classifier import log_probabilities
 from structviews.evaluation.senteval.protocols import PROTOCOLS
 from structviews.evaluation.senteval.protocols.kiros_protocol import KIROS
 from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL, senteval_order
 from structviews.evaluation.senteval.relatedness import fit_relatedness
-from structviews.evaluation.senteval.task_scores import cosine, log_probabilities, pair_features, score_task
+from structviews.evaluation.senteval.task_scores import at_grid_end, choices, cosine, pair_features, score_task
 from structviews.evaluation.senteval.tasks.finding import read_task, task_names
 from structviews.evaluation.senteval.tasks.reading import Examples, Task
 
@@ -307,18 +308,58 @@ def test_what_the_protocols_cover(folder):
     tasks = {name: read_task(name, folder, allow_partial=True) for name in task_names()}
     assert all(SENTEVAL.covers(task) for task in tasks.values())
     assert [name for name, task in tasks.items() if KIROS.covers(task)] == [
-        *("MR", "CR", "SUBJ", "MPQA", "TREC", "MRPC", "SICK-R")
+        *("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "SICK-R")
     ]
     with pytest.raises(InputError, match="the kiros protocol does not cover this task; use --protocol senteval"):
-        score_task(tasks["SST2"], {}, KIROS)
+        score_task(tasks["SST5"], {}, KIROS)
     with pytest.raises(InputError, match=r"unknown protocol 'kiro' .did you mean kiros..: choose one of"):
         PROTOCOLS["kiro"]
 
 
-def test_protocols_describe_themselves():
-    described = {name: protocol.describe() for name, protocol in ((name, PROTOCOLS[name]) for name in PROTOCOLS)}
-    json.dumps(described)
-    assert described["senteval"] != described["kiros"]
+@pytest.mark.parametrize("name", [*PROTOCOLS])
+def test_what_every_protocol_promises(name):
+    protocol = PROTOCOLS[name]
+    assert protocol.name == name
+    described = json.loads(json.dumps(protocol.describe()))
+    assert {"name", "folds", "seed", "grids", "classifier", "penalty", "solver", "vectors"} <= described.keys()
+    assert all(list(grid) == sorted(set(grid)) for grid in described["grids"].values())
+    for classes in (2, 3):
+        splits = {split: noisy(60, 4, classes, seed) for seed, split in enumerate(("train", "test"))}
+        task, vectors = task_of(**splits)
+        labels = np.concatenate([labels for _, labels in splits.values()])
+        features, grid = [vectors[split][0] for split in splits], protocol.grid(task)
+        planned = choices(task, protocol, labels)
+        fitted = protocol.classifier.fit(features, labels, planned, grid)
+        ((train, test, inner),) = [(each.train, each.test, each.inner) for each in planned]
+        assert sorted(train) == list(range(60))
+        assert [each.shape for each in fitted.held_out] == [(len(grid), len(held_out)) for _, held_out in inner]
+        for place in (0, len(grid) - 1):
+            (logs,) = fitted.final([place])
+            assert (logs.shape, logs.dtype) == ((len(test), classes), np.float64)
+            np.testing.assert_allclose(np.exp(logs).sum(1), 1)
+        (again,) = protocol.classifier.fit(features, labels, planned, grid).final([len(grid) - 1])
+        np.testing.assert_array_equal(again, logs)
+
+
+def test_protocols_differ():
+    described = {name: PROTOCOLS[name].describe() for name in PROTOCOLS}
+    assert {*described} >= {"senteval", "senteval-torch", "kiros"}
+    assert len({json.dumps(each["classifier"]) for each in described.values()}) == 3
     assert described["kiros"]["grids"]["all"] == KIROS_GRID
     assert described["senteval"]["grids"]["train/test"] == HIGH
     assert "intercept" in described["kiros"]["penalty"]
+    assert [described[name]["vectors"] for name in ("kiros", "senteval-torch")] == [
+        *("each encoder's scaled to length 1", "as they are")
+    ]
+
+
+def test_a_strength_at_an_end_of_the_grid_is_counted():
+    assert at_grid_end(LOW, [LOW[0], LOW[2], LOW[-1], LOW[0]]) == {"first": 2, "last": 1, "choices": 4}
+    assert at_grid_end((1e9,), [1e9]) == {}  # no choice
+    # Features so small that no penalty of the grid is low enough, and so large that any is.
+    for scale, end in ((1e-2, "last"), (10, "first")):
+        splits = {split: noisy(100, 5, 3, seed) for seed, split in enumerate(("train", "test"))}
+        task, vectors = task_of(**{split: (scale * x, labels) for split, (x, labels) in splits.items()})
+        for member in (vectors, [vectors, vectors]):
+            found = score_task(task, member)["at_grid_end"]
+            assert found[end] == found["choices"] == (1 if member is vectors else 2)

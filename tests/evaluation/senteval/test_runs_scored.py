@@ -56,6 +56,20 @@ def test_supervised_and_similarity_tasks_get_their_own_vectors(runs, folder):
         assert [other["tasks"][task]["dim"] for task in ("MR", "STS12")] == [56 * width, 8]
 
 
+def test_kiros_protocol_scales_the_vectors_of_each_encoder(runs, folder, tmp_path):
+    command = ["eval", str(runs[2]), "--senteval", str(folder), "--partial", "--tasks", "MR", "--protocol", "kiros"]
+    ended = CliRunner().invoke(app, [*command, "--save-vectors", str(tmp_path)])
+    assert ended.exit_code == 0, ended.output
+    vectors = np.load(tmp_path / "joined.kiros.npy")
+    np.testing.assert_allclose(np.linalg.norm(vectors.reshape(len(vectors), 4, 8), axis=2), 1, rtol=1e-5)
+    own = Embedder.load(runs[2]).encode(list(read_sentences(tmp_path / "joined.kiros.txt")))
+    directions = own.reshape(-1, 4, 8) / np.linalg.norm(own.reshape(-1, 4, 8), axis=2, keepdims=True)
+    np.testing.assert_allclose(vectors, directions.reshape(own.shape), atol=1e-5)
+    found = load_results(runs[2], "results.kiros.json")
+    assert found["representation"] == Embedder.load(runs[2]).description
+    assert found["protocol"]["vectors"] == "each encoder's scaled to length 1"
+
+
 def test_sentences_are_cut_if_it_is_said(runs, folder):
     """Scores of cut sentences are no run's own."""
     run = str(runs[0])

@@ -193,6 +193,18 @@ def test_columns_of_an_ensemble_are_members_that_learn_by_themselves(folder, enc
             np.testing.assert_allclose(predicted, expected["predictions"][part], rtol=1e-5)
 
 
+def test_kiros_protocol_scales_the_vectors_of_any_encoder(folder, encode):
+    def longer(sentences):
+        return encode(sentences) * np.arange(1, len(sentences) + 1)[:, None]
+
+    def predicted(encode, protocol):
+        results = evaluate(encode, ["SICK-R"], folder, protocol=protocol, allow_partial=True)
+        return results["predictions"]["SICK-R"]["test"][0]
+
+    np.testing.assert_allclose(predicted(encode, "kiros"), predicted(longer, "kiros"), rtol=1e-3)
+    assert np.abs(predicted(encode, "senteval") - predicted(longer, "senteval")).max() > 0.1
+
+
 def test_an_unreadable_task_is_unavailable_and_the_others_run(folder, encode):
     (folder / "TREC/TREC_10.label").unlink()
     results = evaluate(encode, ["TREC", "MR"], folder, allow_partial=True)

@@ -5,6 +5,7 @@
 import numpy as np
 from sklearn.model_selection import KFold
 
+from structviews.evaluation.senteval.logistic_classifier import LogisticClassifier
 from structviews.evaluation.senteval.protocols import PROTOCOLS
 from structviews.evaluation.senteval.protocols.protocol import FOLDS, Protocol
 from structviews.evaluation.senteval.relatedness import (
@@ -25,11 +26,13 @@ KIROS = Protocol(
     seed=1234,
     order=kiros_order,
     splitter=KFold(n_splits=FOLDS),
-    grids={splits: tuple(2.0**t for t in range(9)) for splits in ("all", "train/test")},
-    one_vs_rest=True,
+    classifier=LogisticClassifier(one_vs_rest=True),
+    # The scripts do not have SST2, but the quick-thoughts paper has it among their tasks.
+    grids={key: tuple(2.0**t for t in range(9)) for key in ("all", "train/test", "SST2")},
     decimals=None,
     f1_chooses=True,
     relatedness=KIROS_RELATEDNESS,
     similarity=False,
+    normalise=True,
 )
 PROTOCOLS.add(KIROS.name, KIROS)

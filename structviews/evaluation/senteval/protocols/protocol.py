@@ -7,18 +7,14 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from structviews.evaluation.senteval.logistic import TOLERANCE
+from structviews.evaluation.senteval.classifier import Classifier
 from structviews.evaluation.senteval.relatedness import (
     RelatednessTraining,
 )
 from structviews.evaluation.senteval.tasks.reading import Examples, Task
 
 FOLDS = 10
-# For SNLI, whose classifier is not regularised ("noreg").
-UNREGULARISED = (1e9,)
-
 Vectors = tuple[np.ndarray, np.ndarray]
-Fold = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -30,45 +26,41 @@ class Protocol:
         seed: seed of the folds and the relatedness model.
         order: returns the rows (n,) of a split's examples in the order in which they are divided into folds.
         splitter: makes the outer and inner folds.
-        grids: inverse regularisation strengths C, ascending, for each combination of splits; tasks with other splits
+        classifier: fits the classification tasks.
+        grids: its regularisation strengths, ascending, by the name of a task or by a combination of splits; other tasks
             are not covered.
-        one_vs_rest: as in liblinear, fit one classifier per class and penalise the intercept.
-        decimals: round the scores that select C to this many decimals, which makes near-ties ties; None: no rounding.
-        f1_chooses: select C by F1 for tasks scored by F1.
+        decimals: round the scores that select a strength to this many decimals, which makes near-ties ties; None: no
+            rounding.
+        f1_chooses: select the strength by F1 for tasks scored by F1.
         relatedness: training settings of the relatedness model.
         similarity: whether the protocol covers unsupervised similarity tasks.
+        normalise: whether each encoder's vectors are scaled to length 1, before they are joined.
     """
 
     name: str
     seed: int
     order: Callable[[Examples], np.ndarray]
     splitter: KFold | StratifiedKFold
+    classifier: Classifier
     grids: dict[str, tuple[float, ...]]
-    one_vs_rest: bool
     decimals: int | None
     f1_chooses: bool
     relatedness: RelatednessTraining
     similarity: bool
+    normalise: bool
 
     def describe(self) -> dict[str, Any]:
         """The ``protocol`` entry of ``results.json``."""
-        many, intercept = (
-            ("one against the rest for", "on the weights and the intercept")
-            if self.one_vs_rest
-            else ("softmax for", "on the weights, none on the intercept")
-        )
         return {
             "name": self.name,
             "folds": FOLDS,
             "seed": self.seed,
             "splitter": str(self.splitter),
             "grids": {splits: list(grid) for splits, grid in self.grids.items()},
-            "classifier": f"logistic regression, {many} more than two classes",
-            "penalty": f"L2 {intercept}; the grid is its inverse strength C",
-            "solver": "L-BFGS, preconditioned by the Hessian of all folds together, float32 products",
-            "tolerance": TOLERANCE,
+            **self.classifier.describe(),
             "relatedness": str(self.relatedness),
             "similarity": "cosine" if self.similarity else None,
+            "vectors": "each encoder's scaled to length 1" if self.normalise else "as they are",
         }
 
     def covers(self, task: Task) -> bool:
@@ -77,9 +69,8 @@ class Protocol:
             return self.similarity
         if task.kind == "relatedness":
             return self.similarity or task.name == "SICK-R"
-        return grid_name(task) in self.grids
+        return bool(self.grid(task))
 
-
-def grid_name(task: Task) -> str:
-    """Key of the task's grid in ``Protocol.grids``: its splits, or ``SNLI`` for inference."""
-    return "SNLI" if task.inference else "/".join(task.splits)
+    def grid(self, task: Task) -> tuple[float, ...]:
+        """The strengths to choose from for a classification task, ascending; empty if it is not covered."""
+        return self.grids.get(task.name) or self.grids.get("/".join(task.splits), ())

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
+from structviews.evaluation.senteval.logistic_classifier import LogisticClassifier
 from structviews.evaluation.senteval.protocols import PROTOCOLS
-from structviews.evaluation.senteval.protocols.protocol import FOLDS, UNREGULARISED, Protocol
+from structviews.evaluation.senteval.protocols.protocol import FOLDS, Protocol
 from structviews.evaluation.senteval.relatedness import (
     SENTEVAL_RELATEDNESS,
 )
@@ -27,16 +28,17 @@ SENTEVAL = Protocol(
     seed=1111,
     order=senteval_order,
     splitter=StratifiedKFold(n_splits=FOLDS, shuffle=True, random_state=1111),
+    classifier=LogisticClassifier(one_vs_rest=False),
     grids={
         "all": tuple(2.0**t for t in range(-2, 4)),
         "train/test": tuple(2.0**t for t in range(-1, 6)),
         "train/dev/test": tuple(2.0**t for t in range(-2, 4)),
-        "SNLI": UNREGULARISED,
+        "SNLI": (1e9,),  # "noreg"
     },
-    one_vs_rest=False,
     decimals=2,
     f1_chooses=False,
     relatedness=SENTEVAL_RELATEDNESS,
     similarity=True,
+    normalise=False,
 )
 PROTOCOLS.add(SENTEVAL.name, SENTEVAL)

@@ -1,0 +1,264 @@
+"""SentEval's default classifier: a linear layer and a softmax, trained by Adam until dev accuracy stops rising.
+
+After ``senteval/tools/classifier.py`` and ``validation.py`` of facebookresearch/SentEval (``usepytorch`` True, ``nhid``
+0, its defaults for the rest). Shapes: d features, K classes, S penalties, P parts of the data, of which G are trained
+in step; b examples in a batch. A member is the classifier of one part with one penalty.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.special import log_softmax
+from torch import Tensor
+
+from structviews.errors import InputError
+from structviews.evaluation.senteval.classifier import Choice, Classifier, Fitted
+from structviews.runtime.wording import counted
+
+BATCH = 64
+EPOCHS = 4  # between two evaluations on dev
+MISSES = 6  # stop at this many evaluations without gain, consecutive or not
+ROUNDS = 51  # evaluations: SentEval starts no further round after more than 200 epochs
+DEV_SHARE = 0.05  # of the examples of a final fit that has no development set
+# Most numbers that a step of the members trained together touches: so many lie in a CPU's caches.
+STEP_ELEMENTS = {"cpu": 1 << 21, "cuda": 1 << 28}
+
+
+@dataclass(frozen=True)
+class Part:
+    """What members learn from.
+
+    Attributes:
+        train: rows to train on, in the order that the epochs' permutations refer to; all parts' lie in one block.
+        dev: rows that decide when to stop; a part's lie in one block.
+        drawn: length of the permutation that divided the two, which comes before those of the epochs; 0: none.
+    """
+
+    train: np.ndarray
+    dev: np.ndarray
+    drawn: int = 0
+
+
+@dataclass(frozen=True)
+class AdamClassifier(Classifier):
+    """SentEval's torch classifier; strengths are Adam's weight decay (L2, on the intercept too).
+
+    As there, each member starts from the same seed: equal initial weights, and for parts of equal size the same
+    permutations. So parts of equal size are trained in step, with all their penalties, as batched products.
+
+    Attributes:
+        seed: seed of the initial weights and the permutations.
+    """
+
+    seed: int
+
+    def fit(
+        self, features: Sequence[np.ndarray], labels: np.ndarray, planned: Sequence[Choice], grid: Sequence[float]
+    ) -> Fitted:
+        """Train the members of all inner splits; the final ones are trained once their penalty is chosen.
+
+        A final fit is trained on 95 % of its examples and stopped by the rest, which the first permutation chooses.
+        With a development set it is the inner fit again, so that is kept.
+        """
+        blocks = _Blocks(features, labels)
+        inner = [fold for choice in planned for fold in choice.inner]
+        table = torch.tensor(grid, dtype=torch.float32)
+        fits = fit_softmaxes(blocks, [Part(*fold) for fold in inner], table.expand(len(inner), -1), self.seed)
+
+        def final(chosen: Sequence[int]) -> list[np.ndarray]:
+            if len(inner) == 1:
+                last, which = fits, chosen
+            else:
+                parts = [self.divided(choice.train) for choice in planned]
+                last, which = fit_softmaxes(blocks, parts, table[list(chosen), None], self.seed), [0] * len(planned)
+            rows = [choice.test for choice in planned]
+            logits = [blocks.logits(test, *fit)[s] for test, fit, s in zip(rows, last, which, strict=True)]
+            return [log_softmax(each.cpu().double().numpy(), axis=1) for each in logits]
+
+        held_out = [
+            blocks.logits(test, *fit).argmax(-1).cpu().numpy() for (_, test), fit in zip(inner, fits, strict=True)
+        ]
+        return Fitted(held_out, final, 0)
+
+    def divided(self, rows: np.ndarray) -> Part:
+        """Divide rows (n,) into those to train on and those that decide when to stop.
+
+        Raises:
+            InputError: if there are too few.
+        """
+        dev = int(DEV_SHARE * len(rows))
+        if not dev:
+            few = counted(len(rows), "training example")
+            raise InputError(f"{few}: too few to set aside {DEV_SHARE:.0%}, by which training stops; use more")
+        permuted = rows[np.random.RandomState(self.seed).permutation(len(rows))]
+        return Part(permuted[dev:], permuted[:dev], len(rows))
+
+    def describe(self) -> dict[str, Any]:
+        """See ``Classifier.describe``."""
+        return {
+            "classifier": "linear layer and softmax",
+            "penalty": "L2 on the weights and the intercept, as Adam's weight decay, which is the grid",
+            "solver": f"Adam (0.001), mean log loss of batches of {BATCH}, float32",
+            "stopping": f"at the {MISSES}th evaluation without gain, one every {EPOCHS} epochs, at most {ROUNDS}; the "
+            f"final fit's on {DEV_SHARE:.0%} of its training examples, unless there is a development set",
+        }
+
+
+class _Blocks:
+    """The features, on the GPU if there is one: blocks (n_i, d) that are not copied; and the labels."""
+
+    def __init__(self, features: Sequence[np.ndarray], labels: np.ndarray) -> None:
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.blocks = [torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(self.device) for x in features]
+        self.starts = np.cumsum([0, *map(len, features)])
+        self.labels = torch.from_numpy(np.ascontiguousarray(labels, dtype=np.int64)).to(self.device)
+        self.classes = int(labels.max()) + 1
+        self.width = self.blocks[0].shape[1]
+
+    def of(self, rows: np.ndarray) -> tuple[Tensor, int]:
+        """The block of rows that lie in one, and its first row."""
+        block = int(np.searchsorted(self.starts, rows[0], side="right")) - 1
+        return self.blocks[block], int(self.starts[block])
+
+    def logits(self, rows: np.ndarray, weights: Tensor, intercepts: Tensor) -> Tensor:
+        """Logits (S, n, K) of rows (n,) of one block, for weights (S, K, d) and intercepts (S, K)."""
+        block, start = self.of(rows)
+        chosen = block[torch.from_numpy(rows - start).to(self.device)]
+        flat = torch.addmm(intercepts.flatten(), chosen, weights.flatten(0, 1).T)
+        return flat.view(len(rows), *intercepts.shape).transpose(0, 1)
+
+
+def fit_softmaxes(blocks: _Blocks, parts: Sequence[Part], penalties: Tensor, seed: int) -> list[tuple[Tensor, Tensor]]:
+    """For each part, the weights (S, K, d) and intercepts (S, K) that are best on its dev rows.
+
+    Args:
+        blocks: features and labels.
+        parts: what to learn from.
+        penalties: (P, S), ascending or not.
+        seed: see ``AdamClassifier``.
+    """
+    found: dict[int, tuple[Tensor, Tensor]] = {}
+    for places in _in_step(parts, BATCH * blocks.width + 4 * penalties.shape[1] * blocks.classes * blocks.width):
+        race = _Race(blocks, [parts[i] for i in places], penalties[places].to(blocks.device), seed)
+        found |= dict(zip(places, race.run(), strict=True))
+    return [found[i] for i in range(len(parts))]
+
+
+def _in_step(parts: Sequence[Part], elements: int) -> Iterator[list[int]]:
+    """Places of parts that share their permutations, as many as a step has room for, if each touches so much."""
+    alike: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for i, part in enumerate(parts):
+        alike[len(part.train), part.drawn].append(i)
+    size = max(1, STEP_ELEMENTS["cuda" if torch.cuda.is_available() else "cpu"] // elements)
+    for places in alike.values():
+        for start in range(0, len(places), size):
+            yield places[start : start + size]
+
+
+class _Race:
+    """Members of G parts of equal size, trained in step; a part whose members have all stopped drops out."""
+
+    def __init__(self, blocks: _Blocks, parts: Sequence[Part], penalties: Tensor, seed: int) -> None:
+        self.blocks, self.parts, self.seed = blocks, list(parts), seed
+        self.layers = _Layers(blocks, penalties, seed)
+        self.table, start = blocks.of(parts[0].train)
+        self.rows = torch.from_numpy(np.stack([part.train for part in parts]) - start).to(blocks.device)
+        self.goals = torch.nn.functional.one_hot(
+            blocks.labels[start : start + len(self.table)], blocks.classes
+        ).float()  # (n, K)
+        shape = self.layers.weights.shape
+        self.best = (torch.empty(shape, device=blocks.device), torch.empty(shape[:-1], device=blocks.device))
+        self.scores = torch.full(shape[:2], -1, device=blocks.device)  # numbers of correct predictions
+        self.misses = torch.zeros_like(self.scores)
+        self.running = torch.arange(len(parts), device=blocks.device)
+
+    def run(self) -> list[tuple[Tensor, Tensor]]:
+        """For each part, the weights (S, K, d) and intercepts (S, K) of its members' best evaluations."""
+        draws = np.random.RandomState(self.seed)
+        if self.parts[0].drawn:
+            draws.permutation(self.parts[0].drawn)
+        for _ in range(ROUNDS):
+            for _ in range(EPOCHS):
+                order = torch.from_numpy(draws.permutation(self.rows.shape[1])).to(self.rows.device)
+                rows = self.rows[:, order]
+                for batch in zip(rows.split(BATCH, 1), self.goals[rows].split(BATCH, 1), strict=True):
+                    self.layers.learn(self.table, *batch)
+            self.evaluate()
+            if not len(self.running):
+                break
+        return list(zip(*self.best, strict=True))
+
+    def evaluate(self) -> None:
+        """Score the running members on dev, keep their best weights, and drop the parts that are done."""
+        running = self.running
+        correct = torch.stack([self.correct(g, part) for g, part in enumerate(running.tolist())])
+        better = (correct > self.scores[running]) & (self.misses[running] < MISSES)
+        part, member = better.nonzero(as_tuple=True)
+        for best, now in zip(self.best, (self.layers.weights, self.layers.intercepts), strict=True):
+            best[running[part], member] = now[part, member]
+        self.scores[running[part], member] = correct[part, member]
+        self.misses[running] += ~better
+        going = (self.misses[running] < MISSES).any(1)
+        if not going.all():
+            self.running, self.rows = running[going], self.rows[going]
+            self.layers.keep(going)
+
+    def correct(self, place: int, part: int) -> Tensor:
+        """How many dev rows of a part each of its members predicts correctly, (S,); ``place``: among those running."""
+        rows = self.parts[part].dev
+        logits = self.blocks.logits(rows, self.layers.weights[place], self.layers.intercepts[place])
+        return (logits.argmax(-1) == self.blocks.labels[torch.from_numpy(rows)]).sum(1)
+
+
+class _Layers:
+    """Linear layers and softmaxes of G parts with S penalties each, and their Adam (Kingma and Ba, 2015).
+
+    Attributes:
+        weights: (G, S, K, d).
+        intercepts: (G, S, K).
+    """
+
+    def __init__(self, blocks: _Blocks, penalties: Tensor, seed: int) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            initial = torch.nn.Linear(blocks.width, blocks.classes)
+        start = [x.detach().to(blocks.device) for x in (initial.weight, initial.bias)]
+        self.weights, self.intercepts = (x.expand(*penalties.shape, *x.shape).clone() for x in start)
+        self.penalties = penalties[..., None]
+        self.optimiser = self._adam()
+        self.batch = torch.empty(len(penalties) * BATCH, blocks.width, device=blocks.device)
+
+    def _adam(self) -> torch.optim.Adam:
+        self.slopes, self.offsets = torch.empty_like(self.weights), torch.empty_like(self.intercepts)
+        self.weights.grad, self.intercepts.grad = self.slopes, self.offsets
+        return torch.optim.Adam([self.weights, self.intercepts], fused=True)
+
+    def learn(self, table: Tensor, rows: Tensor, goals: Tensor) -> None:
+        """Take a step on rows (G, b) of the examples (n, d), whose classes are ``goals`` (G, b, K)."""
+        parts, size = rows.shape
+        batch = torch.index_select(table, 0, rows.flatten(), out=self.batch[: rows.numel()]).view(parts, size, -1)
+        logits = torch.baddbmm(self.intercepts.flatten(1)[..., None], self.weights.flatten(1, 2), batch.transpose(1, 2))
+        shares = logits.view(*self.intercepts.shape, size).softmax(2)
+        errors = shares.sub_(goals.transpose(1, 2)[:, None]).div_(size).flatten(1, 2)
+        torch.bmm(errors, batch, out=self.slopes.flatten(1, 2))
+        torch.sum(errors, 2, out=self.offsets.flatten(1))
+        # Not by the optimiser: it has one weight decay for a whole tensor.
+        self.slopes.flatten(2).addcmul_(self.weights.flatten(2), self.penalties)
+        self.offsets.addcmul_(self.intercepts, self.penalties)
+        self.optimiser.step()
+
+    def keep(self, parts: Tensor) -> None:
+        """Drop the parts for which the mask (G,) is false."""
+        states = [self.optimiser.state[each] for each in (self.weights, self.intercepts)]
+        self.weights, self.intercepts, self.penalties = (
+            each.detach()[parts] for each in (self.weights, self.intercepts, self.penalties)
+        )
+        self.optimiser = self._adam()
+        for each, state in zip((self.weights, self.intercepts), states, strict=True):
+            self.optimiser.state[each] = {
+                name: value if name == "step" else value[parts] for name, value in state.items()
+            }
