@@ -80,6 +80,20 @@ def topic_corpus(folder, **shape):
     return write_corpus(folder, topic_rows(**shape))
 
 
+def small_sts14(senteval):
+    """STS14 in a SentEval folder, with a few pairs a data set; the number of pairs by file, as ``PUBLISHED`` has it."""
+    folder = senteval / "STS" / "STS14-en-test"
+    folder.mkdir(parents=True)
+    sentences = [" ".join(row.sentence.tokens) for row in topic_rows(documents=10, seed=5)]
+    sizes = {}
+    for number, name in enumerate(("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news")):
+        pairs = list(zip(sentences[number::7], sentences[number + 1 :: 7], strict=False))
+        (folder / f"STS.input.{name}.txt").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
+        (folder / f"STS.gs.{name}.txt").write_text("".join(f"{i % 6}\n" for i in range(len(pairs))))
+        sizes[f"STS/STS14-en-test/STS.input.{name}.txt"] = len(pairs)
+    return sizes
+
+
 def tiny_rows(paths=TINY):
     """The hand-made treebank: 12 sentences in 3 documents."""
     return [Row(s.document, s.position, s.line, s.sentence) for s in read_treebank(paths)]

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import product
 from typing import ClassVar
 
 import torch
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.contrast import Contrastive, Direction
-from structviews.objectives.objective import Context, Inputs, promoted
+from structviews.objectives.objective import Context, Inputs, promoted, view_letters
 from structviews.settings import Settings, setting
 
 # Least number of views of each kind of agreement; only `single` takes no more.
@@ -95,19 +96,24 @@ class Consensus(Contrastive):
                 f"agreement {agreement!r} needs {wanted}, not {','.join(inputs.views)}: use --views {views} "
                 f"or --agreement {fitting}"
             )
+        self.needs = frozenset({"next"})
         self.agreement = agreement
         self.power_iterations = config.power_iterations
         start = torch.tensor(math.log(config.temperature))
         self.log_temperature = nn.Parameter(start, requires_grad=config.learn_temperature)
 
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
-        queries, keys = self._sides(promoted(views))
+        views = [without_first_component(view, self.power_iterations) for view in promoted(views)]
+        queries, keys = self._sides(views)
         loss, metrics = self.contrast([[(queries * (-self.log_temperature).exp(), keys)]], context)
-        return loss, metrics | {"temperature": self.log_temperature.detach().exp()}
+        metrics |= {"temperature": self.log_temperature.detach().exp()}
+        if not self.training:
+            assert context.next is not None
+            metrics |= adjacent_cosines(views, context.next)
+        return loss, metrics
 
     def _sides(self, views: list[Tensor]) -> Direction:
-        """Query and key vectors whose inner products are the agreements."""
-        views = [without_first_component(view, self.power_iterations) for view in views]
+        """Query and key vectors, of views without their component, whose inner products are the agreements."""
         units = [unit(total(views))] if self.agreement == "skip" else [unit(view) for view in views]
         if self.agreement == "multi+single":
             # (f_i + g_i) . (f_j + g_j) is the sum of the four cosines.
@@ -137,6 +143,24 @@ def total(vectors: Sequence[Tensor]) -> Tensor:
 def unit(vectors: Tensor) -> Tensor:
     """Rows ``(B, D)`` normalised to length 1; a zero row stays zero."""
     return vectors * (vectors.square().sum(dim=1, keepdim=True) + EPSILON).rsqrt()
+
+
+def adjacent_cosines(views: Sequence[Tensor], following: Tensor) -> dict[str, Tensor]:
+    """Mean cosines of adjacent sentences: ``adjacent_fg`` of a sentence in view f and the next one in view g.
+
+    Divided by the temperature, they are the curves of M figure 1.
+
+    Args:
+        views: vectors ``(B, D)`` of each view, without their component.
+        following: see ``Context.next``; the cosines are 0 if no sentence has a next one.
+    """
+    units = dict(zip(view_letters(len(views)), map(unit, views), strict=True))
+    (first,) = torch.where(following >= 0)
+    second = following[first]
+    return {
+        f"adjacent_{a}{b}": (units[a][first] * units[b][second]).sum() / max(len(first), 1)
+        for a, b in product(units, repeat=2)
+    }
 
 
 def without_first_component(vectors: Tensor, iterations: int) -> Tensor:

@@ -179,6 +179,11 @@ class Objective(nn.Module, ABC):
         return {}
 
 
+def view_letters(n: int) -> list[str]:
+    """The letters by which metrics name ``n`` views in order: f, g, h, ..."""
+    return [chr(ord("f") + i) for i in range(n)]
+
+
 def promoted(vectors: Sequence[Tensor]) -> list[Tensor]:
     """Convert half-precision vectors to single, since half precision is too coarse for scores of large vectors."""
     return [v.float() if v.dtype in (torch.bfloat16, torch.float16) else v for v in vectors]

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from structviews.objectives.objective import view_letters
+
 # Metrics shown next to the progress bar.
 SHOWN = ("loss", "accuracy")
 
@@ -33,7 +35,7 @@ def cosines(views: list[Tensor]) -> dict[str, Tensor]:
     """
     result = {}
     unit = [torch.nn.functional.normalize(v.float(), dim=1) for v in views]
-    letters = [chr(ord("f") + i) for i in range(len(unit))]
+    letters = view_letters(len(unit))
     for i, a in enumerate(unit):
         n = len(a)
         off_diagonal = a.sum(dim=0).square().sum() - a.square().sum()

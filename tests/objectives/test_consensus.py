@@ -1,6 +1,7 @@
 """The consensus objective against the papers' formulas, in plain loops, with components by SVD."""
 
 import math
+from dataclasses import replace
 from itertools import permutations, product
 
 import pytest
@@ -16,7 +17,7 @@ from structviews.objectives.consensus import (
     first_component,
     without_first_component,
 )
-from structviews.objectives.objective import Inputs
+from structviews.objectives.objective import Inputs, next_indices
 
 MANY = 500  # iterations after which the power method has come to its end on small matrices
 every_agreement = pytest.mark.parametrize("agreement", AGREEMENTS)
@@ -162,6 +163,28 @@ def test_the_gradient_does_not_go_through_the_component():
     (gradient,) = torch.autograd.grad((without_first_component(vectors, 5) * weight).sum(), vectors)
     u = first_component(vectors.detach(), 5)
     torch.testing.assert_close(gradient, weight - torch.outer(weight @ u, u))
+
+
+@pytest.mark.parametrize("agreement", AGREEMENTS)
+@pytest.mark.parametrize("n_views", [1, 2, 3])
+def test_validation_has_the_cosines_of_adjacent_sentences_in_all_views(agreement, n_views):
+    """Of a sentence and the next: not over a gap, the end of a document, or backwards."""
+    if (agreement == "single") != (n_views == 1):
+        pytest.skip("another number of views")
+    batch = [(0, 0), (0, 1), (0, 2), (0, 4), (1, 5), (1, 6)]
+    views, context = draw(n_views, len(batch)), contexts_of(batch, distance=3)
+    run = objective(agreement, n_views, power_iterations=MANY).eval()
+    _, metrics = run(views, replace(context, next=next_indices(*torch.tensor(batch).T)))
+    left = dict(zip("fgh", map(projected, views), strict=False))
+    pairs = [(0, 1), (1, 2), (4, 5)]
+    found = {name: value.item() for name, value in metrics.items() if name.startswith("adjacent")}
+    expected = {
+        f"adjacent_{a}{b}": sum(cosine(left[a][i], left[b][j]).item() for i, j in pairs) / len(pairs)
+        for a, b in product(left, left)
+    }
+    assert found == pytest.approx(expected, abs=1e-6)
+    alone = replace(context, next=torch.full((len(batch),), -1))
+    assert run(views, alone)[1]["adjacent_ff"] == 0
 
 
 def test_vectors_of_nothing_are_harmless():

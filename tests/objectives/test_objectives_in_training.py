@@ -89,8 +89,12 @@ def test_the_log_has_its_metrics_and_validation_says_them(name, corpus, tmp_path
         assert entry.keys() - cosines == places | METRICS[name] | {"anchors"}
         assert all(np.isfinite(value) for metric, value in entry.items() if metric != "kind")
     (validation,) = log_of(run, "validation")
-    likelihoods = {"generative": {"nll", "unigram_nll"}, "skip-thought": {"unigram_nll"}}
-    assert validation.keys() == places | METRICS[name] | likelihoods.get(name, set())
+    more = {
+        "consensus": {"adjacent_ff", "adjacent_fg", "adjacent_gf", "adjacent_gg"},
+        "generative": {"nll", "unigram_nll"},
+        "skip-thought": {"unigram_nll"},
+    }
+    assert validation.keys() == places | METRICS[name] | more.get(name, set())
     line = next(line for line in said.splitlines() if "held-out" in line)
     assert line.startswith(f"step {validation['step']}: held-out loss {validation['loss']:.3f} (chance ")
 

@@ -10,8 +10,8 @@ from corpora import (
     opened,
     random_trees,
     small_config,
+    small_sts14,
     topic_corpus,
-    topic_rows,
     write_corpus,
 )
 from test_training import log_of, result
@@ -28,8 +28,6 @@ from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training
 from structviews.words.vocabulary import count_words
 
-DATA_SETS = ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news")
-
 
 @pytest.fixture
 def config(tmp_path):
@@ -39,14 +37,8 @@ def config(tmp_path):
 @pytest.fixture
 def senteval(tmp_path, monkeypatch):
     """STS14 with a few pairs a data set, whole by its own measure."""
-    folder = tmp_path / "senteval" / "STS" / "STS14-en-test"
-    folder.mkdir(parents=True)
-    sentences = [" ".join(row.sentence.tokens) for row in topic_rows(documents=10, seed=5)]
-    for number, name in enumerate(DATA_SETS):
-        pairs = list(zip(sentences[number::7], sentences[number + 1 :: 7], strict=False))
-        (folder / f"STS.input.{name}.txt").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
-        (folder / f"STS.gs.{name}.txt").write_text("".join(f"{i % 6}\n" for i in range(len(pairs))))
-        monkeypatch.setitem(tasks_published(), f"STS/STS14-en-test/STS.input.{name}.txt", len(pairs))
+    for file, size in small_sts14(tmp_path / "senteval").items():
+        monkeypatch.setitem(tasks_published(), file, size)
     return tmp_path / "senteval"
 
 
