@@ -299,7 +299,7 @@ def test_what_it_takes_is_said_and_nothing_is_written(does, command):
         (("uni-qt", *HOW, "--hidden", "0"), "--hidden"),
         (("uni-qt", *HOW, "--sentences", "0"), "--sentences"),
         (("uni-qt", *HOW, "-o", "corpus.txt"), "corpus.txt: is a file"),
-        (("uni-qt", *HOW, "--corpus", "x.conllu"), "x.conllu: a treebank file: run structviews parse --parser treebank"),
+        (("uni-qt", *HOW, "--corpus", "x.conllu"), "x.conllu: a treebank file: run structviews parse --parser"),
         (("uni-qt", "--senteval", "senteval"), "--corpus"),
     ],
 )
