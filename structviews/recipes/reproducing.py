@@ -7,6 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from structviews.encoding.expansion import Expansion
+from structviews.errors import InputError
 from structviews.recipes.outcome import Outcome
 from structviews.recipes.rates import Rates
 from structviews.recipes.reproduction import Reproduction
@@ -55,10 +57,14 @@ def plan(job: Reproduction, console: Console, keep: bool = True) -> list[str]:
         keep: whether to keep what is measured for it, so that the next call need not measure again.
 
     Raises:
-        InputError: if the folder has a run with other settings, or the file of word vectors is no such file.
+        InputError: if the folder has a run with other settings, or one that is expanded though it should not be, or
+            if the file of word vectors is no such file.
     """
-    for config in job.configs.values():
+    for folder, config in job.configs.items():
         check_settings(config)
+        if folder not in job.expanded and (expansion := Expansion.load(folder)):
+            file = expansion.vectors
+            raise InputError(f"{folder}: expanded from {file}: give --vectors {file}, or another folder with --out")
     if job.vectors:
         with rate_bar(console, f"reading {job.vectors}", "MB", 10**6) as progress:
             WordVectors.open(job.vectors, progress)

@@ -200,6 +200,11 @@ def test_training_killed_before_its_first_checkpoint_begins_again(does):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     does(*arguments)
     assert (outcome("uni-qt"), weights(run)) == (made, before)
+    shutil.rmtree(run)
+    run.mkdir()
+    (run / ".config.toml.host-1.tmp").touch()
+    does(*arguments)
+    assert (outcome("uni-qt"), weights(run)) == (made, before)
 
 
 def test_what_was_made_of_another_text_of_the_same_name_is_not_used(does, command):
@@ -226,6 +231,22 @@ def test_changed_tasks_are_parsed_again(does):
     test.write_bytes(b"".join([b"HUM:ind Who wrote this rather unusual sentence ?\n", *lines[1:]]))
     does("reproduce", "dep-const-paper", *HOW, "--tasks", "TREC", "--sentences", "250")
     assert len(list(Path("reproduced").glob("tasks-*.parsed"))) == 2
+
+
+def test_runs_that_were_expanded_since_are_not_taken_for_the_joined_ones(does, command):
+    does("parse", "corpus.txt", "--format", "lines")
+    does("vectors", "corpus.parsed", "-o", "words.bin", "--dim", "5", "--min-count", "1", "--epochs", "1")
+    arguments = ("reproduce", "combine-qt", *HOW, "--tasks", "TREC", "--sentences", "250")
+    does(*arguments)
+    code, _, err = command(*arguments, "--vectors", "words.bin")
+    assert code == 2
+    assert "combine-qt: not a join of its members as they are now: delete it, or give another folder" in err
+    shutil.rmtree("reproduced/runs/combine-qt")
+    does(*arguments, "--vectors", "words.bin")
+    code, _, err = command(*arguments)
+    assert (code, len(err.splitlines())) == (2, 1)
+    file = Path("words.bin").resolve()
+    assert f"runs/uni-qt: expanded from {file}: give --vectors {file}, or another folder with --out" in err
 
 
 def test_bad_vectors_are_told_before_anything_is_made(command):
