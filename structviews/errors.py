@@ -16,11 +16,11 @@ class InputError(ValueError):
         return super().__str__().replace("\n", "\\n")
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
-    """The error for a name that there is none of, with the nearest known name, if any is near, and all of them."""
+def unknown(kind: str, name: str, known: Iterable[str], remedy: str = "") -> InputError:
+    """The error for a name that there is none of, with the nearest known one, if any is near, and all or a remedy."""
     known = list(known)
     asked = f" (did you mean {near}?)" if (near := nearest(name, known)) else ""
-    return InputError(f"unknown {kind} {name!r}{asked}: choose one of {', '.join(known)}")
+    return InputError(f"unknown {kind} {name!r}{asked}: {remedy or 'choose one of ' + ', '.join(known)}")
 
 
 def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str:

@@ -88,7 +88,7 @@ def reproduce_a_row(
     job = Reproduction(row, corpus, senteval, out, vectors, hidden, epochs, sentences, names_in(tasks))
     try:
         with using(device):
-            for line in plan(job, keep=not dry_run):
+            for line in plan(job, errors, keep=not dry_run):
                 inform(line)
             if dry_run:
                 return

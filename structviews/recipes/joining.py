@@ -3,12 +3,22 @@
 from pathlib import Path
 
 from structviews.encoding.kinds.joined import Member, holds_joined, join_runs
+from structviews.errors import InputError
 from structviews.recipes.recipe import Recipe
+from structviews.runs.folder import weight_files
 
 
 def join_members(recipe: Recipe, out: Path) -> Path:
-    """The joined run of a recipe, whose members lie beside it; created unless it exists."""
+    """The joined run of a recipe, whose members lie beside it; created unless it exists.
+
+    Raises:
+        InputError: if it cannot be created, or its members have changed since.
+    """
     if not is_joined(recipe, out):
+        if weight_files(out):
+            raise InputError(
+                f"{out}: not a join of its members as they are now: delete it, or give another folder with --out"
+            )
         join_runs(_members(recipe, out), out, recipe.join, recipe.similarity_join)
     return out
 

@@ -12,7 +12,10 @@ from structviews.runtime.documents import write_json
 from structviews.runtime.files import write_bytes
 from structviews.runtime.terminal_tables import Table
 
-LEGEND = "accuracy and F1 in per cent; correlations and mean squared errors (mse) times 100"
+LEGEND = (
+    "accuracy, F1 and recall (R@) in per cent; correlations, mean squared errors (mse), analogies and distances of "
+    "neighbours times 100"
+)
 NONE = "-"
 DIM = "dim"
 HEADER = ("measure", "ours", "published", "difference")

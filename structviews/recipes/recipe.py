@@ -284,5 +284,5 @@ def file_of(name: str) -> Path:
         InputError: if no recipe has this name.
     """
     if name not in names():
-        raise unknown("recipe", name, names())
+        raise unknown("recipe", name, names(), "choose one that structviews recipes lists")
     return ROWS / f"{name}.toml"

@@ -7,14 +7,17 @@ from pathlib import Path
 
 from rich.console import Console
 
+from structviews.encoding.expansion import Expansion
+from structviews.errors import InputError
 from structviews.recipes.outcome import Outcome
 from structviews.recipes.rates import Rates
 from structviews.recipes.reproduction import Reproduction
 from structviews.recipes.stages import Evaluate, stages_of
 from structviews.runtime.memory import available_bytes
-from structviews.runtime.progress import say
+from structviews.runtime.progress import rate_bar, say
 from structviews.runtime.wording import counted, duration
 from structviews.training.resuming import check_settings
+from structviews.words.vector_files import WordVectors
 
 
 def reproduce(job: Reproduction, console: Console) -> Outcome:
@@ -45,18 +48,26 @@ def reproduce(job: Reproduction, console: Console) -> Outcome:
     return outcome
 
 
-def plan(job: Reproduction, keep: bool = True) -> list[str]:
-    """What is left to do and what it takes on this machine, in lines.
+def plan(job: Reproduction, console: Console, keep: bool = True) -> list[str]:
+    """What is left to do and what it takes on this machine, in lines. It reads all word vectors, so that bad ones show.
 
     Args:
         job: what to make.
+        console: for progress.
         keep: whether to keep what is measured for it, so that the next call need not measure again.
 
     Raises:
-        InputError: if the folder has a run with other settings.
+        InputError: if the folder has a run with other settings, or one that is expanded though it should not be, or
+            if the file of word vectors is no such file.
     """
-    for config in job.configs.values():
+    for folder, config in job.configs.items():
         check_settings(config)
+        if folder not in job.expanded and (expansion := Expansion.load(folder)):
+            file = expansion.vectors
+            raise InputError(f"{folder}: expanded from {file}: give --vectors {file}, or another folder with --out")
+    if job.vectors:
+        with rate_bar(console, f"reading {job.vectors}", "MB", 10**6) as progress:
+            WordVectors.open(job.vectors, progress)
     left = [stage for stage in stages_of(job) if not stage.finished]
     if not left:
         return ["nothing left to do"]

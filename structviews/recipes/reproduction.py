@@ -16,15 +16,18 @@ from structviews.evaluation.senteval.suite import read_tasks
 from structviews.evaluation.senteval.tasks.finding import known_tasks, none_read, task_names
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.objectives import OBJECTIVES
-from structviews.parsing.sources import TextSource, output_name
+from structviews.parsing.sources import TREEBANK_SUFFIXES, TextSource, output_name
 from structviews.parsing.text import Layout
 from structviews.recipes.recipe import Recipe
 from structviews.runs.config import TrainConfig
+from structviews.runtime.documents import checksum
 from structviews.views import VIEWS
 from structviews.words import FIXED
 
 # Longer sentences of a text are skipped, as parse does.
 MAX_TOKENS = 120
+# Of a digest in the name of what is made.
+DIGITS = 8
 
 
 @dataclass(frozen=True)
@@ -58,14 +61,17 @@ class Reproduction:
     def __post_init__(self) -> None:
         if not self.corpus.exists():
             raise InputError(f"{self.corpus}: no such file or folder: give a text or a parsed corpus with --corpus")
+        if not self.is_parsed and self.corpus.name.endswith(TREEBANK_SUFFIXES):
+            raise InputError(
+                f"{self.corpus}: a treebank file: run structviews parse --parser treebank, and give the parsed corpus"
+            )
         if self.vectors and not self.recipe.reads_vectors:
             raise InputError(f"--vectors {self.vectors}: {self.recipe.name} reads no word vectors: leave it out")
         if self.vectors and not self.vectors.is_file():
             raise InputError(f"{self.vectors}: no such file: give a file of word vectors with --vectors")
         if self.out.exists() and not self.out.is_dir():
             raise InputError(f"{self.out}: is a file: give a folder with --out")
-        if self.is_parsed:
-            ParsedCorpus.open(self.corpus)
+        _ = self._stem
         self._check_views()
         _ = self.tasks  # whatever is wrong with them is told before anything is made
 
@@ -85,10 +91,15 @@ class Reproduction:
         """Whether the corpus comes with its trees."""
         return self.corpus.is_dir()
 
-    @property
+    @cached_property
     def _stem(self) -> str:
-        name = self.corpus.resolve().name if self.is_parsed else output_name(str(self.corpus))
-        return name.removesuffix(".parsed") + (f"-first-{self.sentences}" if self.sentences else "")
+        """Beginning of the names of what is made from the corpus; another one, or a changed one, has other names."""
+        if self.is_parsed:
+            name, content = self.corpus.resolve().name, ParsedCorpus.open(self.corpus).fingerprint
+        else:
+            name, content = output_name(str(self.corpus)), text_source(self.corpus).file.survey.sha256
+        stem = f"{name.removesuffix('.parsed')}-{content[:DIGITS]}"
+        return stem + (f"-first-{self.sentences}" if self.sentences else "")
 
     @property
     def text(self) -> Path:
@@ -179,10 +190,11 @@ class Reproduction:
         """The distinct sentences of all tasks."""
         return list(dict.fromkeys(sentence for task in self.tasks[0] for sentence in task.sentences()))
 
-    @property
+    @cached_property
     def trees(self) -> Path:
-        """The parsed sentences of the tasks."""
-        return self.out / f"{'-'.join(['tasks', *(task.name for task in self.tasks[0])])}.parsed"
+        """The sentences of the tasks, parsed as the corpus is; of other tasks, or by another parser, elsewhere."""
+        content = checksum({"sentences": self.task_sentences, "parser": ParsedCorpus.open(self.parsed).parser})
+        return self.out / f"tasks-{content[:DIGITS]}.parsed"
 
     @property
     def scored(self) -> Scored:

@@ -143,7 +143,7 @@ class ParseTasks(Stage):
 
     @property
     def finished(self) -> bool:
-        return (self.job.trees / MANIFEST).is_file()
+        return self.job.is_prepared and (self.job.trees / MANIFEST).is_file()
 
     def run(self, console: Console) -> None:
         corpus = ParsedCorpus.open(self.job.parsed)
@@ -210,8 +210,7 @@ class Expand(Stage):
         return self.job.word_file
 
     def run(self, console: Console) -> None:
-        with rate_bar(console, f"reading {self.file}", "MB", 10**6) as progress:
-            expand(self.folder, self.file, progress)
+        expand(self.folder, self.file)
 
 
 class JoinRuns(Stage):

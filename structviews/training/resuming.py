@@ -48,7 +48,7 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
                 f"{run}: was trained with other vectors than {config.words.vectors}: "
                 "give those, or another folder with --out"
             )
-    elif run.exists() and (not run.is_dir() or any(run.iterdir())):
+    elif run.exists() and (not run.is_dir() or any(not path.name.startswith(".") for path in run.iterdir())):
         raise InputError(f"{run}: already exists and is not a run: give another folder with --out")
     try:
         run.mkdir(parents=True, exist_ok=True)

@@ -79,8 +79,11 @@ def test_the_list_names_every_recipe_and_paper_and_one_can_be_shown(command):
 
 
 def test_wrong_names_and_clashes_are_told(command):
-    with pytest.raises(InputError, match="unknown recipe 'qt': choose one of bi-qt,"):
-        Recipe.load("qt")
+    with pytest.raises(
+        InputError,
+        match=r"unknown recipe 'uni-q' \(did you mean uni-qt\?\): choose one that structviews recipes lists$",
+    ):
+        Recipe.load("uni-q")
     Path("run").mkdir()
     Path("run/config.toml").touch()
     for arguments, message in (

@@ -23,6 +23,7 @@ def _samples(tmp_path, monkeypatch):
     shutil.copytree(DATA / "senteval", tmp_path / "senteval")
     lines = (DATA / "corpus.txt").read_text().split("\n")
     (tmp_path / "corpus.txt").write_text("\n".join(lines[:650]) + "\n")
+    (tmp_path / "x.conllu").touch()
 
 
 @pytest.fixture
@@ -199,6 +200,63 @@ def test_training_killed_before_its_first_checkpoint_begins_again(does):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     does(*arguments)
     assert (outcome("uni-qt"), weights(run)) == (made, before)
+    shutil.rmtree(run)
+    run.mkdir()
+    (run / ".config.toml.host-1.tmp").touch()
+    does(*arguments)
+    assert (outcome("uni-qt"), weights(run)) == (made, before)
+
+
+def test_what_was_made_of_another_text_of_the_same_name_is_not_used(does, command):
+    small = (*HOW, "--tasks", "TREC", "--sentences", "250")
+    does("reproduce", "uni-qt", *small)
+    text = Path("corpus.txt")
+    text.write_text("\n".join(text.read_text().split("\n")[110:]))
+    code, _, err = command("reproduce", "uni-qt", *small)
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "uni-qt: holds a run with corpus = " in err
+    before = scores("reproduced/runs/uni-qt")
+    shutil.rmtree("reproduced/runs")
+    does("reproduce", "uni-qt", *small)
+    made = outcome("uni-qt")
+    does("reproduce", "uni-qt", *small, "--out", "fresh")
+    assert scores("fresh/runs/uni-qt") == scores("reproduced/runs/uni-qt") != before
+    assert outcome("uni-qt", "fresh") == made
+
+
+def test_changed_tasks_are_parsed_again(does):
+    does("reproduce", "dep-const-paper", *HOW, "--tasks", "TREC", "--sentences", "250")
+    test = Path("senteval/TREC/TREC_10.label")
+    lines = test.read_bytes().splitlines(keepends=True)
+    test.write_bytes(b"".join([b"HUM:ind Who wrote this rather unusual sentence ?\n", *lines[1:]]))
+    does("reproduce", "dep-const-paper", *HOW, "--tasks", "TREC", "--sentences", "250")
+    assert len(list(Path("reproduced").glob("tasks-*.parsed"))) == 2
+
+
+def test_runs_that_were_expanded_since_are_not_taken_for_the_joined_ones(does, command):
+    does("parse", "corpus.txt", "--format", "lines")
+    does("vectors", "corpus.parsed", "-o", "words.bin", "--dim", "5", "--min-count", "1", "--epochs", "1")
+    arguments = ("reproduce", "combine-qt", *HOW, "--tasks", "TREC", "--sentences", "250")
+    does(*arguments)
+    code, _, err = command(*arguments, "--vectors", "words.bin")
+    assert code == 2
+    assert "combine-qt: not a join of its members as they are now: delete it, or give another folder" in err
+    shutil.rmtree("reproduced/runs/combine-qt")
+    does(*arguments, "--vectors", "words.bin")
+    code, _, err = command(*arguments)
+    assert (code, len(err.splitlines())) == (2, 1)
+    file = Path("words.bin").resolve()
+    assert f"runs/uni-qt: expanded from {file}: give --vectors {file}, or another folder with --out" in err
+
+
+def test_bad_vectors_are_told_before_anything_is_made(command):
+    head = "the 1 2 3\nof 4 5 6\n"
+    for name, content in (("x.txt", "no vectors here"), ("cut.txt", f"{head}to 7 8\n"), ("text.txt", "hello there\n")):
+        Path(name).write_text(content)
+        code, out, err = command("reproduce", "uni-qt", *HOW, "--tasks", "TREC", "--vectors", name)
+        assert (code, out, len(err.splitlines())) == (2, "", 1), err
+        assert name in err
+        assert not Path("reproduced").exists()
 
 
 def test_a_recipe_of_a_run_says_how_others_are_scored(does, command):
@@ -262,6 +320,7 @@ def test_what_it_takes_is_said_and_nothing_is_written(does, command):
         (("uni-qt", *HOW, "--hidden", "0"), "--hidden"),
         (("uni-qt", *HOW, "--sentences", "0"), "--sentences"),
         (("uni-qt", *HOW, "-o", "corpus.txt"), "corpus.txt: is a file"),
+        (("uni-qt", *HOW, "--corpus", "x.conllu"), "x.conllu: a treebank file: run structviews parse --parser"),
         (("uni-qt", "--senteval", "senteval"), "--corpus"),
     ],
 )

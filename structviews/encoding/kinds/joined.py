@@ -18,7 +18,7 @@ from structviews.encoding.stored_run import Choice
 from structviews.encoding.word_limit import BATCH_SIZE
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
-from structviews.runs.folder import CONFIG, MEMBERS
+from structviews.runs.folder import CONFIG, MEMBERS, model_checksum, weight_files
 from structviews.runs.settings_file import KIND, read_settings, run_kind, run_views, write_settings
 from structviews.runs.which_vectors import Representation
 from structviews.runtime.documents import checked
@@ -244,9 +244,12 @@ def member_names(members: Sequence[Member]) -> list[str]:
 
 
 def holds_joined(out: Path, members: Sequence[Path | Member]) -> bool:
-    """Whether a folder is a join of runs with these names, and of the same views."""
+    """Whether a folder is a join of runs with these names, as they are now, and of the same views."""
     if not (out / CONFIG).is_file() or run_kind(out) != JOINED:
         return False
     settings, given = read_settings(out), _given(members)
     wanted = member_names(given), [view for _, view in given]
-    return (settings.get("members"), settings.get("only")) == wanted
+    if (settings.get("members"), settings.get("only")) != wanted:
+        return False
+    copies = [(run, out / MEMBERS / name) for (run, _), name in zip(given, wanted[0], strict=True)]
+    return all(weight_files(run) and model_checksum(run) == model_checksum(copy) for run, copy in copies)
