@@ -106,12 +106,12 @@ class AdamClassifier(Classifier):
 
     def describe(self) -> dict[str, Any]:
         """See ``Classifier.describe``."""
-        every = counted(self.epochs, "epoch")
+        apart = counted(self.epochs, "epoch")
         return {
             "classifier": "linear layer and softmax",
             "penalty": "L2 on the weights and the intercept, as Adam's weight decay, which is the grid",
             "solver": f"Adam (0.001), mean log loss of batches of {BATCH}, float32",
-            "stopping": f"at the {MISSES}th evaluation without gain, of at most {self.rounds}, one after each {every}; the "
+            "stopping": f"at the {MISSES}th evaluation without gain, of at most {self.rounds}, {apart} apart; the "
             f"final fit's on {DEV_SHARE:.0%} of its training examples, unless there is a development set",
         }
 
