@@ -38,7 +38,7 @@ few examples decide. `-`: the protocol does not cover the task.
 """
 SECONDS = """## Seconds
 
-Seconds spent on scoring, on one thread of a shared machine; encoding, which is the same for all, comes on top.
+Seconds spent on scoring, on one thread; encoding, which is the same for all, comes on top.
 """
 STRENGTHS = """## Strengths
 
@@ -53,7 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="a run that was scored under every protocol")
     found = {results["protocol"]["name"]: results for results in all_results(parser.parse_args().run)}
-    PAGE.write_text(page({name: found[name] for name in PROTOCOLS}), encoding="utf-8")
+    PAGE.write_text(page({name: found[name] for name in PROTOCOLS if name in found}), encoding="utf-8")
 
 
 def page(found: dict[str, dict[str, Any]]) -> str:
@@ -90,7 +90,7 @@ def score(entry: dict[str, Any], results: dict[str, Any]) -> str:
 def strengths(entry: dict[str, Any], results: dict[str, Any]) -> str:
     """The chosen strengths, each with its number of choices; those at an end of the grid in bold."""
     chosen, at_end = entry["strengths"], entry["at_grid_end"]
-    ends = {end(chosen) for end, which in ((min, "first"), (max, "last")) if at_end[which]}
+    ends = {end(chosen) for end, which in ((min, "first"), (max, "last")) if at_end.get(which)}
     counts = sorted(Counter(chosen).items())
     return ", ".join(f"{f'**{value:g}**' if value in ends else f'{value:g}'} x {n}" for value, n in counts)
 

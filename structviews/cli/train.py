@@ -161,7 +161,7 @@ def training_jobs(config: Path | None, recipe: str | None, given: Mapping[str, A
 def list_recipes(
     name: Annotated[str | None, typer.Argument(help="Recipe to show.", show_default=False)] = None,
 ) -> None:
-    """List the papers' models available to train --recipe, or show the settings of one.
+    """List the recipes, which are rows of the papers' tables, or show one.
 
     Example: structviews recipes mc-qt
     """
