@@ -7,6 +7,7 @@ Scores, times and strengths are those of the run's ``results*.json``.
 """
 
 import argparse
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,11 @@ def main() -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="a run that was scored under every protocol")
-    found = {results["protocol"]["name"]: results for results in all_results(parser.parse_args().run)}
-    PAGE.write_text(page({name: found[name] for name in PROTOCOLS if name in found}), encoding="utf-8")
+    run = parser.parse_args().run
+    found = {results["protocol"]["name"]: results for results in all_results(run)}
+    if missing := [name for name in PROTOCOLS if name not in found]:
+        sys.exit(f"{run}: no scores under {', '.join(missing)}: run structviews eval with --protocol first")
+    PAGE.write_text(page({name: found[name] for name in PROTOCOLS}), encoding="utf-8")
 
 
 def page(found: dict[str, dict[str, Any]]) -> str:

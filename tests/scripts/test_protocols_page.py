@@ -43,3 +43,11 @@ def test_scores_seconds_and_strengths_side_by_side(protocols_page):
     ]
     assert "| SNLI | - | 1e+09 x 1 |" in lines
     assert "on part of the task (MR)" in page
+
+
+def test_a_run_without_scores_under_all_protocols_is_refused(protocols_page, tmp_path, monkeypatch):
+    before = protocols_page.PAGE.read_text("utf-8")
+    monkeypatch.setattr(sys, "argv", ["protocols_page.py", str(tmp_path)])
+    with pytest.raises(SystemExit, match="no scores under kiros, senteval, senteval-torch"):
+        protocols_page.main()
+    assert protocols_page.PAGE.read_text("utf-8") == before
