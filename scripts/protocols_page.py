@@ -7,6 +7,7 @@ Scores, times and strengths are those of the run's ``results*.json``.
 """
 
 import argparse
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ few examples decide. `-`: the protocol does not cover the task.
 """
 SECONDS = """## Seconds
 
-Seconds spent on scoring, on one thread of a shared machine; encoding, which is the same for all, comes on top.
+Seconds spent on scoring, on one thread; encoding, which is the same for all, comes on top.
 """
 STRENGTHS = """## Strengths
 
@@ -52,7 +53,10 @@ def main() -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="a run that was scored under every protocol")
-    found = {results["protocol"]["name"]: results for results in all_results(parser.parse_args().run)}
+    run = parser.parse_args().run
+    found = {results["protocol"]["name"]: results for results in all_results(run)}
+    if missing := [name for name in PROTOCOLS if name not in found]:
+        sys.exit(f"{run}: no scores under {', '.join(missing)}: run structviews eval with --protocol first")
     PAGE.write_text(page({name: found[name] for name in PROTOCOLS}), encoding="utf-8")
 
 
@@ -90,7 +94,7 @@ def score(entry: dict[str, Any], results: dict[str, Any]) -> str:
 def strengths(entry: dict[str, Any], results: dict[str, Any]) -> str:
     """The chosen strengths, each with its number of choices; those at an end of the grid in bold."""
     chosen, at_end = entry["strengths"], entry["at_grid_end"]
-    ends = {end(chosen) for end, which in ((min, "first"), (max, "last")) if at_end[which]}
+    ends = {end(chosen) for end, which in ((min, "first"), (max, "last")) if at_end.get(which)}
     counts = sorted(Counter(chosen).items())
     return ", ".join(f"{f'**{value:g}**' if value in ends else f'{value:g}'} x {n}" for value, n in counts)
 

@@ -31,7 +31,7 @@ from structviews.evaluation.senteval.task_scores import score_task
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.recipes.recipe import Recipe
 from structviews.runtime.documents import write_json
-from structviews.runtime.pictures import COLOURS, write_picture
+from structviews.runtime.pictures import COLOURS, inline_svg
 from structviews.training.checkpoint import read_progress
 
 if TYPE_CHECKING:
@@ -54,6 +54,17 @@ SCORED = recipes_of([row for rows in ROWS.values() for row in rows])
 # The recipes whose cosines M draws, with the equations of their agreement.
 COSINES = {BOTH: "f-g and g-f in the loss (eq. 2)", "multi-and-single-view": "all four in the loss (eq. 3)"}
 PAIRS = ["".join(pair) for pair in product("fg", repeat=2)]
+# The colours of these pages' other pictures, on a light and on a dark page.
+STYLE = """<style>
+svg { color-scheme: light dark; font-family: sans-serif; --ink: #1f2328; --faint: #818b98; --paper: #ffffff;
+  --c0: #0072b2; --c1: #b87400; --c2: #007d5b; --c3: #d55e00; --c4: #3a9bd6; --c5: #b3568c }
+@media (prefers-color-scheme: dark) {
+  svg { --ink: #e6edf3; --faint: #7d8590; --paper: #0d1117;
+    --c0: #4da6e0; --c1: #f0b429; --c2: #2fc79a; --c3: #ff8a4c; --c4: #9ad6f7; --c5: #e6a3cb }
+}
+</style>
+<rect width="100%" height="100%" style="fill: var(--paper)"/>
+"""
 # Of each pair; f-g and g-f nearly coincide, and show through one another.
 DASHES = ("--", "-", ":", "--")
 SCORES, CURVES = "scores.json", "training-figures.json"
@@ -185,8 +196,11 @@ def ends(values: Sequence[float]) -> list[float]:
 
 def draw(out: Path, found: Mapping[str, Any]) -> None:
     """Write both figures."""
-    write_picture(out / "training-cosines.svg", lambda: draw_cosines(found["cosines"]))
-    write_picture(out / "training-scores.svg", lambda: draw_scores(found["scores"]))
+    cosines = inline_svg(lambda: draw_cosines(found["cosines"]), "Cosines of adjacent sentences by step")
+    scores = inline_svg(lambda: draw_scores(found["scores"]), "Scores by step, of views trained together and alone")
+    for name, picture in (("cosines", cosines), ("scores", scores)):
+        start, rest = picture.split("\n", 1)
+        (out / f"training-{name}.svg").write_text(f"{start}\n{STYLE}{rest}", encoding="utf-8")
 
 
 def draw_cosines(cosines: Mapping[str, Mapping[str, list[float]]]) -> "Figure":

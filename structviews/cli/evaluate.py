@@ -41,7 +41,7 @@ RecipeName = Annotated[
 ProtocolName = Annotated[
     str | None,
     typer.Option(
-        help="Folds, grids and classifiers: senteval, senteval-torch (its default), kiros (skip-thoughts).",
+        help="Folds, grids and classifiers: senteval, senteval-torch (SentEval's own default), kiros (skip-thoughts).",
         show_default="senteval",
     ),
 ]

@@ -161,7 +161,7 @@ def training_jobs(config: Path | None, recipe: str | None, given: Mapping[str, A
 def list_recipes(
     name: Annotated[str | None, typer.Argument(help="Recipe to show.", show_default=False)] = None,
 ) -> None:
-    """List the recipes of the papers' rows, for reproduce, train --recipe and eval --recipe, or show one of them.
+    """List the recipes of the papers' rows, for reproduce, train --recipe and eval --recipe, or show one.
 
     Example: structviews recipes mc-qt
     """

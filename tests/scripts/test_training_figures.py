@@ -3,6 +3,7 @@
 import argparse
 import importlib.util
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -106,6 +107,13 @@ def test_figures_show_the_curves(script, tmp_path):
     assert drawn["SV: f"] == ("--", 10, 20)
     script.draw(tmp_path, {"cosines": cosines, "scores": scores})
     assert {file.name for file in tmp_path.glob("*.svg")} == {"training-cosines.svg", "training-scores.svg"}
+    for file in tmp_path.glob("*.svg"):
+        style, picture = file.read_text("utf-8").split("</style>")
+        assert "(prefers-color-scheme: dark)" in style
+        assert "#" not in re.sub(r'(href="|url\()#', "", picture)  # no colour but the style's
+        used = set(re.findall(r"var\((--\w+)\)", picture))
+        assert used > {"--ink", "--faint", "--paper", "--c0"}
+        assert all(style.count(f"{name}:") == 2 for name in used)  # light and dark
 
 
 def test_it_goes_on_where_it_was_stopped_and_ends_with_the_training(script, tmp_path, monkeypatch):

@@ -20,9 +20,7 @@ from structviews.evaluation.senteval.classifier import Choice, Classifier, Fitte
 from structviews.runtime.wording import counted
 
 BATCH = 64
-EPOCHS = 4  # between two evaluations on dev
 MISSES = 6  # stop at this many evaluations without gain, consecutive or not
-ROUNDS = 51  # evaluations: SentEval starts no further round after more than 200 epochs
 DEV_SHARE = 0.05  # of the examples of a final fit that has no development set
 # Most numbers that a step of the members trained together touches: so many lie in a CPU's caches.
 STEP_ELEMENTS = {"cpu": 1 << 21, "cuda": 1 << 28}
@@ -52,9 +50,18 @@ class AdamClassifier(Classifier):
 
     Attributes:
         seed: seed of the initial weights and the permutations.
+        epochs: between two evaluations on dev.
+        last: training ends at the first evaluation after more epochs than these.
     """
 
     seed: int
+    epochs: int = 4
+    last: int = 200
+
+    @property
+    def rounds(self) -> int:
+        """The most evaluations."""
+        return self.last // self.epochs + 1
 
     def fit(
         self, features: Sequence[np.ndarray], labels: np.ndarray, planned: Sequence[Choice], grid: Sequence[float]
@@ -67,14 +74,14 @@ class AdamClassifier(Classifier):
         blocks = _Blocks(features, labels)
         inner = [fold for choice in planned for fold in choice.inner]
         table = torch.tensor(grid, dtype=torch.float32)
-        fits = fit_softmaxes(blocks, [Part(*fold) for fold in inner], table.expand(len(inner), -1), self.seed)
+        fits = fit_softmaxes(blocks, [Part(*fold) for fold in inner], table.expand(len(inner), -1), self)
 
         def final(chosen: Sequence[int]) -> list[np.ndarray]:
             if len(inner) == 1:
                 last, which = fits, chosen
             else:
                 parts = [self.divided(choice.train) for choice in planned]
-                last, which = fit_softmaxes(blocks, parts, table[list(chosen), None], self.seed), [0] * len(planned)
+                last, which = fit_softmaxes(blocks, parts, table[list(chosen), None], self), [0] * len(planned)
             rows = [choice.test for choice in planned]
             logits = [blocks.logits(test, *fit)[s] for test, fit, s in zip(rows, last, which, strict=True)]
             return [log_softmax(each.cpu().double().numpy(), axis=1) for each in logits]
@@ -99,11 +106,12 @@ class AdamClassifier(Classifier):
 
     def describe(self) -> dict[str, Any]:
         """See ``Classifier.describe``."""
+        apart = counted(self.epochs, "epoch")
         return {
             "classifier": "linear layer and softmax",
             "penalty": "L2 on the weights and the intercept, as Adam's weight decay, which is the grid",
             "solver": f"Adam (0.001), mean log loss of batches of {BATCH}, float32",
-            "stopping": f"at the {MISSES}th evaluation without gain, one every {EPOCHS} epochs, at most {ROUNDS}; the "
+            "stopping": f"at the {MISSES}th evaluation without gain, of at most {self.rounds}, {apart} apart; the "
             f"final fit's on {DEV_SHARE:.0%} of its training examples, unless there is a development set",
         }
 
@@ -132,18 +140,20 @@ class _Blocks:
         return flat.view(len(rows), *intercepts.shape).transpose(0, 1)
 
 
-def fit_softmaxes(blocks: _Blocks, parts: Sequence[Part], penalties: Tensor, seed: int) -> list[tuple[Tensor, Tensor]]:
+def fit_softmaxes(
+    blocks: _Blocks, parts: Sequence[Part], penalties: Tensor, how: AdamClassifier
+) -> list[tuple[Tensor, Tensor]]:
     """For each part, the weights (S, K, d) and intercepts (S, K) that are best on its dev rows.
 
     Args:
         blocks: features and labels.
         parts: what to learn from.
         penalties: (P, S), ascending or not.
-        seed: see ``AdamClassifier``.
+        how: seed and length of the training.
     """
     found: dict[int, tuple[Tensor, Tensor]] = {}
     for places in _in_step(parts, BATCH * blocks.width + 4 * penalties.shape[1] * blocks.classes * blocks.width):
-        race = _Race(blocks, [parts[i] for i in places], penalties[places].to(blocks.device), seed)
+        race = _Race(blocks, [parts[i] for i in places], penalties[places].to(blocks.device), how)
         found |= dict(zip(places, race.run(), strict=True))
     return [found[i] for i in range(len(parts))]
 
@@ -162,9 +172,9 @@ def _in_step(parts: Sequence[Part], elements: int) -> Iterator[list[int]]:
 class _Race:
     """Members of G parts of equal size, trained in step; a part whose members have all stopped drops out."""
 
-    def __init__(self, blocks: _Blocks, parts: Sequence[Part], penalties: Tensor, seed: int) -> None:
-        self.blocks, self.parts, self.seed = blocks, list(parts), seed
-        self.layers = _Layers(blocks, penalties, seed)
+    def __init__(self, blocks: _Blocks, parts: Sequence[Part], penalties: Tensor, how: AdamClassifier) -> None:
+        self.blocks, self.parts, self.how = blocks, list(parts), how
+        self.layers = _Layers(blocks, penalties, how.seed)
         self.table, start = blocks.of(parts[0].train)
         self.rows = torch.from_numpy(np.stack([part.train for part in parts]) - start).to(blocks.device)
         self.goals = torch.nn.functional.one_hot(
@@ -178,11 +188,11 @@ class _Race:
 
     def run(self) -> list[tuple[Tensor, Tensor]]:
         """For each part, the weights (S, K, d) and intercepts (S, K) of its members' best evaluations."""
-        draws = np.random.RandomState(self.seed)
+        draws = np.random.RandomState(self.how.seed)
         if self.parts[0].drawn:
             draws.permutation(self.parts[0].drawn)
-        for _ in range(ROUNDS):
-            for _ in range(EPOCHS):
+        for _ in range(self.how.rounds):
+            for _ in range(self.how.epochs):
                 order = torch.from_numpy(draws.permutation(self.rows.shape[1])).to(self.rows.device)
                 rows = self.rows[:, order]
                 for batch in zip(rows.split(BATCH, 1), self.goals[rows].split(BATCH, 1), strict=True):

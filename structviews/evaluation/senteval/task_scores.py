@@ -90,7 +90,7 @@ def classification(task: Task, members: Sequence[dict[str, Vectors]], protocol: 
     planned = choices(task, protocol, labels)
     metric = "f1" if protocol.f1_chooses and "f1" in task.metrics else "accuracy"
     grid = protocol.grid(task)
-    learnt = [_learn(task_features(task, vectors), labels, planned, grid, metric, protocol) for vectors in members]
+    learnt = [_learn(task, vectors, labels, planned, metric, protocol) for vectors in members]
     dev = np.array([member["dev"] for member in learnt])  # (members, choices)
     weights = dev / dev.sum(0)
     predicted = labels.copy()
@@ -205,15 +205,16 @@ def _ends(task: Task) -> np.ndarray:
 
 
 def _learn(
-    features: dict[str, np.ndarray],
+    task: Task,
+    vectors: dict[str, Vectors],
     labels: np.ndarray,
     planned: list[Choice],
-    grid: tuple[float, ...],
     metric: str,
     protocol: Protocol,
 ) -> dict[str, Any]:
     """For each choice: the strength, the score that selected it, and the log-probabilities (t, K) of the test rows."""
-    fitted = protocol.classifier.fit(list(features.values()), labels, planned, grid)
+    features, grid = task_features(task, vectors), protocol.grid(task)
+    fitted = protocol.classifier_of(task).fit(list(features.values()), labels, planned, grid)
     inner = [held_out for choice in planned for _, held_out in choice.inner]
     held_out = [
         [_scores(labels[test], predicted, (metric,))[metric] for predicted in predictions]

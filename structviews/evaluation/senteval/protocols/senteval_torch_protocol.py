@@ -14,6 +14,8 @@ SENTEVAL_TORCH = replace(
     SENTEVAL,
     name="senteval-torch",
     classifier=AdamClassifier(SENTEVAL.seed),
+    # SentEval's code shortens the training of SNLI (senteval/snli.py).
+    own_classifiers={"SNLI": AdamClassifier(SENTEVAL.seed, epochs=1, last=15)},
     grids={name: (1e-9,) if name == "SNLI" else PENALTIES for name in SENTEVAL.grids},
 )
 PROTOCOLS.add(SENTEVAL_TORCH.name, SENTEVAL_TORCH)
