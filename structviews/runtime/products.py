@@ -77,7 +77,7 @@ def _weights(module: nn.Module) -> list[Tensor]:
 def _state(weight: Tensor) -> tuple[object, ...]:
     """What tells that a weight has changed, except for its numbers."""
     version = None if weight.is_inference() else weight._version
-    return weight.data_ptr(), weight.shape, weight.stride(), weight.dtype, version
+    return weight.data_ptr(), weight.shape, weight.stride(), version
 
 
 def _some(weight: Tensor) -> Tensor:
