@@ -95,7 +95,7 @@ class RunVectors:
         if isinstance(self._file, str):
             run = typed(self._run)
             warn_once(
-                f"{run}: words outside its vocabulary are unknown (zero vectors, if they are fixed), because "
+                f"{run}: words outside its vocabulary are unknown, because "
                 f"{self._file}: give the file with `structviews expand {run} --vectors FILE`",
                 stacklevel=3,
             )

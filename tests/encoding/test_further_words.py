@@ -150,7 +150,7 @@ def test_without_the_file_they_are_unknown_which_is_said_once(copied, run, sente
             pool.encode(embedder, sentences * 40)
         Embedder.load(alone).encode(sentences)
     assert [str(each.message) for each in said] == [
-        f"{alone}: words outside its vocabulary are unknown (zero vectors, if they are fixed), because elsewhere.vec "
+        f"{alone}: words outside its vocabulary are unknown, because elsewhere.vec "
         f"is not there: give the file with `structviews expand {alone} --vectors FILE`"
     ]
     unknown = [replace(each, tokens=[w if w not in NEW else "unheard" for w in each.tokens]) for each in sentences]
