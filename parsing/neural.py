@@ -78,13 +78,13 @@ class WordEmbedding(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Map ``(..., F)`` integers to ``(..., D)``."""
-        words: Tensor = self.norm(self.project(self.gathered(features)))
+        words: Tensor = self.norm(self.project(gathered(features, self.form, self.hashed, self.offsets)))
         return words
 
-    def gathered(self, features: Tensor) -> Tensor:
-        """The vectors of each word's features, concatenated."""
-        hashed = self.hashed(features[..., 1:] + self.offsets).flatten(-2)
-        return torch.cat([self.form(features[..., 0]), hashed], dim=-1)
+
+def gathered(features: Tensor, form: nn.Module, hashed: nn.Module, offsets: Tensor) -> Tensor:
+    """The vectors of each word's features, concatenated; the tables are those of ``WordEmbedding``."""
+    return torch.cat([form(features[..., 0]), hashed(features[..., 1:] + offsets).flatten(-2)], dim=-1)
 
 
 class Block(nn.Module):

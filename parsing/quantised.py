@@ -27,6 +27,7 @@ from structviews.parsing.neural import (
     around,
     attended,
     gains,
+    gathered,
     hiding,
     in_blocks,
 )
@@ -169,12 +170,12 @@ class QuantisedWords:
     """``WordEmbedding`` with its linear layer in 8 bits."""
 
     def __init__(self, words: WordEmbedding, grid: Grid):
-        self.gathered, self.norm = words.gathered, words.norm
+        self.tables, self.norm = (words.form, words.hashed, words.offsets), words.norm
         self.project = QuantisedLinear.of(words.project, grid)
 
     def __call__(self, features: Tensor) -> Tensor:
         """As ``WordEmbedding.forward``."""
-        words: Tensor = self.norm(self.project(self.gathered(features)))
+        words: Tensor = self.norm(self.project(gathered(features, *self.tables)))
         return words
 
 

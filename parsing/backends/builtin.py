@@ -126,11 +126,11 @@ class BuiltinParser:
         """Write the weights in half precision and the vocabularies."""
         from safetensors.torch import save  # noqa: PLC0415 - only where weights are written
 
-        folder.mkdir(parents=True, exist_ok=True)
         weights = {k: v.detach().half().contiguous() for k, v in self._in_floats().state_dict().items()}
         settings = json.dumps(self.settings, ensure_ascii=False, sort_keys=True).encode() + b"\n"
         content = save(weights)
         digest = hashlib.sha256(content + settings).hexdigest().encode() + b"\n"
+        folder.mkdir(parents=True, exist_ok=True)
         for name, part in zip(FILES, (content, settings, digest), strict=True):
             write_bytes(folder / name, part)
 

@@ -63,8 +63,8 @@ def own_runs(given: Any) -> Any:
 
 def named_member(name: str) -> tuple[Path, str]:
     """The run and the view that RUN:VIEW means; the view is empty for a whole run, whose path may have colons."""
-    run, colon, view = name.rpartition(":")
-    if not colon or set(view) & set("/\\") or os.path.exists(named_run(name)):
+    run, _, view = name.rpartition(":")
+    if not (run and view) or set(view) & set("/\\") or os.path.exists(named_run(name)):
         return named_run(name), ""
     return named_run(run), view
 

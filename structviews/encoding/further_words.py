@@ -4,6 +4,7 @@ A run with fixed word vectors stores those of its corpus' words, but knows every
 as all models of the papers do. A run whose vocabulary was expanded knows those of the file that it was expanded from.
 """
 
+import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -74,12 +75,12 @@ class RunVectors:
     @cached_property
     def _file(self) -> WordVectors | str:
         """The open file, or why there is none."""
-        if not self._path.is_file():
+        if not os.path.isfile(self._path):
             return f"{self._path} is not there"
         try:
             vectors = WordVectors.open(self._path)
-        except InputError as error:
-            return str(error)
+        except (InputError, OSError) as error:
+            return f"{self._path} cannot be read ({error})"
         return vectors if vectors.fingerprint == self._fingerprint else f"{self._path} holds other vectors now"
 
     @property
@@ -94,7 +95,7 @@ class RunVectors:
         if isinstance(self._file, str):
             run = typed(self._run)
             warn_once(
-                f"{run}: words outside its vocabulary are unknown (zero vectors, if they are fixed), because "
+                f"{run}: words outside its vocabulary are unknown, because "
                 f"{self._file}: give the file with `structviews expand {run} --vectors FILE`",
                 stacklevel=3,
             )
@@ -107,8 +108,9 @@ class RunVectors:
 
 
 def located(path: Path, run: Path) -> Path:
-    """A file that was named relative to the folder that a run was trained in: seen from here, or from above the run."""
-    return next((place / path for place in (Path(), *run.absolute().parents) if (place / path).is_file()), path)
+    """A file that was named relative to the folder that a run was trained in: seen from above the run, or from here."""
+    places = (place / path for place in (*run.absolute().parents, Path.cwd()))
+    return next((place for place in places if os.path.isfile(place)), path)
 
 
 class ExtendedVocabulary(Vocabulary):

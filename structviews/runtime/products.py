@@ -12,7 +12,6 @@ use 32 bits.
 Shapes: n rows.
 """
 
-import operator
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -38,13 +37,14 @@ class _Weights:
     """A module's weights as they were when something was prepared of them.
 
     PyTorch counts the changes of a weight, but not those by fused optimisers, so some of its numbers are compared too.
-    They are looked up in place: making these views takes longer than reading them.
+    They are looked up in place: making these views takes longer than reading them. The views also keep the weights'
+    memory, so that no other weight is at the same address.
     """
 
     def __init__(self, module: nn.Module):
-        self._weights = _weights(module)
-        self._states = [*map(_state, self._weights)]
-        self._some = [*map(_some, self._weights)]
+        weights = _weights(module)
+        self._states = [*map(_state, weights)]
+        self._some = [*map(_some, weights)]
         self._numbers = self._read()
 
     def _read(self) -> Tensor:
@@ -52,9 +52,7 @@ class _Weights:
 
     def are_of(self, module: nn.Module) -> bool:
         """Whether the module has these weights, unchanged."""
-        now = _weights(module)
-        same = len(now) == len(self._weights) and all(map(operator.is_, now, self._weights))
-        return same and [*map(_state, now)] == self._states and torch.equal(self._read(), self._numbers)
+        return [*map(_state, _weights(module))] == self._states and torch.equal(self._read(), self._numbers)
 
 
 # What was prepared of each module, how, and of which weights.
@@ -78,7 +76,8 @@ def _weights(module: nn.Module) -> list[Tensor]:
 
 def _state(weight: Tensor) -> tuple[object, ...]:
     """What tells that a weight has changed, except for its numbers."""
-    return weight.data_ptr(), weight.stride(), weight.dtype, None if weight.is_inference() else weight._version
+    version = None if weight.is_inference() else weight._version
+    return weight.data_ptr(), weight.shape, weight.stride(), version
 
 
 def _some(weight: Tensor) -> Tensor:

@@ -104,4 +104,6 @@ def test_single_views_of_runs(runs, monkeypatch):
     assert named_member("dep-const:seq.2") == (Path("runs/dep-const"), "seq.2")
     assert named_member("a:b") == (Path("runs/a:b"), "")
     assert named_member("runs/a:b:seq") == (Path("runs/a:b"), "seq")
+    assert named_member("dep-const:") == (Path("dep-const:"), "")
+    assert named_member(":seq") == (Path(":seq"), "")
     assert named_member(r"C:\none") == (Path(r"C:\none"), "")

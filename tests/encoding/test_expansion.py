@@ -188,7 +188,7 @@ def test_where_the_file_has_gone_the_run_warns_and_knows_its_own_words(both, vec
     path.unlink()
     embedder = Embedder.load(both)
     assert embedder.description == "vector, own words only"
-    with pytest.warns(UserWarning, match=r"run: words outside its vocabulary are unknown .*v\.vec is not there: give"):
+    with pytest.warns(UserWarning, match=r"run: words outside its vocabulary are unknown, .*v\.vec is not there: give"):
         found = embedder.encode(sentences)
     np.testing.assert_allclose(found[0], expected[0], atol=1e-6)
     unknown = replace(sentences[1], tokens=("zzz",) * len(NEW))

@@ -22,6 +22,7 @@ from structviews.runs.settings_file import load_run, read_settings, write_settin
 from structviews.runs.vocabularies import load_vocabularies, save_vocabularies
 from structviews.runs.weights import read_weights, write_weights
 from structviews.training.loop import train
+from structviews.words import vector_files
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import Vocabulary, count_words
 
@@ -149,7 +150,7 @@ def test_without_the_file_they_are_unknown_which_is_said_once(copied, run, sente
             pool.encode(embedder, sentences * 40)
         Embedder.load(alone).encode(sentences)
     assert [str(each.message) for each in said] == [
-        f"{alone}: words outside its vocabulary are unknown (zero vectors, if they are fixed), because elsewhere.vec "
+        f"{alone}: words outside its vocabulary are unknown, because elsewhere.vec "
         f"is not there: give the file with `structviews expand {alone} --vectors FILE`"
     ]
     unknown = [replace(each, tokens=[w if w not in NEW else "unheard" for w in each.tokens]) for each in sentences]
@@ -169,8 +170,8 @@ def test_a_file_that_has_changed_is_named_and_not_believed(copied, run, vectors,
             path, words[1:] + words[:1] if form == "other words" else words, rows if form == "other words" else -rows
         )
     expected, run = Embedder.load(run).encode(sentences), copied(path)
-    reason = "not word vectors" if form == "no vectors" else "holds other vectors now"
-    with pytest.warns(UserWarning, match=rf"run: words outside .* because .*v\.vec:? {reason}.* `structviews expand"):
+    reason = r"cannot be read \(.*not word vectors.*\)" if form == "no vectors" else "holds other vectors now"
+    with pytest.warns(UserWarning, match=rf"run: words outside .* because .*v\.vec {reason}: .* `structviews expand"):
         found = Embedder.load(run).encode(sentences)
     path.unlink()
     with pytest.warns(UserWarning, match="is not there"):
@@ -204,9 +205,31 @@ def test_a_relative_path_is_seen_from_here_and_from_above_the_run(
         monkeypatch.chdir(folder)
         here = Path(os.path.relpath(moved, folder))
         np.testing.assert_array_equal(Embedder.load(here).encode(sentences), expected)
+    (tmp_path / "another").mkdir()
+    (tmp_path / "another/v.vec").write_text("a 1 2\n")
+    monkeypatch.chdir(tmp_path / "another")
+    embedder = Embedder.load("../run")
+    monkeypatch.chdir("/")
+    np.testing.assert_array_equal(embedder.encode(sentences), expected)
     monkeypatch.chdir(tmp_path)
-    assert further_words.located(Path("v.vec"), Path("run")) == Path("v.vec")
+    assert further_words.located(Path("v.vec"), Path("/run")) == tmp_path / "v.vec"
     assert further_words.located(Path("w.vec"), Path("run")) == Path("w.vec")
+
+
+@pytest.mark.parametrize("form", ["too long a name", "a folder", "no room"])
+def test_whatever_is_wrong_with_the_file_the_run_encodes(copied, vectors, sentences, form, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / ("v" * 300 if form == "too long a name" else "v.vec")
+    if form == "a folder":
+        path.mkdir()
+    if form == "no room":
+        shutil.copy(vectors, path)
+        monkeypatch.setattr(vector_files, "write_whole", refuse)
+    reason = r"cannot be read \(.*No space left on device\)" if form == "no room" else "is not there"
+    with pytest.warns(UserWarning, match=rf"because {path} {reason}"):
+        Embedder.load(copied(path)).encode(sentences)
 
 
 @pytest.mark.usefixtures("quiet")

@@ -306,7 +306,7 @@ def test_a_file_of_word_vectors_stays(corpus, vectors, remote, tmp_path):
     sentences = [["elsewhere"], ["zzz"], ["the", "nowhere"]]
     write_vectors(tmp_path / "larger.vec", ["elsewhere", *_words(vectors)], _rows(vectors))
     with pytest.warns(
-        UserWarning, match=r"pulled: words outside its vocabulary are unknown .* v\.vec is not there: give"
+        UserWarning, match=r"pulled: words outside its vocabulary are unknown, .* v\.vec is not there: give"
     ):
         before = Embedder.load(pulled).encode(sentences)
     np.testing.assert_array_equal(before[0], before[1])

@@ -316,3 +316,15 @@ def test_ranges_travel_with_the_weights(tmp_path, monkeypatch):
         assert type(after.network) is kind
         assert after.settings == before.settings
         assert all(isinstance(result, ParsedSentence) for result in after.parse(SENTENCES))
+
+
+def test_only_a_parser_of_floats_is_saved_and_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr(builtin, "multiplies_bytes", lambda: True)
+    before = random_parser()
+    before.calibrate(SENTENCES)
+    before.save(tmp_path / "parser")
+    small = BuiltinParser(tmp_path / "parser")
+    for call in (lambda: small.save(tmp_path / "again"), lambda: small.calibrate(SENTENCES)):
+        with pytest.raises(TypeError, match="make it with from_network"):
+            call()
+    assert not (tmp_path / "again").exists()

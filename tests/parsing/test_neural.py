@@ -126,6 +126,17 @@ def test_relations_of_chosen_arcs(network):
             torch.testing.assert_close(row[channel], expected, rtol=1e-4, atol=1e-4)
 
 
+def test_outputs_are_those_of_the_readers(network, mask):
+    words = torch.randn(*mask.shape, CONFIG.dim)
+    outputs, states = network.outputs(words, mask), network.contextualise(words, mask)
+    sentence, word = mask.nonzero(as_tuple=True)
+    rooted = network.with_root(states)
+    relations = network.relations.pairs(outputs.dependents[sentence, word + 1], outputs.heads[sentence, word])
+    torch.testing.assert_close(relations, network.relation_scores(rooted, sentence, word + 1, word))
+    torch.testing.assert_close(outputs.arcs, network.arcs.all_pairs(rooted))
+    torch.testing.assert_close(outputs.tags, network.tags(states))
+
+
 def test_spans_are_differences_of_fenceposts(mask):
     spans = filled(SpanScorer(CONFIG))
     x = torch.randn(*mask.shape, CONFIG.dim)

@@ -137,6 +137,14 @@ def test_a_network_in_8_bits_scores_as_one_of_floats(network, features, mask):
 
 
 @torch.inference_mode()
+def test_a_network_in_8_bits_keeps_no_products_of_floats(network, features, mask):
+    kept = pickle.dumps(quantised(network, features, mask))
+    linear = [each for each in network.modules() if isinstance(each, nn.Linear)]
+    assert not any(each.weight.numpy(force=True).tobytes() in kept for each in linear)
+    assert network.words.form.weight.numpy(force=True).tobytes() in kept
+
+
+@torch.inference_mode()
 def test_a_network_in_8_bits_is_the_same_after_pickling(network, features, mask):
     small = quantised(network, features, mask)
     expected = run(small, features, mask)

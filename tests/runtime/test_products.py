@@ -88,13 +88,13 @@ def test_what_an_optimiser_has_changed_is_prepared_again(fused):
 
 
 def test_any_change_of_a_weight_prepares_again():
-    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False)))
-    inner = model[1][0]
+    model = torch.nn.Sequential(torch.nn.Linear(30, 20), torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False)))
+    outer, inner = model[0], model[1][0]
     made = []
 
-    def is_prepared():
+    def is_prepared(how="fp32"):
         before = len(made)
-        prepared(model, "fp32", lambda: made.append(0))
+        prepared(model, how, lambda: made.append(0))
         return len(made) == before
 
     def replace_part():
@@ -109,10 +109,26 @@ def test_any_change_of_a_weight_prepares_again():
     def change_numbers():
         inner.weight.data.T[0, 1] += 1  # counted by nobody, as by a fused optimiser
 
+    def change_one():
+        with torch.no_grad():
+            outer.weight[1, 1] += 1  # not one of the numbers that are compared
+
+    def cut():
+        inner.weight = torch.nn.Parameter(inner.weight.detach()[:1])
+
     def transpose():
         inner.weight.data = inner.weight.data.T
 
-    for change in (replace_weight, replace_numbers, change_numbers, transpose, change_numbers, model.double):
+    for change in (
+        change_one,
+        replace_weight,
+        replace_numbers,
+        change_numbers,
+        transpose,
+        change_numbers,
+        cut,
+        model.double,
+    ):
         is_prepared()
         assert is_prepared()
         change()
@@ -120,3 +136,5 @@ def test_any_change_of_a_weight_prepares_again():
     replace_part()
     assert not is_prepared()
     assert is_prepared()
+    assert not is_prepared("bf16")
+    assert is_prepared("bf16")
