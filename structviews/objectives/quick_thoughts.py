@@ -38,7 +38,7 @@ class QuickThoughtsConfig(ContrastiveConfig):
     )
     negatives: str = setting(
         "batch",
-        "A sentence's negatives in training: the rest of the batch, or some at random or nearest to it.",
+        "A sentence's negatives in training: batch (all the others in it), or some of these: random or nearest.",
         choices=("batch", "random", "nearest"),
     )
     contrasts: int = setting(50, "Negatives of each sentence if random or nearest.", least=1, most=100_000)
