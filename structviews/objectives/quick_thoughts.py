@@ -25,7 +25,11 @@ from structviews.settings import setting
 
 @dataclass(frozen=True)
 class QuickThoughtsConfig(ContrastiveConfig):
-    """The settings of the quick-thoughts objective."""
+    """The settings of the quick-thoughts objective.
+
+    Raises:
+        InputError: also for a setting that belongs to another loss, or to other negatives.
+    """
 
     loss: str = setting(
         "softmax",
@@ -34,13 +38,28 @@ class QuickThoughtsConfig(ContrastiveConfig):
     )
     negatives: str = setting(
         "batch",
-        "A sentence's negatives in training: the rest of the batch, or some at random or nearest to it.",
+        "A sentence's negatives in training: batch (all the others in it), or some of these: random or nearest.",
         choices=("batch", "random", "nearest"),
     )
     contrasts: int = setting(50, "Negatives of each sentence if random or nearest.", least=1, most=100_000)
     margin: float = setting(
         1.0, "How much a context should score above a negative, with the loss margin.", above=0, most=1000
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.loss != "softmax" and self.self_score != "masked":
+            raise InputError(
+                f"self_score = {self.self_score} with loss = {self.loss}: only a softmax has the sentence itself "
+                "among its candidates: leave it out"
+            )
+        if self.loss != "margin" and self.margin != type(self).margin:
+            raise InputError(f"margin = {self.margin:g} with loss = {self.loss}: leave it out, or add --loss margin")
+        if self.negatives == "batch" and self.contrasts != type(self).contrasts:
+            raise InputError(
+                f"contrasts = {self.contrasts} with negatives = batch, which are all: leave it out, or add "
+                "--negatives random or --negatives nearest"
+            )
 
 
 @OBJECTIVES.register("quick-thoughts")
@@ -55,7 +74,7 @@ class QuickThoughts(Contrastive):
         config: the settings; ``negatives`` has the functions behind ``loss`` and ``negatives``.
 
     Raises:
-        InputError: if the views have different architectures, or a setting belongs to another loss.
+        InputError: if the views have different architectures.
     """
 
     max_views: ClassVar[int | None] = 2
@@ -69,11 +88,6 @@ class QuickThoughts(Contrastive):
             raise InputError(
                 f"views {','.join(inputs.views)} for the objective 'quick-thoughts', which needs two encoders of the "
                 "same architecture: give one view twice, for example --views seq,seq"
-            )
-        if config.loss != "softmax" and config.self_score != "masked":
-            raise InputError(
-                f"self_score = {config.self_score} with loss = {config.loss}: only a softmax has the sentence itself "
-                "among its candidates: leave it out"
             )
 
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:

@@ -76,22 +76,22 @@ def check_settings(config: TrainConfig) -> Parsed | None:
     return parsed
 
 
-# Settings that a run must share with the run it starts from.
-IN_COMMON = ("views", "channels", "hidden", "word_dim")
+# Settings that a run must share with the run it starts from; the last two if both have skip-thought's decoders.
+IN_COMMON = ("views", "channels", "hidden", "word_dim", "conditioning", "output_layers")
 
 
 def check_source(config: TrainConfig) -> TrainConfig:
     """The settings of the run that ``config`` starts from.
 
     Raises:
-        InputError: if it is not a run, or has other encoders.
+        InputError: if it is not a run, or has other encoders or decoders.
     """
     source = Path(config.data.init_from)
     there, parsed = load_run(source)
     theirs, ours = there.flat(), config.flat()
     of_views = (each.flat for options in config.views.options.values() for each in settings_of(type(options)))
     for name in (*IN_COMMON, *of_views):
-        if theirs[name] != ours[name]:
+        if name in theirs.keys() & ours.keys() and theirs[name] != ours[name]:
             old, new = (_shown(flat[name]) for flat in (theirs, ours))
             raise InputError(
                 f"{source}: cannot start from its weights: it has {name} = {old}, not {new}: "

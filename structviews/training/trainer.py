@@ -99,7 +99,8 @@ class Training:
         torch.manual_seed(config.optimisation.seed)
         self.model = build_model(config, self.vocabularies, fixed).to(self.device)
         if source:
-            fresh = [f"{FIXED}.words."] + [".objective."] * (source.objective.name != config.objective.name)
+            fresh = [f"{FIXED}.words.", f"{FIXED}.objective.words."]  # their rows are the words of one corpus
+            fresh += [".objective."] * (source.objective.name != config.objective.name)
             start_from(Path(config.data.init_from), self.model, n_known, fresh)
         for view in self.model.views:
             view.tree_backend = config.views.tree_backend

@@ -26,9 +26,9 @@ OTHERS = [
     ("pairwise", {"other_contexts": "left-out"}),
     ("quick-thoughts", {"self_score": "zero", "mask_duplicates": True}),
     *(
-        ("quick-thoughts", {"loss": loss, "negatives": negatives, "contrasts": 2})
+        ("quick-thoughts", {"loss": loss, **negatives})
         for loss in ("softmax", "binary", "margin")
-        for negatives in ("batch", "random", "nearest")
+        for negatives in ({}, *({"negatives": kind, "contrasts": 2} for kind in ("random", "nearest")))
     ),
     ("quick-thoughts", {"loss": "binary", "mask_duplicates": True}),
     *(("consensus", {"agreement": name}) for name in AGREEMENTS),

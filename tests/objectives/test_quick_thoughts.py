@@ -117,7 +117,8 @@ def test_other_losses_and_negatives_are_their_formulas(batch, loss, negatives):
             for i, some in enumerate(others)
         ],
     }
-    run = objective(loss=loss, negatives=negatives, contrasts=2, margin=MARGIN)
+    settings = {"margin": MARGIN} if loss == "margin" else {}
+    run = objective(loss=loss, negatives=negatives, **settings, **({} if negatives == "batch" else {"contrasts": 2}))
     torch.manual_seed(3)
     value, metrics = run([f, g], context)
     expected = alternative_by_loops(loss, f, g, contexts, chosen[negatives])
@@ -143,7 +144,7 @@ def test_other_losses_and_negatives_are_their_formulas(batch, loss, negatives):
 @every_loss
 def test_validation_is_among_the_whole_batch(loss, negatives):
     views, context = draw(2, 7), contexts_of(BATCHES["gaps"])
-    few, all_of_it = (objective(loss=loss, negatives=kind, contrasts=1) for kind in (negatives, "batch"))
+    few, all_of_it = objective(loss=loss, negatives=negatives, contrasts=1), objective(loss=loss)
     assert few(views, context)[0] != all_of_it(views, context)[0]
     assert few.eval()(views, context)[0] == all_of_it(views, context)[0]
 
@@ -189,6 +190,16 @@ def test_nearest_negatives_do_not_need_long_vectors():
     assert found.int().argmax(dim=1).tolist() == [2, 3, 0, 2]
 
 
-def test_a_self_score_needs_a_softmax():
-    with pytest.raises(InputError, match=r"self_score = zero with loss = binary: only a softmax .*: leave it out"):
-        objective(loss="binary", self_score="zero")
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"loss": "binary", "self_score": "zero"}, "self_score = zero with loss = binary: only a softmax .*: leave"),
+        ({"margin": 2.0}, "margin = 2 with loss = softmax: leave it out, or add --loss margin"),
+        ({"loss": "binary", "margin": 0.5}, "margin = 0.5 with loss = binary: leave"),
+        ({"contrasts": 5}, "contrasts = 5 with negatives = batch, .*: leave it out, or add --negatives random"),
+        ({"loss": "margin", "contrasts": 5}, "contrasts = 5 with negatives = batch"),
+    ],
+)
+def test_a_setting_that_would_do_nothing_is_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        objective(**settings)

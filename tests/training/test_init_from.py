@@ -7,6 +7,7 @@ import torch
 from corpora import small_config, topic_corpus
 from safetensors.torch import load_file
 
+from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.training.checkpoint import read_progress
 from structviews.training.loop import train
@@ -57,6 +58,36 @@ def test_a_view_with_another_cell_is_refused(settings, tmp_path):
     Training(settings(init_from=str(before), views=("seq", "seq-uni"), reset_gate="before"))
     with pytest.raises(InputError, match="it has reset_gate = before, not after: give --reset-gate before, or another"):
         Training(settings(init_from=str(before), views=("seq", "seq-uni")))
+
+
+SKIP = {"views": ("seq-uni",), "objective": "skip-thought"}
+
+
+@pytest.mark.parametrize(("name", "value"), [("conditioning", "start"), ("output_layers", 2)])
+def test_other_decoders_are_refused(settings, name, value):
+    before = train(settings("before", init_from="", **SKIP, **{name: value}, steps=1))
+    Training(settings(init_from=str(before), **SKIP, **{name: value}))
+    Training(settings(init_from=str(before), views=("seq-uni",), objective="generative"))
+    wanted = f"it has {name} = {value}, not .*: give --{name.replace('_', '-')} {value}, or another"
+    with pytest.raises(InputError, match=wanted):
+        Training(settings(init_from=str(before), **SKIP))
+
+
+def test_outputs_for_words_of_another_corpus_start_fresh(settings, tmp_path):
+    """In the channel fixed, the words are those of the corpus that the file has."""
+    small = topic_corpus(tmp_path / "small.parsed", documents=2)
+    words = [Vocabulary.of_corpus(ParsedCorpus.open(path)).words[1:] for path in (small, settings().data.corpus)]
+    file = tmp_path / "x.vec"
+    file.write_text("".join(f"{word} 1 2 3\n" for word in sorted(set().union(*words))[1:]))
+    both = SKIP | {"channels": ("fixed", "trained"), "vectors": str(file)}
+    before = train(settings("before", init_from="", **both, steps=1).replaced(corpus=str(small)))
+    made = Training(settings(init_from=str(before), **both)).model.state_dict()
+    old = load_file(before / "model.safetensors")
+    name = "channels.{}.objective.words.0.weight".format
+    assert len(made[name("fixed")]) > len(old[name("fixed")])
+    assert torch.equal(made[name("trained")][: len(old[name("trained")])], old[name("trained")])
+    decoder = "channels.fixed.objective.decoders.0.weight_hh_l0"
+    assert torch.equal(made[decoder], old[decoder])
 
 
 def test_training_goes_on_from_there(settings):
