@@ -14,7 +14,7 @@ from structviews.runtime.terminal_tables import Table
 
 LEGEND = (
     "accuracy, F1 and recall (R@) in per cent; correlations, mean squared errors (mse), analogies and distances of "
-    "neighbours times 100"
+    "neighbours times 100; *: with incomplete task files, so not to be compared"
 )
 NONE = "-"
 DIM = "dim"
@@ -31,11 +31,13 @@ class Line:
     Attributes:
         measure: such as ``MR accuracy``, as in ``published.toml``.
         ours, published: as papers print them; None if there is none.
+        partial: whether ours is of incomplete task files.
     """
 
     measure: str
     ours: float | None
     published: float | None
+    partial: bool = False
 
     @property
     def difference(self) -> float | None:
@@ -50,7 +52,7 @@ class Line:
         decimals = 0 if self.measure == DIM else 1
         ours, published = (NONE if x is None else f"{x:.{decimals}f}" for x in (self.ours, self.published))
         difference = NONE if self.difference is None else f"{self.difference:+.{decimals}f}"
-        return self.measure, ours, published, difference
+        return self.measure, ours + "*" * self.partial, published, difference
 
 
 @dataclass(frozen=True)
@@ -109,29 +111,32 @@ def _lines(job: Reproduction, results: Mapping[str, Any]) -> Iterator[Line]:
     """The published measures with ours beside them, then those of ours that the paper has not."""
     figures = job.recipe.figures
     ours: dict[str, float] = {}
+    partial: set[str] = set()
     for task in job.tasks[0]:
         if task.name in results["tasks"]:
-            entry = results["tasks"][task.name]
-            ours |= {
-                name: value for name, value in measures(task.name, entry).items() if name in figures or _main(name)
-            }
+            found = measures(task.name, results["tasks"][task.name])
+            found = {name: value for name, value in found.items() if name in figures or _main(name)}
+            ours |= found
+            partial |= found.keys() if task.partial else set()
     dims = {entry["dim"] for entry in results["tasks"].values() if "dim" in entry}
     ours |= {DIM: max(dims)} if dims else {}
-    ours |= _means(figures, ours)
+    means = _means(figures, ours)
+    ours |= {name: mean(ours[measure] for measure in own) for name, own in means.items()}
+    partial |= {name for name, own in means.items() if partial.intersection(own)}
     for name in dict.fromkeys([DIM, *figures, *ours]):
         printed = figures.get(name)
         published = None if printed is None else float(printed.text if name == DIM else printed.score)
-        yield Line(name, ours.get(name), published)
+        yield Line(name, ours.get(name), published, name in partial)
 
 
-def _means(published: Iterable[str], ours: Mapping[str, float]) -> dict[str, float]:
-    """Those of the published measures that are means of several tasks, such as ``MR, CR mean``, over our scores."""
+def _means(published: Iterable[str], ours: Mapping[str, float]) -> dict[str, list[str]]:
+    """The published measures that are means of several tasks, such as ``MR, CR mean``, each with ours to average."""
     found = {}
     for name in published:
         tasks = name.removesuffix(" mean").split(", ")
         own = [next((f"{task} {kind}" for kind in MAIN if f"{task} {kind}" in ours), "") for task in tasks]
         if len(tasks) > 1 and all(own):
-            found[name] = mean(ours[measure] for measure in own)
+            found[name] = own
     return found
 
 
