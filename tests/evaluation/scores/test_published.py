@@ -9,7 +9,7 @@ from structviews.evaluation.scores.published import papers, published, published
 from structviews.evaluation.senteval.tasks import TASKS
 from structviews.evaluation.senteval.tasks.sts import STS_SETS
 
-PAPERS = Path(__file__).resolve().parents[3] / "shared" / "papers"
+PAPERS = Path(__file__).resolve().parents[4] / "shared" / "papers"
 SCORES = {"classification": ("accuracy", "f1"), "pairs": ("pearson", "spearman", "mse")}
 # Lines between a table's caption and its rows.
 NEAR = 45
