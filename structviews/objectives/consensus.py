@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -108,8 +108,7 @@ class Consensus(Contrastive):
         loss, metrics = self.contrast([[(queries * (-self.log_temperature).exp(), keys)]], context)
         metrics |= {"temperature": self.log_temperature.detach().exp()}
         if not self.training:
-            assert context.next is not None
-            metrics |= adjacent_cosines(views, context.next)
+            metrics |= adjacent_cosines(views, cast("Tensor", context.next))  # there, as ``needs`` asks for it
         return loss, metrics
 
     def _sides(self, views: list[Tensor]) -> Direction:

@@ -40,10 +40,10 @@ def reproduce(job: Reproduction, console: Console) -> Outcome:
         began = time.monotonic()
         stage.run(console)
         say(console, f"{number}/{len(stages)} done in {duration(time.monotonic() - began)}")
-    evaluated = stages[-1]
-    assert isinstance(evaluated, Evaluate)
-    assert evaluated.results
-    outcome = Outcome.of(job, evaluated.results)
+    results = Evaluate(job).results
+    if results is None:
+        raise InputError(f"{job.folder}: has no scores of this model: it has changed meanwhile; run the command again")
+    outcome = Outcome.of(job, results)
     outcome.save(job.out)
     return outcome
 

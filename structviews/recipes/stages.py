@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 
@@ -113,8 +113,7 @@ class LearnVectors(Stage):
     @property
     def file(self) -> Path:
         """Where the vectors are kept."""
-        assert self.job.word_file
-        return self.job.word_file
+        return cast("Path", self.job.word_file)  # this stage is only taken where there is one
 
     @property
     def settings(self) -> Word2VecConfig:
@@ -206,8 +205,7 @@ class Expand(Stage):
     @property
     def file(self) -> Path:
         """The vectors."""
-        assert self.job.word_file
-        return self.job.word_file
+        return cast("Path", self.job.word_file)  # this stage is only taken where there is one
 
     def run(self, console: Console) -> None:
         expand(self.folder, self.file)
