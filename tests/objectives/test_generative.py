@@ -96,9 +96,10 @@ def test_in_evaluation_the_loss_and_its_gradient_are_the_formula(monkeypatch, ne
 
 
 @pytest.mark.parametrize("negatives", [1, 5])
-@pytest.mark.parametrize("draw", ["word", "batch"])
-def test_in_training_the_expectation_is_over_words_drawn(monkeypatch, negatives, draw):
+@pytest.mark.parametrize(("draw", "rows"), [("word", 1), ("word", 4), ("word", 64), ("batch", 1)])
+def test_in_training_the_expectation_is_over_words_drawn(monkeypatch, negatives, draw, rows):
     monkeypatch.setattr(generative, "DRAWS", 20)
+    monkeypatch.setattr(generative, "NUMBERS_AT_ONCE", rows * negatives * WORD_DIM)
     run, told, z = objective(noise_words=negatives, draw=draw), context(), vectors()
     torch.manual_seed(4)
     loss, metrics = run([z], told)
