@@ -144,14 +144,14 @@ class Reproduction:
         return configs
 
     @property
-    def expanded(self) -> list[Path]:
-        """The runs whose vocabulary is expanded from the given vectors.
+    def expanded(self) -> dict[Path, Path]:
+        """By folder, the file of vectors that a run's vocabulary is expanded from.
 
         Vectors that were learnt from the corpus have no words that the corpus lacks.
         """
         runs = self.recipe.runs
         wanted = [name for name, (run, _) in runs.items() if run.vectors and run.vectors.expand]
-        return [self.out / "runs" / name for name in wanted] if self.vectors else []
+        return {self.out / "runs" / name: self.vectors for name in wanted} if self.vectors else {}
 
     @property
     def reads_trees(self) -> bool:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rich.console import Console
 
@@ -99,8 +99,11 @@ class Parse(Stage):
         return rates.sentences * rates.parsing
 
 
+@dataclass(frozen=True)
 class LearnVectors(Stage):
-    """Learns word vectors from the corpus."""
+    """Learns word vectors from the corpus, and keeps them in a file."""
+
+    file: Path
 
     @property
     def title(self) -> str:
@@ -109,11 +112,6 @@ class LearnVectors(Stage):
     @property
     def finished(self) -> bool:
         return self.file.is_file()
-
-    @property
-    def file(self) -> Path:
-        """Where the vectors are kept."""
-        return cast("Path", self.job.word_file)  # this stage is only taken where there is one
 
     @property
     def settings(self) -> Word2VecConfig:
@@ -189,9 +187,10 @@ class Train(Stage):
 
 @dataclass(frozen=True)
 class Expand(Stage):
-    """Expands the vocabulary of a run."""
+    """Expands the vocabulary of a run from a file of word vectors."""
 
     folder: Path
+    file: Path
 
     @property
     def title(self) -> str:
@@ -201,11 +200,6 @@ class Expand(Stage):
     def finished(self) -> bool:
         expansion = Expansion.load(self.folder)
         return bool(expansion and expansion.fingerprint == WordVectors.open(self.file).fingerprint)
-
-    @property
-    def file(self) -> Path:
-        """The vectors."""
-        return cast("Path", self.job.word_file)  # this stage is only taken where there is one
 
     def run(self, console: Console) -> None:
         expand(self.folder, self.file)
@@ -276,13 +270,13 @@ def stages_of(job: Reproduction) -> Iterator[Stage]:
     if not job.is_parsed:
         yield Parse(job)
     if job.word_file and not job.vectors:
-        yield LearnVectors(job)
+        yield LearnVectors(job, job.word_file)
     if job.reads_trees:
         yield ParseTasks(job)
     for folder, config in job.configs.items():
         yield Train(job, config)
-        if folder in job.expanded:
-            yield Expand(job, folder)
+        if file := job.expanded.get(folder):
+            yield Expand(job, folder, file)
     if job.recipe.members:
         yield JoinRuns(job)
     yield Evaluate(job)
