@@ -71,7 +71,7 @@ class Reproduction:
             raise InputError(f"{self.vectors}: no such file: give a file of word vectors with --vectors")
         if self.out.exists() and not self.out.is_dir():
             raise InputError(f"{self.out}: is a file: give a folder with --out")
-        _ = self._stem
+        _ = self.stem
         self._check_views()
         _ = self.tasks  # whatever is wrong with them is told before anything is made
 
@@ -92,7 +92,7 @@ class Reproduction:
         return self.corpus.is_dir()
 
     @cached_property
-    def _stem(self) -> str:
+    def stem(self) -> str:
         """Beginning of the names of what is made from the corpus; another one, or a changed one, has other names."""
         if self.is_parsed:
             name, content = self.corpus.resolve().name, ParsedCorpus.open(self.corpus).fingerprint
@@ -104,17 +104,17 @@ class Reproduction:
     @property
     def text(self) -> Path:
         """The text that is parsed."""
-        return self.out / f"{self._stem}.txt" if self.sentences else self.corpus
+        return self.out / f"{self.stem}.txt" if self.sentences else self.corpus
 
     @property
     def parsed(self) -> Path:
         """The parsed corpus that is trained on."""
-        return self.corpus if self.is_parsed and not self.sentences else self.out / f"{self._stem}.parsed"
+        return self.corpus if self.is_parsed and not self.sentences else self.out / f"{self.stem}.parsed"
 
     @property
     def word_file(self) -> Path | None:
         """The vectors of the fixed channel, and for expansion; None if there are none."""
-        return self.vectors or (self.out / f"{self._stem}-{self.word_dim}.bin" if self.word_dim else None)
+        return self.vectors or (self.out / f"{self.stem}-{self.word_dim}.bin" if self.word_dim else None)
 
     @property
     def word_dim(self) -> int:
