@@ -17,7 +17,7 @@ from structviews.recipes.reproduction import Reproduction, text_source
 from structviews.runs.config import TrainConfig
 from structviews.runtime.device import best_device
 from structviews.runtime.documents import checksum, converted, read_sealed, write_json
-from structviews.runtime.locks import creating, temporary_name, writing
+from structviews.runtime.locks import temporary_name, writing
 from structviews.training.estimate import estimate
 from structviews.training.trainer import BYTES_PER_PARAMETER
 from structviews.words import TRAINED
@@ -78,8 +78,7 @@ class Rates:
         if not keep:
             with TemporaryDirectory(prefix="structviews-") as temporary:
                 return cls.measured(job, Path(temporary))
-        with creating(job.out):
-            job.out.mkdir(exist_ok=True)
+        job.make_folder()
         with writing(file):
             folder = temporary_name(file)
             try:

@@ -21,6 +21,7 @@ from structviews.parsing.text import Layout
 from structviews.recipes.recipe import Recipe
 from structviews.runs.config import TrainConfig
 from structviews.runtime.documents import checksum
+from structviews.runtime.locks import creating
 from structviews.views import VIEWS
 from structviews.words import FIXED
 
@@ -100,6 +101,11 @@ class Reproduction:
             name, content = output_name(str(self.corpus)), text_source(self.corpus).file.survey.sha256
         stem = f"{name.removesuffix('.parsed')}-{content[:DIGITS]}"
         return stem + (f"-first-{self.sentences}" if self.sentences else "")
+
+    def make_folder(self) -> None:
+        """Create the folder for all that is made, unless it is there."""
+        with creating(self.out):
+            self.out.mkdir(exist_ok=True)
 
     @property
     def text(self) -> Path:

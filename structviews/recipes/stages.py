@@ -26,7 +26,7 @@ from structviews.recipes.rates import Rates
 from structviews.recipes.reproduction import Reproduction, text_source
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import model_checksum, weight_files
-from structviews.runtime.locks import creating, writing
+from structviews.runtime.locks import writing
 from structviews.runtime.progress import rate_bar
 from structviews.training.loop import train
 from structviews.training.resuming import is_finished
@@ -76,8 +76,7 @@ class TakeBeginning(Stage):
         if self.job.is_parsed:
             write_first_rows(ParsedCorpus.open(self.job.corpus), n, self.job.parsed)
         else:
-            with creating(self.job.out):
-                self.job.out.mkdir(exist_ok=True)
+            self.job.make_folder()
             write_first_lines(text_source(self.job.corpus), n, self.job.text)
 
 
@@ -147,8 +146,7 @@ class ParseTasks(Stage):
         name, models = corpus.parser["name"], corpus.manifest.get(MODELS)
         options = Options(corpus.parser.get("language", "en"), Path(models) if models else None)
         text = self.job.trees.with_suffix(".txt")
-        with creating(self.job.out):
-            self.job.out.mkdir(exist_ok=True)
+        self.job.make_folder()
         write_sentences(text, self.job.task_sentences)
         source = open_source(
             [str(text)],
