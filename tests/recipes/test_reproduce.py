@@ -313,6 +313,10 @@ def test_a_recipe_of_a_run_says_how_others_are_scored(does, command):
     assert scores("x") == scores("y")
     does("eval", "x", "--recipe", "single-view-g", *how, "--pooling", "mean", "--protocol", "kiros")
     assert len(all_results(Path("x"))) == 2
+    does("eval", "x", "--recipe", "single-view-g", *how, "--no-transductive")
+    (stored,) = (each for each in all_results(Path("x")) if "--no-transductive" in each["flags"])
+    assert stored["flags"] == " --recipe single-view-g --no-transductive --protocol senteval-torch"
+    assert "transductive" not in stored["representation"]
     code, _, err = command("eval", "x", "--recipe", "x-qt", *how)
     assert (code, len(err.splitlines())) == (2, 1)
 
