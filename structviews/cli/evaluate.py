@@ -122,7 +122,7 @@ def evaluate_runs(
     if vectors:
         runs.append(given_run(vectors, out or RUNS / vectors.stem))
     limit, changes = word_limit(given)
-    changes |= {"transductive": True} if transductive else {}
+    changes |= {} if transductive is None else {"transductive": transductive}
     chosen = {"recipe": recipe} if recipe else {}
     chosen |= ({"view": view} if view else {}) | ({"precision": precision} if precision != "auto" else {})
     flags = written(chosen | dict(given) | changes)

@@ -145,7 +145,7 @@ def retrieve_captions(
     from structviews.evaluation.retrieval.joint_space import CAPTION_PROTOCOLS
     from structviews.evaluation.scores.results import save_results
     from structviews.evaluation.senteval.protocols import PROTOCOLS
-    from structviews.evaluation.senteval.scoring import kept_as
+    from structviews.evaluation.senteval.scoring import kept_as, scaled
     from structviews.evaluation.senteval.suite import results_of
     from structviews.evaluation.senteval.task_trees import TaskTrees
 
@@ -163,7 +163,7 @@ def retrieve_captions(
             def show(stage: str, run: Path = run, status: "Status" = status) -> None:
                 status.update(escape(f"{run.name}: {stage}"))
 
-            entry = evaluate_captions(embedder, data, trained_by, trees, show)
+            entry = evaluate_captions(scaled(embedder, kept_with), data, trained_by, trees, show)
         results = results_of({TASK: entry}, protocol=kept_with) | {"dim": entry["dim"]}
         vectors, file = kept_as(own, embedder, embedder.description, f" --precision {precision}", kept_with)
         save_results(run, results | vectors, file)

@@ -21,6 +21,7 @@ from structviews.parsing.text import Layout
 from structviews.recipes.recipe import Recipe
 from structviews.runs.config import TrainConfig
 from structviews.runtime.documents import checksum
+from structviews.runtime.locks import creating
 from structviews.views import VIEWS
 from structviews.words import FIXED
 
@@ -71,7 +72,7 @@ class Reproduction:
             raise InputError(f"{self.vectors}: no such file: give a file of word vectors with --vectors")
         if self.out.exists() and not self.out.is_dir():
             raise InputError(f"{self.out}: is a file: give a folder with --out")
-        _ = self._stem
+        _ = self.stem
         self._check_views()
         _ = self.tasks  # whatever is wrong with them is told before anything is made
 
@@ -92,7 +93,7 @@ class Reproduction:
         return self.corpus.is_dir()
 
     @cached_property
-    def _stem(self) -> str:
+    def stem(self) -> str:
         """Beginning of the names of what is made from the corpus; another one, or a changed one, has other names."""
         if self.is_parsed:
             name, content = self.corpus.resolve().name, ParsedCorpus.open(self.corpus).fingerprint
@@ -101,20 +102,25 @@ class Reproduction:
         stem = f"{name.removesuffix('.parsed')}-{content[:DIGITS]}"
         return stem + (f"-first-{self.sentences}" if self.sentences else "")
 
+    def make_folder(self) -> None:
+        """Create the folder for all that is made, unless it is there."""
+        with creating(self.out):
+            self.out.mkdir(exist_ok=True)
+
     @property
     def text(self) -> Path:
         """The text that is parsed."""
-        return self.out / f"{self._stem}.txt" if self.sentences else self.corpus
+        return self.out / f"{self.stem}.txt" if self.sentences else self.corpus
 
     @property
     def parsed(self) -> Path:
         """The parsed corpus that is trained on."""
-        return self.corpus if self.is_parsed and not self.sentences else self.out / f"{self._stem}.parsed"
+        return self.corpus if self.is_parsed and not self.sentences else self.out / f"{self.stem}.parsed"
 
     @property
     def word_file(self) -> Path | None:
         """The vectors of the fixed channel, and for expansion; None if there are none."""
-        return self.vectors or (self.out / f"{self._stem}-{self.word_dim}.bin" if self.word_dim else None)
+        return self.vectors or (self.out / f"{self.stem}-{self.word_dim}.bin" if self.word_dim else None)
 
     @property
     def word_dim(self) -> int:
@@ -144,14 +150,14 @@ class Reproduction:
         return configs
 
     @property
-    def expanded(self) -> list[Path]:
-        """The runs whose vocabulary is expanded from the given vectors.
+    def expanded(self) -> dict[Path, Path]:
+        """By folder, the file of vectors that a run's vocabulary is expanded from.
 
         Vectors that were learnt from the corpus have no words that the corpus lacks.
         """
         runs = self.recipe.runs
         wanted = [name for name, (run, _) in runs.items() if run.vectors and run.vectors.expand]
-        return [self.out / "runs" / name for name in wanted] if self.vectors else []
+        return {self.out / "runs" / name: self.vectors for name in wanted} if self.vectors else {}
 
     @property
     def reads_trees(self) -> bool:
