@@ -26,12 +26,13 @@ from smoke import command, log, study_parser
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.representation import join_views
+from structviews.errors import InputError
 from structviews.evaluation.senteval.suite import TaskVectors, read_tasks
 from structviews.evaluation.senteval.task_scores import score_task
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.recipes.recipe import Recipe
 from structviews.runtime.documents import write_json
-from structviews.runtime.pictures import COLOURS, inline_svg
+from structviews.runtime.pictures import COLOURS, inline_svg, require_matplotlib
 from structviews.training.checkpoint import read_progress
 
 if TYPE_CHECKING:
@@ -78,6 +79,10 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--every", type=int, default=50, help="steps from one point of a curve to the next")
     options = parser.parse_args()
+    try:
+        require_matplotlib("drawing the figures")
+    except InputError as error:
+        sys.exit(f"error: {error}")
     options.out.mkdir(parents=True, exist_ok=True)
     tasks, missing = read_tasks(TASKS, options.senteval, None)
     if not tasks:

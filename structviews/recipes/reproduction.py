@@ -12,7 +12,7 @@ from structviews.errors import InputError, unknown
 from structviews.evaluation.senteval.protocols import PROTOCOLS
 from structviews.evaluation.senteval.protocols.protocol import Protocol
 from structviews.evaluation.senteval.scoring import Scored
-from structviews.evaluation.senteval.suite import read_tasks
+from structviews.evaluation.senteval.suite import covered_tasks, read_tasks
 from structviews.evaluation.senteval.tasks.finding import known_tasks, none_read, task_names
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.objectives import OBJECTIVES
@@ -180,16 +180,13 @@ class Reproduction:
     def tasks(self) -> tuple[list[Task], dict[str, str]]:
         """The tasks that are scored, also incomplete ones; and for each other one that is wanted the reason why not."""
         wanted = self.chosen_tasks or self.recipe.evaluation.tasks or tuple(task_names())
+        if strange := [name for name in wanted if name.lower() not in map(str.lower, task_names())]:
+            raise unknown("task", strange[0], task_names())
         names = list(dict.fromkeys(known_tasks(wanted, self.senteval)))
         found, unavailable = read_tasks(names, self.senteval, allow_partial=True)
         if not found:
             raise none_read(self.senteval, unavailable)
-        covered = [task for task in found if self.protocol.covers(task)]
-        others = [task.name for task in found if not self.protocol.covers(task)]
-        reason = f"the protocol {self.protocol.name} does not cover it"
-        if not covered:
-            raise InputError(f"{', '.join(others)}: {reason}: give other --tasks")
-        return covered, unavailable | dict.fromkeys(others, reason)
+        return covered_tasks(found, unavailable, self.protocol)
 
     @cached_property
     def task_sentences(self) -> list[Tokens]:

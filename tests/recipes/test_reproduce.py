@@ -151,6 +151,13 @@ def stopped(stage, before):
     return instead
 
 
+def test_probing_tasks_are_no_tasks_of_a_row(command):
+    code, out, err = command("reproduce", "uni-qt", *HOW, "--tasks", "TREC,Tense")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "unknown task 'Tense'" in err
+    assert "probing" not in err
+
+
 @pytest.mark.usefixtures("expanding")
 def test_single_views_of_runs_are_joined(does, command, tmp_path):
     head = '[source]\npaper = "M"\nplace = "table 6"\n[corpus]\nname = "x"\n'
