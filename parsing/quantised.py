@@ -153,7 +153,7 @@ class QuantisedLinear:
     def _product(self, integers: Tensor, scale: float, zero: int, kind: torch.dtype, activation: str) -> Tensor:
         inputs = integers, self.grid.scale, self.grid.zero
         weights = self.packed, self.scales, self.zeros, self.bias
-        product: Tensor = torch.ops.onednn.qlinear_pointwise(
+        product: Tensor = torch.ops.onednn.qlinear_pointwise.default(
             *inputs, *weights, scale, zero, kind, activation, [], "none"
         )
         return product

@@ -9,13 +9,11 @@ Shapes as in ``shared_trees``; H hidden size, X input size, m rows of a block.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding_bag
 
 from structviews.batches.shared_trees import SharedFamilies, SharedPairs
 from structviews.kernels.cells import Cell
@@ -29,7 +27,6 @@ from structviews.runtime.scratch import scratch
 # and that takes longer than to multiply a few rows.
 FEW = 256
 
-_sums = partial(embedding_bag, mode="sum", include_last_offset=True)
 
 
 class _Pairs(NamedTuple):
@@ -207,11 +204,17 @@ def _sums_over_children(below: _Below, of_head: Tensor, sent: Tensor, h: Tensor,
         scale = torch.linalg.vecdot(key, key).add_(EPSILON).rsqrt_()
         # The exponential of a cosine cannot overflow.
         weight = torch.linalg.vecdot(of_head[:, size:], key).mul_(scale).exp_()
-    h_sum = _sums(below.rows, h, below.starts, per_sample_weights=weight)
+    h_sum = _sums(below.rows, h, below.starts, weight)
     if weight is not None:
         h_sum.div_(torch.segment_reduce(weight, "sum", offsets=below.starts)[:, None])
     forget = (of_head[:, :size] + of_child[:, :size]).sigmoid_()
     return h_sum, _sums(below.places, forget.mul_(c.index_select(0, below.rows)), below.starts)
+
+
+def _sums(rows: Tensor, of: Tensor, starts: Tensor, weight: Tensor | None = None) -> Tensor:
+    """Sums ``(m, H)`` of the (weighted) rows ``(k,)`` of ``of``, from each start to the next."""
+    # The function of torch.nn.functional does the same, after checks that take as long as a sentence's sums.
+    return torch.embedding_bag(of, rows, starts, False, 0, False, weight, True)[0]
 
 
 def _all(name: str, product: Product, rows: Tensor, chosen: Tensor | None = None) -> Tensor:
