@@ -40,12 +40,13 @@ def spanning_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 def _ends(heads: np.ndarray) -> np.ndarray:
     """The node reached by following heads ``(B, L)`` for at least L steps: 0, or a node on a cycle."""
-    ends = heads
+    first = heads.shape[1] * np.arange(len(heads))[:, None]
+    ends = (first + heads).ravel()
     steps = 1
     while steps < heads.shape[1]:
-        ends = np.take_along_axis(ends, ends, axis=1)
+        ends = ends[ends]
         steps *= 2
-    return ends
+    return ends.reshape(heads.shape) - first
 
 
 def single_root_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
