@@ -234,9 +234,9 @@ def _trace_back(
     for width in range(n, 1, -1):
         (place,) = splits[width].nonzero()
         if len(place):
-            total = left[1:width, place] + right[n - width + 1 : n, place + width * batch]
+            total = left[1:width].take(place, 1) + right[n - width + 1 : n].take(place + width * batch, 1)
             split = total.argmax(axis=0) + 1
-            splits[width, place] = split
+            splits[width][place] = split
             splits[split, place] = 1
             splits[width - split, place + split * batch] = 1
     above_2, place = splits[2:].nonzero()

@@ -28,7 +28,6 @@ from structviews.runtime.scratch import scratch
 FEW = 256
 
 
-
 class _Pairs(NamedTuple):
     """Products of a binary cell: of a word; of a left and of a right child; of both, side by side.
 
