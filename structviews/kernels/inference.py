@@ -170,20 +170,17 @@ def _run_families(products: _Families, vectors: Tensor, trees: SharedFamilies, h
     for rows in _blocks(0, n_leaves):
         _open(of_word.index_select(0, trees.words[rows]), None, c[rows], h[rows])
     send(0, n_leaves)
-    blocks = [list(_blocks(*level)) for level in pairwise(trees.levels[1:])]
-    # Where the children of each block begin, all at once: reading one number of a tensor takes long.
-    begins = [rows.start - n_leaves for level in blocks for rows in level]
-    first_child = pairwise([*trees.starts[begins].tolist(), len(trees.children)])
+    first_child = trees.starts.tolist()  # all at once: reading one number of a tensor takes long
     places = torch.arange(len(trees.children), device=h.device)
-    for level, n in zip(blocks, trees.n_children, strict=True):
-        for rows in level:
-            starts = trees.starts[rows.start - n_leaves : rows.stop - n_leaves + 1]
-            first, last = next(first_child)
+    for (start, stop), n in zip(pairwise(trees.levels[1:]), trees.n_children, strict=True):
+        for rows in _blocks(start, stop):
+            inner = slice(rows.start - n_leaves, rows.stop - n_leaves + 1)
+            starts, first, last = trees.starts[inner], first_child[inner.start], first_child[inner.stop - 1]
             below = _Below(starts - first, trees.children[first:last], places[: last - first])
             h_sum, c_sum = _sums_over_children(below, of_head.index_select(0, trees.head_words[first:last]), sent, h, c)
             gates = of_word.index_select(0, trees.words[rows]).add_(products.of_sum(h_sum))
             _open(gates, c_sum, c[rows], h[rows])
-        send(level[0].start, level[0].start + n)
+        send(start, start + n)
 
 
 class _Below(NamedTuple):
