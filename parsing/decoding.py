@@ -46,7 +46,8 @@ def _ends(heads: np.ndarray) -> np.ndarray:
     while steps < heads.shape[1]:
         ends = ends[ends]
         steps *= 2
-    return ends.reshape(heads.shape) - first
+    found: np.ndarray = ends.reshape(heads.shape) - first
+    return found
 
 
 def single_root_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
