@@ -20,7 +20,7 @@ from structviews.evaluation.retrieval.analogy import read_tuples
 from structviews.evaluation.retrieval.analogy_mining import read_word_analogies
 from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
 from structviews.report.sample import read_labels
-from structviews.words.learning import Word2VecConfig, learn_vectors
+from structviews.words.learning import Word2VecConfig, learn_model
 from structviews.words.vector_files import WordVectors
 
 WORDS = ["the", "of", "cat", "naïve", "dog", "x"]
@@ -76,7 +76,8 @@ def half_learnt(folder: Path, shared: Shared) -> None:
 
 def learn(folder: Path, progress: Any = None) -> Any:
     config = Word2VecConfig(dim=4, min_count=1, epochs=3)
-    return learn_vectors(opened(folder / "corpus"), config, folder / "v.vec.state", progress)
+    words = learn_model(opened(folder / "corpus"), config, folder / "v.vec.state", progress).wv
+    return words.index_to_key, words.vectors
 
 
 @reader(CACHE, "v.vec.state", half_learnt, covers="words.learning:_Epochs.restore")
