@@ -130,14 +130,21 @@ def test_a_run_that_knows_all_words_opens_no_file(run, corpus, monkeypatch):
     assert np.isfinite(Embedder.load(run).encode(known)).all()
 
 
-def test_ids_of_words_of_the_file_come_after_those_of_the_run(run, vectors):
+def test_a_batch_has_the_vectors_of_its_words_of_the_file(run, vectors):
     vocabulary = Embedder.load(run).vocabularies["fixed"]
-    own, places = Vocabulary.load(run / "vocabulary.fixed.txt"), WordVectors.open(vectors).find(NEW)
+    own, file = Vocabulary.load(run / "vocabulary.fixed.txt"), WordVectors.open(vectors)
     np.testing.assert_array_equal(vocabulary.ids(own.words), np.arange(len(own)))
-    np.testing.assert_array_equal(vocabulary.ids(iter(NEW)), len(own) + places)
-    assert vocabulary.ids(["<unk>", "unheard"]).tolist() == [0, 0]
-    ids = collate([random_trees(["unheard", NEW[3], NEW[3], own.words[5], NEW[1]])], {"fixed": vocabulary}, ["tokens"])
-    assert (len(ids.ids["fixed"].distinct), ids.ids["fixed"].n_further) == (4, 2)
+    for words in (own.words, [], ["<unk>", "unheard"]):
+        ids, further = vocabulary.look_up(words)
+        np.testing.assert_array_equal(ids, own.ids(words))
+        assert further is None
+    # Their ids are this batch's alone, in the order in which they occur, however many words the file has.
+    ids, further = vocabulary.look_up(["unheard", NEW[3], "<unk>", own.words[5], NEW[1], NEW[3]])
+    assert ids.tolist() == [0, len(own), 0, 5, len(own) + 1, len(own)]
+    np.testing.assert_array_equal(further, file.rows(file.find([NEW[3], NEW[1]])))
+    batch = collate([random_trees(["unheard", NEW[3], NEW[3], own.words[5]])], {"fixed": vocabulary}, ["tokens"])
+    assert batch.ids["fixed"].distinct.tolist() == [0, 5, len(own)]
+    np.testing.assert_array_equal(batch.ids["fixed"].further, file.rows(file.find(NEW[3:4])))
 
 
 def test_without_the_file_they_are_unknown_which_is_said_once(copied, run, sentences):
