@@ -80,6 +80,11 @@ class WordIds:
             )
         return rows
 
+    @property
+    def n_further(self) -> int:
+        """How many of ``distinct`` are beyond the word table."""
+        return 0 if self.further is None else len(self.further)
+
     def __len__(self) -> int:
         """The number n of words."""
         return len(self.inverse)

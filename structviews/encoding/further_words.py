@@ -1,7 +1,8 @@
-"""Words that a run reads from a vector file, beside those that it stores.
+"""Words that a run reads from a vector file or composes, beside those that it stores.
 
 A run with fixed word vectors stores those of its corpus' words, but knows every word of the file that they come from,
 as all models of the papers do. A run whose vocabulary was expanded knows those of the file that it was expanded from.
+Where that file has sub-words, other words are composed of them; a packed run stores these.
 """
 
 import os
@@ -21,9 +22,11 @@ from structviews.runs.bundled import typed
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import EXPANSION
 from structviews.runs.settings_file import Parsed
+from structviews.runs.vocabularies import load_sub_words
 from structviews.runtime.seals import damaged
 from structviews.views.word_tables import Words
 from structviews.words import FIXED, TRAINED
+from structviews.words.sub_words import SubWords
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
@@ -46,17 +49,20 @@ class RunVectors:
         path: the file.
         fingerprint: of its content, see ``WordVectors``.
         maps: see ``Expansion``; empty if only fixed vectors are looked up.
+
+    Attributes:
+        path, maps: as given.
     """
 
     def __init__(self, run: Path, path: Path, fingerprint: str, maps: Sequence[Tensor] = ()):
         self.maps = maps
         self._run = run
-        self._path = path
+        self.path = path
         self._fingerprint = fingerprint
 
     def __reduce__(self) -> Any:
         # An embedder is pickled to the same bytes after use.
-        return type(self), (self._run, self._path, self._fingerprint, self.maps)
+        return type(self), (self._run, self.path, self._fingerprint, self.maps)
 
     @classmethod
     def of(cls, run: Path, config: TrainConfig, parsed: Parsed) -> "RunVectors | None":
@@ -71,18 +77,23 @@ class RunVectors:
     @cached_property
     def _file(self) -> WordVectors | str:
         """The open file, or why there is none."""
-        if not os.path.isfile(self._path):
-            return f"{self._path} is not there"
+        if not os.path.isfile(self.path):
+            return f"{self.path} is not there"
         try:
-            vectors = WordVectors.open(self._path)
+            vectors = WordVectors.open(self.path)
         except (InputError, OSError) as error:
-            return f"{self._path} cannot be read ({error})"
-        return vectors if vectors.fingerprint == self._fingerprint else f"{self._path} holds other vectors now"
+            return f"{self.path} cannot be read ({error})"
+        return vectors if vectors.fingerprint == self._fingerprint else f"{self.path} holds other vectors now"
 
     @property
     def available(self) -> bool:
         """Whether the file is there, with the vectors that the run knows it by; opens it."""
         return not isinstance(self._file, str)
+
+    @property
+    def sub_words(self) -> SubWords | None:
+        """The file's n-grams; None if it has none, or is not available."""
+        return None if isinstance(self._file, str) else self._file.sub_words
 
     def read(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """See ``Lookup``; warns once if the file cannot be used."""
@@ -158,15 +169,18 @@ def read_further_words(
 def open_further_words(
     run: Path, config: TrainConfig, parsed: Parsed, model: Model, vocabularies: dict[str, Vocabulary]
 ) -> tuple[dict[str, Vocabulary], RunVectors | None]:
-    """Let a run's model read its file of word vectors, if it has one; see ``read_further_words``.
+    """Let a run's model read its file of word vectors, if it has one, or its sub-words; see ``read_further_words``.
 
     Returns:
         The vocabularies to encode with, and the file.
 
     Raises:
-        InputError: if the run's expansion is damaged.
+        InputError: if the run's expansion or sub-words are damaged.
     """
     file = RunVectors.of(run, config, parsed)
+    if file is None and parsed.vectors.get("sub_words"):
+        sub_words = load_sub_words(run, parsed.vectors["dim"])
+        return read_further_words(model, vocabularies, sub_words), None
     if file is None:
         return vocabularies, None
     if file.maps:

@@ -66,7 +66,7 @@ class Words(nn.Module, ABC):
         further = ids.further
         if self.affine is not None:
             further = torch.addmm(self.affine[-1], further, self.affine[:-1])
-        return torch.cat([self.own_rows(ids.distinct[: -len(further)]), further])
+        return torch.cat([self.own_rows(ids.distinct[: -ids.n_further]), further])
 
     def lookup(self, ids: WordIds) -> Tensor:
         """A vector for each word, ``(n, dim)``."""

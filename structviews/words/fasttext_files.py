@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from structviews.errors import InputError
-from structviews.words.sub_words import SubWords
+from structviews.words.sub_words import LONGEST_NGRAM, SubWords
 from structviews.words.vector_formats import BLOCK_BYTES, LONGEST_WORD, Block
 
 MAGIC = struct.pack("<i", 793712314)
@@ -27,7 +27,6 @@ MATRIX = struct.Struct("<?2q")
 # After a word: the byte 0, its frequency and its type.
 AFTER_WORD = 1 + 8 + 1
 NEWEST_VERSION, SUPERVISED = 12, 3
-LONGEST_NGRAM = 255
 # fastText's end of a line has no n-grams.
 END_OF_LINE = b"</s>"
 WORDS_AT_ONCE = 4096

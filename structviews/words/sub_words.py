@@ -16,6 +16,7 @@ from structviews.words.eight_bits import quantise, restore
 # FNV-1a with 32 bits. fastText reads characters as signed.
 OFFSET, PRIME = np.uint32(2166136261), np.uint32(16777619)
 FOLLOWS, LEAD_BITS = 0x80, 0xC0
+LONGEST_NGRAM = 255
 # How many rows are read at once.
 ROWS_AT_ONCE = 2**15
 

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from corpora import opened, random_trees, small_config, topic_corpus
 from safetensors.torch import load_file
-from vector_files import random_vectors, word2vec_binary, write_vectors
+from vector_files import fasttext_model, random_vectors, word2vec_binary, write_vectors
 
 from structviews.batches.batch import collate
 from structviews.encoding import further_words
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import open_pool
+from structviews.encoding.expansion import Expansion, expand
 from structviews.encoding.sentence_encoder import SentenceEncoder
 from structviews.runs.settings_file import load_run, read_settings, write_settings
 from structviews.runs.vocabularies import load_vocabularies, save_vocabularies
@@ -124,6 +125,32 @@ def test_vectors_do_not_depend_on_what_was_encoded_before_or_where(run, sentence
     np.testing.assert_allclose(SentenceEncoder(embedder)(sentences).detach(), expected, atol=1e-5)
 
 
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_words_that_a_file_composes_are_as_if_it_had_them(corpus, vectors, sentences, tmp_path, precision):
+    """Of two runs of the same weights, the second's file has the vectors that the first composes."""
+    known = WordVectors.open(vectors)
+    words = known.words.to_pylist()
+    own = np.random.default_rng(5).normal(size=(len(words) + 50, DIM)).astype(np.float32)
+    (tmp_path / "sub.bin").write_bytes(fasttext_model(words, own))
+    file = WordVectors.open(tmp_path / "sub.bin")
+    others = ["unheard", "new-40", "naïveté"]
+    assert file.find(others).tolist() == [-1] * 3
+    every = [*words, *others]
+    write_vectors(tmp_path / "all.vec", every, file.read(every)[1])
+    settings = {"channels": ("fixed", "trained"), "vectors": str(tmp_path / "sub.bin"), "epochs": 1}
+    run = train(small_config(corpus, tmp_path / "run", ("dep", "avg"), **settings))
+    expand(run, tmp_path / "sub.bin")
+    other = shutil.copytree(run, tmp_path / "other")
+    expansion = Expansion.load(run)
+    Expansion(str(tmp_path / "all.vec"), WordVectors.open(tmp_path / "all.vec").fingerprint, expansion.maps).save(other)
+    sentences = [replace(each, tokens=(*others, *each.tokens[3:])) for each in sentences if len(each.tokens) > 3]
+    ours, expected = (Embedder.load(each, precision=precision).encode(sentences) for each in (run, other))
+    np.testing.assert_allclose(ours, expected, atol=1e-6)
+    unknown = [replace(each, tokens=("<unk>",) * 3 + each.tokens[3:]) for each in sentences]
+    assert np.abs(Embedder.load(run, precision=precision).encode(unknown) - ours).max(axis=1).min() > 1e-3
+
+
 def test_a_run_that_knows_all_words_opens_no_file(run, corpus, monkeypatch):
     monkeypatch.setattr(WordVectors, "open", None)
     known = [random_trees(sorted(count_words(opened(corpus)))[:9])]
@@ -190,8 +217,6 @@ def test_a_file_that_has_changed_is_named_and_not_believed(copied, run, vectors,
 
 @pytest.mark.usefixtures("quiet")
 def test_expand_tells_a_run_where_its_file_is_now(copied, run, vectors, sentences):
-    from structviews.encoding.expansion import expand
-
     moved = copied()
     expand(moved, vectors)
     expected = Embedder.load(run).encode_views(sentences)

@@ -2,10 +2,10 @@
 
 import gzip
 import io
-import struct
 
 import numpy as np
 import pytest
+from vector_files import fasttext_model
 
 from structviews.errors import InputError
 from structviews.words import fasttext_files, sub_words
@@ -41,17 +41,6 @@ def model():
     return rng.normal(size=(len(WORDS) + BUCKETS, DIM)).astype(np.float32)
 
 
-def fasttext(rows, words=WORDS, kind=2, quantised=False, labels=0, lengths=(3, 6), version=12, dim=DIM):
-    """A file of fastText's, written field by field."""
-    buckets = len(rows) - len(words)
-    head = struct.pack("<14id", 793712314, version, dim, 5, 5, 1, 5, 1, 2, kind, buckets, *lengths, 100, 1e-4)
-    entries = b"".join(word.encode() + b"\0" + struct.pack("<qb", 7, 0) for word in words)
-    dictionary = struct.pack("<3i2q", len(words), len(words), labels, 99, -1) + entries
-    matrix = struct.pack("<?2q", quantised, *rows.shape) + rows.tobytes()
-    out = np.ones((len(words), dim), np.float32)
-    return head + dictionary + matrix + struct.pack("<?2q", False, *out.shape) + out.tobytes()
-
-
 def plainly(rows, word, lengths=(3, 6)):
     """The vector of a word, and whether it has one."""
     parts = [rows[len(WORDS) + fnv(each) % BUCKETS] for each in ngrams(word, *lengths)] if word != "</s>" else []
@@ -61,7 +50,7 @@ def plainly(rows, word, lengths=(3, 6)):
 
 @pytest.fixture
 def path(model, tmp_path):
-    (tmp_path / "m.bin").write_bytes(fasttext(model))
+    (tmp_path / "m.bin").write_bytes(fasttext_model(WORDS, model))
     return tmp_path / "m.bin"
 
 
@@ -98,7 +87,7 @@ def test_words_of_the_file_and_others(model, tmp_path, lengths, at_once, monkeyp
     monkeypatch.setattr(sub_words, "ROWS_AT_ONCE", at_once)
     monkeypatch.setattr(fasttext_files, "WORDS_AT_ONCE", at_once)
     monkeypatch.setattr(fasttext_files, "BLOCK_BYTES", 2 * at_once)
-    (tmp_path / "m.bin").write_bytes(fasttext(model, lengths=lengths))
+    (tmp_path / "m.bin").write_bytes(fasttext_model(WORDS, model, lengths=lengths))
     for _ in range(2):  # converted, and mapped
         vectors = WordVectors.open(tmp_path / "m.bin")
         assert (vectors.words.to_pylist(), vectors.dim) == (WORDS, DIM)
@@ -173,7 +162,7 @@ def refused(tmp_path, content, message):
 
 
 def test_a_truncated_file_is_named_wherever_it_ends(model, tmp_path):
-    content = fasttext(model)
+    content = fasttext_model(WORDS, model)
     for size in range(4, len(content), 17):
         refused(tmp_path, content[:size], "truncated")
     refused(tmp_path, content + b"\0", "its size is not that of 12 words and 37 n-grams in 5 dimensions")
@@ -193,17 +182,17 @@ def test_a_truncated_file_is_named_wherever_it_ends(model, tmp_path):
     ],
 )
 def test_models_that_are_not_of_words(model, tmp_path, changed, message):
-    refused(tmp_path, fasttext(model, **changed), message)
+    refused(tmp_path, fasttext_model(WORDS, model, **changed), message)
 
 
 def test_a_word_whose_vector_is_not_finite(model, tmp_path):
     rows = model.copy()
     rows[1, 2] = np.inf
-    refused(tmp_path, fasttext(rows), "word 2, 'naïve': its vector has a value that is NaN or infinite")
+    refused(tmp_path, fasttext_model(WORDS, rows), "word 2, 'naïve': its vector has a value that is NaN or infinite")
 
 
 def test_words_that_do_not_end(model, tmp_path):
-    content = fasttext(model)
+    content = fasttext_model(WORDS, model)
     words, end = content.index(b"the\0"), content.index(b"computer\0")
     damaged = content[: end + 8] + b"y" + content[end + 9 :]
     refused(tmp_path, damaged, "its words do not end where its vectors begin: damaged")
@@ -212,16 +201,16 @@ def test_words_that_do_not_end(model, tmp_path):
 
 
 def test_a_packed_file_is_to_be_unpacked(model, tmp_path):
-    refused(tmp_path, gzip.compress(fasttext(model)), "an unpacked fastText .bin")
+    refused(tmp_path, gzip.compress(fasttext_model(WORDS, model)), "an unpacked fastText .bin")
 
 
 def test_a_file_that_has_changed_is_checked_and_read_again(path, model):
     WordVectors.open(path)
-    content = fasttext(model)
+    content = fasttext_model(WORDS, model)
     path.write_bytes(content[:-1])
     with pytest.raises(InputError, match="truncated"):
         WordVectors.open(path)
-    path.write_bytes(fasttext(-model))
+    path.write_bytes(fasttext_model(WORDS, -model))
     np.testing.assert_allclose(
         WordVectors.open(path).read(["computers"])[1][0], -plainly(model, "computers")[0], atol=1e-6
     )
