@@ -84,4 +84,4 @@ def load_sub_words(run: Path, dim: int) -> SubWords:
     buckets = len(arrays.get("scales", ()))
     if found != {"rows": ("int8", (buckets, dim)), "scales": ("float32", (buckets,))}:
         raise damaged(path, "its n-grams are not of this run's words", REMEDY)
-    return SubWords(arrays["rows"], arrays["scales"], **lengths)
+    return SubWords(arrays["rows"], arrays["scales"], lengths["shortest"], lengths["longest"])
