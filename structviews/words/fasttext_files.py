@@ -40,6 +40,7 @@ class FastTextFile(NamedTuple):
         file: the open file.
         dim: dimension of a vector.
         n_words: number V of words.
+        words_end: where the words end in the file.
         own: ``(V, dim)`` the words' own vectors, memory-mapped.
         sub_words: the n-grams, memory-mapped.
     """
@@ -48,7 +49,8 @@ class FastTextFile(NamedTuple):
     file: BinaryIO
     dim: int
     n_words: int
-    own: np.memmap
+    words_end: int
+    own: np.ndarray
     sub_words: SubWords
 
     @classmethod
@@ -83,7 +85,7 @@ class FastTextFile(NamedTuple):
             )
         matrix = np.memmap(path, "<f4", "r", place, (n_words + buckets, dim))
         sub_words = SubWords(matrix[n_words:], None, shortest, longest if buckets else 0)
-        return cls(path, file, dim, n_words, matrix[:n_words], sub_words)
+        return cls(path, file, dim, n_words, place - MATRIX.size, matrix[:n_words], sub_words)
 
     def read(self) -> Iterator[Block]:
         """Words and their vectors ``(words, dim)``, block by block: the mean of a word's own and its n-grams'."""
@@ -120,7 +122,7 @@ class FastTextFile(NamedTuple):
             rest, place = rest[at:], place + at
             if not more or (n_read < self.n_words and len(rest) > LONGEST_WORD + AFTER_WORD):
                 raise InputError(f"{self.path}: word {n_read + 1} does not end: damaged: copy it again")
-        if place + MATRIX.size != self.own.offset:
+        if place != self.words_end:
             raise InputError(f"{self.path}: its words do not end where its vectors begin: damaged: copy it again")
         if words:
             yield words

@@ -124,7 +124,7 @@ class WordVectors:
         missing = np.flatnonzero(places < 0)
         if self.sub_words is None or not len(missing):
             return places >= 0, self.rows(places[places >= 0])
-        composed, vectors = self.sub_words.read([words[i] for i in missing])
+        composed, vectors = self.sub_words.read([words[i] for i in missing.tolist()])
         found = self.rows(places)
         found[missing[composed]] = vectors
         known = places >= 0

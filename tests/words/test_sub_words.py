@@ -81,7 +81,7 @@ def test_octets_that_are_no_characters_count_with_the_one_before():
     assert (counts.tolist(), hashes.tolist()) == ([2, 3], [fnv(each) for word in wanted for each in word])
 
 
-@pytest.mark.parametrize("at_once", [2**15, 3])
+@pytest.mark.parametrize("at_once", [2**11, 3])
 @pytest.mark.parametrize("lengths", [(3, 6), (1, 4), (0, 0)])
 def test_words_of_the_file_and_others(model, tmp_path, lengths, at_once, monkeypatch):
     monkeypatch.setattr(sub_words, "ROWS_AT_ONCE", at_once)
