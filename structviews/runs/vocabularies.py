@@ -66,9 +66,9 @@ class Lengths(TypedDict):
 
 def save_sub_words(run: Path, sub_words: SubWords) -> None:
     """Write the n-grams of a run's word vectors, 8 bits a number."""
-    small = sub_words.in_eight_bits()
-    arrays = {"rows": small.rows, "scales": small.scales}
-    write_arrays(run / SUB_WORDS, arrays, Lengths(shortest=small.shortest, longest=small.longest))
+    rows, scales = sub_words.quantised()
+    lengths = Lengths(shortest=sub_words.shortest, longest=sub_words.longest)
+    write_arrays(run / SUB_WORDS, {"rows": rows, "scales": scales}, lengths)
 
 
 def load_sub_words(run: Path, dim: int) -> SubWords:

@@ -104,10 +104,10 @@ class SubWords:
         rows = self.rows[places]
         return rows if self.scales is None else restore(rows, self.scales[places])
 
-    def in_eight_bits(self) -> "SubWords":
-        """The same with rows of int8."""
+    def quantised(self) -> tuple[np.ndarray, np.ndarray]:
+        """The rows ``(buckets, dim)`` in int8, and their scales ``(buckets,)``; of rows that are float32."""
         rows, scales = np.empty(self.rows.shape, np.int8), np.empty(len(self.rows), np.float32)
         for start in range(0, len(rows), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
             rows[part], scales[part] = quantise(self.rows[part])
-        return SubWords(rows, scales, self.shortest, self.longest)
+        return rows, scales

@@ -143,7 +143,7 @@ def test_a_row_that_is_not_finite_is_not_used(model, tmp_path):
 def test_rows_in_eight_bits(model, monkeypatch):
     monkeypatch.setattr(sub_words, "ROWS_AT_ONCE", 10)
     rows = SubWords(model[len(WORDS) :], None, 3, 6)
-    small = rows.in_eight_bits()
+    small = SubWords(*rows.quantised(), 3, 6)
     assert (small.rows.dtype, small.scales.shape) == (np.int8, (BUCKETS,))
     (known, wanted), (again, found) = rows.read(OTHERS), small.read(OTHERS)
     assert known.tolist() == again.tolist()
