@@ -105,8 +105,7 @@ class Channel(nn.Module):
 
     def encode_extra(self, batch: Batch, ids: WordIds, states: bool = False) -> list[Encoded]:
         """Encode a batch with each of ``extra_views``."""
-        words = self.tables[0]
-        return [view(words, batch, ids, states) for view in self.extra_views().values()]
+        return [view(self.tables[0], batch, ids, states) for view in self.extra_views().values()]
 
     def context(self, context: Context, batch: Batch, ids: WordIds) -> Context:
         """The batch's context for the objective, with its words if the objective reads them."""

@@ -68,9 +68,11 @@ class TrainedEmbedder(PooledEmbedder):
         self.views = (*config.views.names, *model.extra_views)
         self.needs = model.needs
         self.parsers = [parsed.parser] if model.needs - {"tokens"} else []
+        by_view = model.by_view()
+        self._infers = all(view.merges or view.needs == "tokens" for channels in by_view for _, view in channels)
         self.encoders = [
             [Encoder(f"{channel}.{i}", view.dim, view.linear) for channel, view in channels]
-            for i, channels in enumerate(model.by_view())
+            for i, channels in enumerate(by_view)
         ]
 
     @classmethod
@@ -111,12 +113,6 @@ class TrainedEmbedder(PooledEmbedder):
         """What the precision stands for on the run's device."""
         return encodes_in(self.precision, self.device)
 
-    @property
-    def _infers(self) -> bool:
-        """Whether to encode by the kernels of inference: on a GPU those of training are faster."""
-        views = (view for channels in self.model.by_view() for _, view in channels)
-        return self.device.type == "cpu" and all(view.merges or view.needs == "tokens" for view in views)
-
     def to(self, device: str | torch.device) -> Self:
         """Move the encoders; see ``Embedder.to``."""
         move(self.model, device)
@@ -138,9 +134,12 @@ class TrainedEmbedder(PooledEmbedder):
         }
 
     def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
-        device, precision = self.device, self.encodes_in
+        device = self.device
+        precision = encodes_in(self.precision, device)
         half = precision != "fp32"
-        batch = collate(sentences, self.vocabularies, self.needs, precision if self._infers else None).to(device)
+        # On a GPU the kernels of training are faster.
+        inference = precision if self._infers and device.type == "cpu" else None
+        batch = collate(sentences, self.vocabularies, self.needs, inference).to(device)
         with torch.autocast(device.type, torch.bfloat16, enabled=half):
             encoded = self.model.encode(batch, states=any(pooling != "vector" for pooling in poolings))
         for encoders, channels in zip(self.encoders, encoded, strict=True):
