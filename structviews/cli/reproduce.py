@@ -23,7 +23,7 @@ SentEval = Annotated[Path, typer.Option(help="Folder with SentEval's MR/, SICK/,
 Vectors = Annotated[
     Path | None,
     typer.Option(
-        help="Word vectors: GloVe, word2vec or fastText .vec.", show_default="learn them from the corpus if needed"
+        help="Word vectors: GloVe, word2vec or fastText.", show_default="learn them from the corpus if needed"
     ),
 ]
 Out = Annotated[

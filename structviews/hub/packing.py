@@ -1,18 +1,20 @@
 """Make a trained run small enough to ship, like the bundled model (docs/default-model.md)."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from structviews.encoding.embedder import Embedder
+from structviews.encoding.further_words import RunVectors
 from structviews.errors import InputError
 from structviews.hub.card import model_card
 from structviews.hub.portable import CARD, stage
 from structviews.runs.bundled import NAME
 from structviews.runs.folder import COMPONENTS
 from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
-from structviews.runs.vocabularies import load_vocabularies, save_vocabularies
+from structviews.runs.vocabularies import load_vocabularies, save_sub_words, save_vocabularies
 from structviews.runs.weights import read_weights, write_weights
 from structviews.runtime.files import new_folder
 from structviews.words import TRAINED
@@ -24,8 +26,8 @@ LICENCE = "apache-2.0"
 def pack(run: Path, out: Path, words: int) -> list[str]:
     """Copy a run in half precision, with its most frequent words only and without local paths.
 
-    Sentences of kept words get the same vectors as from the run, up to rounding; other words are unknown, as the packed
-    run looks for no file of word vectors.
+    Sentences of kept words get the same vectors as from the run, up to rounding. The packed run looks for no file of
+    word vectors: other words are composed of the file's sub-words, which it then stores in 8 bits, or are unknown.
 
     Args:
         run: a fully trained run.
@@ -45,7 +47,7 @@ def pack(run: Path, out: Path, words: int) -> list[str]:
         raise InputError(f"{run}: a run of kind {kind!r}: give a run made by structviews train")
     if not (run / COMPONENTS).exists():
         raise InputError(f"{run}: training has not finished: resume it with structviews train --resume {run}")
-    config, _ = load_run(run)
+    config, parsed = load_run(run)
     vocabularies = load_vocabularies(run, config)
     if config.data.init_from and words < len(vocabularies.get(TRAINED, ())) - 1:
         raise InputError(
@@ -56,8 +58,9 @@ def pack(run: Path, out: Path, words: int) -> list[str]:
     with new_folder(out) as folder:
         notes = stage(run, folder)
         settings = read_settings(folder)
-        if settings[PARSED]["vectors"]:
-            settings[PARSED]["vectors"]["packed"] = True
+        if about := settings[PARSED]["vectors"]:
+            notes += _keep_sub_words(RunVectors.of(run, config, parsed), folder, about)
+            about["packed"] = True
         write_settings(folder, settings)
         for scores in folder.glob("results*.json"):  # they belong to the original weights
             scores.unlink()
@@ -65,6 +68,16 @@ def pack(run: Path, out: Path, words: int) -> list[str]:
         write_weights(folder, {name: _packed(run, name, each, n_rows) for name, each in read_weights(run).items()})
         Embedder.load(folder)
     return notes
+
+
+def _keep_sub_words(vectors: RunVectors | None, folder: Path, about: dict[str, Any]) -> list[str]:
+    """Store the sub-words of a run's file in a packed run, and say so ``about`` its vectors; return notes."""
+    if vectors and vectors.sub_words:
+        save_sub_words(folder, vectors.sub_words)
+        about["sub_words"] = True
+    if vectors is None or vectors.available:
+        return []
+    return [f"{vectors.path}: not there, or changed: if it has sub-words, they are left out, and further words unknown"]
 
 
 def _packed(run: Path, name: str, weight: Tensor, n_rows: int) -> Tensor:
