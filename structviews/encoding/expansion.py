@@ -129,8 +129,8 @@ def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
 
 
 def _expand(run: Path, file: Path, progress: OnProgress | None) -> Report:
-    config, _ = load_run(run)
-    vocabularies, weights = load_vocabularies(run, config), read_weights(run)
+    config, parsed = load_run(run)
+    vocabularies, weights = load_vocabularies(run, config, parsed), read_weights(run)
     vectors = WordVectors.open(file, progress)
     if FIXED in config.words.channels:
         _check_fixed(run, vectors, vocabularies[FIXED], weights[f"channels.{FIXED}.words.0.weight"])

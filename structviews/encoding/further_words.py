@@ -28,7 +28,7 @@ from structviews.views.word_tables import Words
 from structviews.words import FIXED, TRAINED
 from structviews.words.sub_words import SubWords
 from structviews.words.vector_files import WordVectors
-from structviews.words.vocabulary import UNKNOWN, Vocabulary
+from structviews.words.vocabulary import UNKNOWN, Vocabulary, spelt
 
 
 class Lookup(Protocol):
@@ -123,11 +123,12 @@ class ExtendedVocabulary(Vocabulary):
     """
 
     def __init__(self, known: Vocabulary, file: Lookup):
-        super().__init__(known.words, known.counts)
+        super().__init__(known.words, known.counts, known.uncased)
         self._file = file
 
     def look_up(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None]:
         """See ``Vocabulary``; the file is not asked for words of the vocabulary."""
+        words = list(spelt(words, self.uncased))
         ids = self.ids(words)
         places = np.flatnonzero(ids == 0)
         others = list(dict.fromkeys(words[i] for i in places.tolist() if words[i] != UNKNOWN))

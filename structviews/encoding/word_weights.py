@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.words.vocabulary import UNKNOWN, Vocabulary
+from structviews.words.vocabulary import UNKNOWN, Vocabulary, spelt
 
 SIF_A = 1e-3
 """The ``a`` of a / (a + p(w)), as in the code of Arora et al. 2017."""
@@ -34,22 +34,23 @@ class WordStatistics:
     n_sentences: int
 
     @classmethod
-    def of_corpus(cls, corpus: ParsedCorpus) -> Self:
-        """Count the words of a corpus, shard by shard."""
+    def of_corpus(cls, corpus: ParsedCorpus, uncased: bool = False) -> Self:
+        """Count the words of a corpus, lower-cased if case does not count, shard by shard."""
         counts: Counter[str] = Counter()
         sentences: Counter[str] = Counter()
         for i in range(corpus.n_shards):
             for lists in corpus.shard(i)["tokens"].chunks:
                 values, lengths = lists.flatten(), pc.list_value_length(lists).to_numpy()
-                ids, n_words = values.indices.to_numpy().astype(np.int64), len(values.dictionary)
+                forms = {form: i for i, form in enumerate(dict.fromkeys(spelt(values.dictionary.to_pylist(), uncased)))}
+                form_of = np.array([forms[form] for form in spelt(values.dictionary.to_pylist(), uncased)], np.int64)
+                ids, n_words, words = form_of[values.indices.to_numpy()], len(forms), list(forms)
                 # One number per (sentence, word) pair, so a word repeated in a sentence counts once.
                 pairs = np.unique(np.repeat(np.arange(len(lengths)), lengths) * n_words + ids)
-                words = values.dictionary.to_pylist()
                 for counter, found in ((counts, ids), (sentences, pairs % max(n_words, 1))):
                     counter.update(dict(zip(words, np.bincount(found, minlength=n_words).tolist(), strict=True)))
         words = sorted(counts.keys() - {UNKNOWN})
         occurrences, spread = (np.array([0, *(counter[word] for word in words)]) for counter in (counts, sentences))
-        return cls(Vocabulary([UNKNOWN, *words]), occurrences, spread, len(corpus))
+        return cls(Vocabulary([UNKNOWN, *words], uncased=uncased), occurrences, spread, len(corpus))
 
     @property
     def probabilities(self) -> np.ndarray:

@@ -105,7 +105,7 @@ def _part(run: Path) -> dict[str, Any]:
     def told(described: dict[str, Any]) -> str:
         return " ".join(str(described[key]) for key in ("name", "version") if described.get(key)) or "not recorded"
 
-    words = {channel: f"{len(words) - 1:,}" for channel, words in load_vocabularies(run, config).items()}
+    words = {channel: f"{len(words) - 1:,}" for channel, words in load_vocabularies(run, config, parsed).items()}
     return {
         "name": run.name,
         "corpus": config.data.corpus,

@@ -48,7 +48,7 @@ def pack(run: Path, out: Path, words: int) -> list[str]:
     if not (run / COMPONENTS).exists():
         raise InputError(f"{run}: training has not finished: resume it with structviews train --resume {run}")
     config, parsed = load_run(run)
-    vocabularies = load_vocabularies(run, config)
+    vocabularies = load_vocabularies(run, config, parsed)
     if config.data.init_from and words < len(vocabularies.get(TRAINED, ())) - 1:
         raise InputError(
             f"{run}: its words are not sorted by frequency, because it started from {config.data.init_from}: keep all "

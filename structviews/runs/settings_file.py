@@ -38,11 +38,12 @@ class VectorFile(TypedDict, total=False):
     """A file of word vectors.
 
     ``packed`` if the run is to know the words that it stores, and no others of the file; ``sub_words`` if it then
-    stores the file's n-grams too.
+    stores the file's n-grams too. ``uncased`` if its words are looked up in lower case.
     """
 
     fingerprint: str
     dim: Annotated[int, Meta(ge=1, le=2**20)]
+    uncased: bool
     packed: bool
     sub_words: bool
 
@@ -79,7 +80,9 @@ class Parsed:
     @classmethod
     def of(cls, corpus: ParsedCorpus, vectors: WordVectors | None = None) -> Self:
         """Describe a corpus, and the vectors of the fixed channel if there is one."""
-        about = {"fingerprint": vectors.fingerprint, "dim": vectors.dim} if vectors else {}
+        about = {}
+        if vectors:
+            about = {"fingerprint": vectors.fingerprint, "dim": vectors.dim, "uncased": vectors.uncased}
         manifest = corpus.manifest
         return cls(corpus.fingerprint, corpus.parser, manifest["tokeniser"], about, manifest.get(MODELS, ""))
 

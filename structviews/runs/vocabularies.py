@@ -26,13 +26,17 @@ def save_vocabularies(run: Path, vocabularies: dict[str, Vocabulary]) -> None:
         vocabulary.save(run / vocabulary_file(channel))
 
 
-def load_vocabularies(run: Path, config: TrainConfig) -> dict[str, Vocabulary]:
+def load_vocabularies(run: Path, config: TrainConfig, parsed: Parsed) -> dict[str, Vocabulary]:
     """Read the vocabularies of a run's channels.
 
     Raises:
         InputError: if they are missing or damaged.
     """
-    return {channel: Vocabulary.load(run / vocabulary_file(channel)) for channel in config.words.channels}
+    uncased = {FIXED: bool(parsed.vectors.get("uncased"))}
+    return {
+        channel: Vocabulary.load(run / vocabulary_file(channel), uncased.get(channel, False))
+        for channel in config.words.channels
+    }
 
 
 def open_vectors(config: TrainConfig, progress: OnProgress | None = None) -> WordVectors | None:

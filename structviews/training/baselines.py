@@ -92,7 +92,7 @@ def _make_fixed(
     parsed = Parsed.of(corpus, vectors)
     embedder: WordBaseline | TransformerBaseline
     if vectors:
-        embedder = WordBaseline.fit(kind, vectors, WordStatistics.of_corpus(corpus), parsed)
+        embedder = WordBaseline.fit(kind, vectors, WordStatistics.of_corpus(corpus, vectors.uncased), parsed)
     else:
         embedder = TransformerBaseline(model, parsed)
     settings: dict[str, Any] = {KIND: BASELINE, BASELINE: kind, **embedder.write(run)}

@@ -54,7 +54,7 @@ def fixed_words(
     Raises:
         InputError: if the file has no word of the corpus.
     """
-    every = Vocabulary.of_corpus(corpus)
+    every = Vocabulary.of_corpus(corpus, uncased=vectors.uncased)
     places = vectors.find(every.words[1:])
     if (places < 0).all():
         raise InputError(f"{vectors.path}: has no word of {corpus.path}: give vectors for its language")
@@ -66,4 +66,4 @@ def fixed_words(
     table = vectors.rows(np.concatenate([[-1], places[places >= 0]]))
     if unknown:
         table[0] = unknown.random(vectors.dim)
-    return Vocabulary(words, counts), torch.from_numpy(table)
+    return Vocabulary(words, counts, vectors.uncased), torch.from_numpy(table)

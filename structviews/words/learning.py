@@ -18,7 +18,7 @@ from structviews.runtime.progress import OnProgress
 from structviews.runtime.seals import read_arrays, read_head, write_arrays
 from structviews.words.learning_settings import Word2VecConfig
 from structviews.words.vector_files import save_vectors
-from structviews.words.vocabulary import count_words
+from structviews.words.vocabulary import count_words, spelt
 
 
 class _Sentences:
@@ -28,9 +28,10 @@ class _Sentences:
     in ``error``.
     """
 
-    def __init__(self, corpus: ParsedCorpus, done: int, total: int, progress: OnProgress | None):
+    def __init__(self, corpus: ParsedCorpus, uncased: bool, done: int, total: int, progress: OnProgress | None):
         self.error: Exception | None = None
         self._corpus = corpus
+        self._uncased = uncased
         self._done = done
         self._total = total
         self._progress = progress
@@ -45,7 +46,8 @@ class _Sentences:
         for number in range(self._corpus.n_shards):
             table = self._corpus.shard(number)
             for lists in table["tokens"].chunks:
-                words = np.array(lists.values.dictionary.to_pylist(), dtype=object)[lists.values.indices.to_numpy()]
+                forms = list(spelt(lists.values.dictionary.to_pylist(), self._uncased))
+                words = np.array(forms, dtype=object)[lists.values.indices.to_numpy()]
                 yield from (words[a:b].tolist() for a, b in pairwise(lists.offsets.to_numpy()))
             self._done += table.num_rows
             if self._progress:
@@ -149,7 +151,7 @@ def learn_model(corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progr
     Several workers write to the same vectors without locks, so that these differ from run to run.
 
     Args:
-        corpus: the corpus; its words are used as they are, cased.
+        corpus: the corpus; its words are used as they are, cased, unless the settings say otherwise.
         config: the settings.
         state: checkpoint file, written after each epoch; delete it once the vectors are saved.
         progress: called with the number of sentences read so far and their total over all epochs.
@@ -168,7 +170,7 @@ def learn_model(corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progr
     for epoch in range(done, config.epochs):
         # Seed each epoch separately, so that a resumed run draws the same numbers.
         model.random.seed([config.seed, epoch])
-        sentences = _Sentences(corpus, epoch * n, config.epochs * n, progress)
+        sentences = _Sentences(corpus, config.lower_case, epoch * n, config.epochs * n, progress)
         model.train(sentences, total_examples=n, epochs=1, start_alpha=rates[epoch], end_alpha=rates[epoch + 1])
         if sentences.error:
             raise sentences.error
@@ -181,7 +183,7 @@ def _new_model(corpus: ParsedCorpus, config: Word2VecConfig) -> Any:
         from gensim.models import FastText, Word2Vec  # noqa: PLC0415 - an extra
     except ImportError:
         raise InputError("learning word vectors needs gensim: pip install 'structviews[vectors]'") from None
-    counts = count_words(corpus)
+    counts = count_words(corpus, config.lower_case)
     most_frequent = max(counts.values(), default=0)
     if most_frequent < config.min_count:
         raise InputError(

@@ -16,6 +16,9 @@ class Word2VecConfig(Settings):
     window: int = setting(5, "Number of context words on each side.", least=1, most=1000)
     negative: int = setting(5, "Negative samples per context word.", least=1, most=1000)
     min_count: int = setting(5, "Ignore words with fewer occurrences.", least=1, most=1_000_000_000)
+    lower_case: bool = setting(
+        False, "Learn vectors of lower-cased words; a file without capitals is looked up in lower case."
+    )
     subwords: int = setting(
         0,
         "Learn vectors of character n-grams too, in N rows, of which unknown words are composed; 0 for none.",

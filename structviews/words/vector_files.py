@@ -25,6 +25,7 @@ from structviews.runtime.progress import OnProgress
 from structviews.words.fasttext_files import FastTextFile
 from structviews.words.sub_words import SubWords
 from structviews.words.vector_formats import LINES_AT_ONCE, Block, VectorSource, warn_of_file
+from structviews.words.vocabulary import spelt
 
 STAMP_KEY = b"structviews.vectors"
 STAMP_VERSION = 2
@@ -106,9 +107,14 @@ class WordVectors:
         """The number V of words."""
         return len(self.words)
 
+    @cached_property
+    def uncased(self) -> bool:
+        """Whether no word of the file has a capital letter, so that words are looked up in lower case."""
+        return bool(pc.all(pc.equal(self.words, pc.utf8_lower(self.words))).as_py())
+
     def find(self, words: Iterable[str]) -> np.ndarray:
         """Indices of words in the file: ``(n,)`` int64, -1 for words it does not have."""
-        return np.fromiter(map(self._places.get, words, repeat(-1)), np.int64)
+        return np.fromiter(map(self._places.get, spelt(words, self.uncased), repeat(-1)), np.int64)
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -124,7 +130,7 @@ class WordVectors:
         missing = np.flatnonzero(places < 0)
         if self.sub_words is None or not len(missing):
             return places >= 0, self.rows(places[places >= 0])
-        composed, vectors = self.sub_words.read([words[i] for i in missing.tolist()])
+        composed, vectors = self.sub_words.read([*spelt((words[i] for i in missing.tolist()), self.uncased)])
         found = self.rows(places)
         found[missing[composed]] = vectors
         known = places >= 0

@@ -16,31 +16,44 @@ UNKNOWN = "<unk>"
 REMEDY = "copy the run again, or train it again with another --out"
 
 
-def count_words(corpus: ParsedCorpus) -> Counter[str]:
-    """The frequency of each word of a parsed corpus, in order of first appearance by shard."""
+def count_words(corpus: ParsedCorpus, uncased: bool = False) -> Counter[str]:
+    """The frequency of each word of a parsed corpus, in order of first appearance by shard.
+
+    Args:
+        corpus: the corpus.
+        uncased: count lower-cased words.
+    """
     counts: Counter[str] = Counter()
     for i in range(corpus.n_shards):
         for chunk in corpus.shard(i)["tokens"].chunks:
             values = chunk.flatten()
             found = np.bincount(values.indices.to_numpy(), minlength=len(values.dictionary))
-            counts.update(dict(zip(values.dictionary.to_pylist(), found.tolist(), strict=True)))
+            for word, count in zip(spelt(values.dictionary.to_pylist(), uncased), found.tolist(), strict=True):
+                counts[word] += count
     return counts
 
 
+def spelt(words: Iterable[str], uncased: bool) -> Iterable[str]:
+    """Words as they are looked up: lower-cased where case does not count."""
+    return map(str.lower, words) if uncased else words
+
+
 class Vocabulary:
-    """The most frequent words of a corpus, cased; id 0 is for unknown words.
+    """The most frequent words of a corpus; id 0 is for unknown words.
 
     Args:
         words: the words in the order of their ids, ``<unk>`` first.
         counts: ``(words,)`` frequency of each word, that of ``<unk>`` covering all others; None if
             unknown, as for a vocabulary loaded from a file.
+        uncased: look words up in lower case, as all of these are.
     """
 
-    def __init__(self, words: Sequence[str], counts: np.ndarray | None = None):
+    def __init__(self, words: Sequence[str], counts: np.ndarray | None = None, uncased: bool = False):
         if not words or words[0] != UNKNOWN:
             raise ValueError(f"a vocabulary must start with {UNKNOWN}, not {words[0] if words else 'nothing'!r}")
         self.words = list(words)
         self.counts = counts
+        self.uncased = uncased
         self._ids = {word: number for number, word in enumerate(self.words)}
 
     def __len__(self) -> int:
@@ -48,7 +61,7 @@ class Vocabulary:
 
     def ids(self, words: Iterable[str]) -> np.ndarray:
         """Ids ``(n,)``, int64, of words; 0 for unknown ones."""
-        return np.fromiter(map(self._ids.get, words, repeat(0)), np.int64)
+        return np.fromiter(map(self._ids.get, spelt(words, self.uncased), repeat(0)), np.int64)
 
     def look_up(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None]:
         """Ids of the words of a batch, and vectors of those that only a file has: here none.
@@ -59,14 +72,14 @@ class Vocabulary:
         return self.ids(words), None
 
     @classmethod
-    def of_corpus(cls, corpus: ParsedCorpus, size: int | None = None) -> Self:
+    def of_corpus(cls, corpus: ParsedCorpus, size: int | None = None, uncased: bool = False) -> Self:
         """The ``size`` most frequent words of a parsed corpus, or all; ties are broken alphabetically."""
-        counts = count_words(corpus)
+        counts = count_words(corpus, uncased)
         total = counts.total()
         counts.pop(UNKNOWN, None)
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:size]
         known = np.array([count for _, count in ranked], dtype=np.int64)
-        return cls([UNKNOWN, *(word for word, _ in ranked)], np.concatenate([[total - known.sum()], known]))
+        return cls([UNKNOWN, *(word for word, _ in ranked)], np.concatenate([[total - known.sum()], known]), uncased)
 
     def extended(self, other: "Vocabulary") -> "Vocabulary":
         """This vocabulary, ids unchanged, followed by the new words of ``other``; counts are those of ``other``."""
@@ -83,7 +96,7 @@ class Vocabulary:
         write_bytes(path, text + _seal(text))
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path, uncased: bool = False) -> Self:
         """Read a file written by ``save``.
 
         Raises:
@@ -97,7 +110,7 @@ class Vocabulary:
         if content[end:] != _seal(content[:end]):
             raise InputError(f"{path}: damaged: its last line is not the digest of the others: {REMEDY}")
         try:
-            return cls(content[:end].decode("utf-8").removesuffix("\n").split("\n"))
+            return cls(content[:end].decode("utf-8").removesuffix("\n").split("\n"), uncased=uncased)
         except ValueError as error:
             raise InputError(f"{path}: damaged: {error}: {REMEDY}") from None
 

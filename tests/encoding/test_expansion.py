@@ -14,6 +14,7 @@ from structviews.encoding.expansion import Expansion, expand, fit_map, r_squared
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import load_run
+from structviews.runs.vocabularies import load_vocabularies
 from structviews.training.loop import train
 from structviews.training.resuming import extend, extended
 from structviews.words.vector_files import WordVectors
@@ -260,12 +261,12 @@ def test_training_on_drops_the_expansion(both, vectors):
     assert Embedder.load(both).description == "vector"
 
 
-def test_words_of_a_corpus_that_was_not_parsed_for_it(both, vectors, tmp_path):
-    """Batches from a corpus and batches of sentences in memory see the same words."""
+def test_words_of_a_corpus_that_was_not_parsed_for_it(both, tmp_path):
+    """Batches from a corpus, as in training, and batches of sentences in memory see the same words of the run's own."""
     from structviews.batches.reader import CorpusReader
 
-    expand(both, vectors)
     embedder = Embedder.load(both)
+    embedder.vocabularies = load_vocabularies(both, *load_run(both))
     corpus = opened(tiny_corpus(tmp_path / "tiny.parsed"))
     reader = CorpusReader(corpus, embedder.vocabularies, embedder.needs)
     with torch.inference_mode():

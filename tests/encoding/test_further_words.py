@@ -79,7 +79,7 @@ def sentences(corpus):
 def full(run, vectors, tmp_path_factory):
     """The run as if its corpus had had all words of the file; it looks for no file."""
     folder = shutil.copytree(run, tmp_path_factory.mktemp("full") / "run")
-    file, vocabulary = WordVectors.open(vectors), load_vocabularies(run, load_run(run)[0])["fixed"]
+    file, vocabulary = WordVectors.open(vectors), load_vocabularies(run, *load_run(run))["fixed"]
     save_vocabularies(folder, {"fixed": Vocabulary([*vocabulary.words, *NEW])})
     weights = read_weights(run)
     table = weights["channels.fixed.words.0.weight"]

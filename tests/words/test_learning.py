@@ -35,7 +35,7 @@ def test_sentences_are_those_of_the_corpus_as_often_as_they_are_read(make, tmp_p
     corpus = opened(make(tmp_path / "x.parsed"))
     expected = [list(row.sentence.tokens) for row in corpus]
     seen = []
-    sentences = _Sentences(corpus, 0, 2 * len(corpus), lambda done, total: seen.append((done, total)))
+    sentences = _Sentences(corpus, False, 0, 2 * len(corpus), lambda done, total: seen.append((done, total)))
     assert list(sentences) == list(sentences) == expected
     assert sentences.error is None
     assert len(seen) == 2 * corpus.n_shards

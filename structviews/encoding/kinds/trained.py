@@ -79,7 +79,7 @@ class TrainedEmbedder(PooledEmbedder):
     def open(cls, run: Path, parser: Parser | None = None) -> Self:
         """Load a run that ``train`` made."""
         config, parsed = load_run(run)
-        vocabularies = load_vocabularies(run, config)
+        vocabularies = load_vocabularies(run, config, parsed)
 
         def build() -> Model:
             return build_model(config, vocabularies, empty_table(vocabularies, parsed))

@@ -115,7 +115,7 @@ class WordBaseline(PooledEmbedder):
         vectors = WordVectors.open(settings["vectors"])
         if vectors.fingerprint != parsed.vectors.get("fingerprint"):
             raise InputError(f"{vectors.path}: not the word vectors that {run} was made from: make the baseline again")
-        tensors, vocabulary = read_arrays(run / WEIGHTS, REMEDY), Vocabulary.load(run / WORDS)
+        tensors, vocabulary = read_arrays(run / WEIGHTS, REMEDY), Vocabulary.load(run / WORDS, vectors.uncased)
         wanted: dict[str, tuple[int, ...]] = {"weights": (len(vocabulary),)}
         if RECIPES[kind].center_words:
             wanted |= {"mean": (vectors.dim,), "directions": (first_directions(vectors), vectors.dim)}
