@@ -14,7 +14,7 @@ from structviews.recipes.joining import no_longer_joined
 from structviews.recipes.outcome import Outcome
 from structviews.recipes.rates import Rates
 from structviews.recipes.reproduction import Reproduction
-from structviews.recipes.stages import Evaluate, Expand, JoinRuns, stages_of
+from structviews.recipes.stages import Evaluate, Expand, JoinRuns, LearnVectors, stages_of
 from structviews.runs.folder import weight_files
 from structviews.runs.settings_file import Parsed
 from structviews.runs.vocabularies import open_vectors
@@ -22,6 +22,7 @@ from structviews.runtime.memory import available_bytes
 from structviews.runtime.progress import rate_bar, say
 from structviews.runtime.wording import counted, duration
 from structviews.training.resuming import check_same, check_settings
+from structviews.words.learning import require_gensim
 from structviews.words.vector_files import WordVectors
 
 
@@ -71,6 +72,8 @@ def plan(job: Reproduction, console: Console, keep: bool = True) -> list[str]:
     left = [stage for stage in stages_of(job) if not stage.finished]
     if not left:
         return ["nothing left to do"]
+    if any(isinstance(stage, LearnVectors) for stage in left):
+        require_gensim(", or give --vectors FILE")
     rates = Rates.of_job(job, keep)
     found, _ = job.tasks
     lines = [

@@ -178,11 +178,18 @@ def learn_model(corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progr
     return model
 
 
-def _new_model(corpus: ParsedCorpus, config: Word2VecConfig) -> Any:
+def require_gensim(otherwise: str = "") -> None:
+    """Raise InputError unless gensim is installed; the message may end in what to do ``otherwise``."""
     try:
-        from gensim.models import FastText, Word2Vec  # noqa: PLC0415 - an extra
+        import gensim  # noqa: F401, PLC0415 - an extra
     except ImportError:
-        raise InputError("learning word vectors needs gensim: pip install 'structviews[vectors]'") from None
+        raise InputError(f"learning word vectors needs gensim: pip install 'structviews[vectors]'{otherwise}") from None
+
+
+def _new_model(corpus: ParsedCorpus, config: Word2VecConfig) -> Any:
+    require_gensim()
+    from gensim.models import FastText, Word2Vec  # noqa: PLC0415 - an extra
+
     counts = count_words(corpus, config.lower_case)
     most_frequent = max(counts.values(), default=0)
     if most_frequent < config.min_count:

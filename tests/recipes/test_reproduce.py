@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,13 @@ def test_given_vectors_expand_and_what_is_there_is_used(does, command):
     code, _, err = command("reproduce", "dep-const-paper", *given, "--tasks", "TREC,SICK-R")
     assert (code, err.count("already done"), err.splitlines()[0]) == (0, 4, "nothing left to do")
     assert scores("reproduced/runs/dep-const-paper").keys() == {"TREC", "SICK-R"}
+
+
+def test_without_gensim_vectors_may_be_given(command, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gensim", None)
+    code, out, err = command("reproduce", "multi-view-d", *HOW, "--tasks", "TREC", "--dry-run")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert err.endswith("needs gensim: pip install 'structviews[vectors]', or give --vectors FILE\n")
 
 
 def test_members_are_shared_with_other_recipes(does, command):

@@ -211,6 +211,6 @@ def test_sub_words_that_need_more_memory_than_there_is(corpus, tmp_path, monkeyp
 
 
 def test_without_gensim_it_says_what_to_install(corpus, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "gensim.models", None)
+    monkeypatch.setitem(sys.modules, "gensim", None)
     with pytest.raises(InputError, match=r"pip install 'structviews\[vectors\]'"):
         learn_model(corpus, Word2VecConfig(), tmp_path / "state")
