@@ -78,6 +78,8 @@ class Views(Settings):
         super().__post_init__()
         if not self.names:
             raise InputError("no views: name some, such as dep,const")
+        if not any(VIEWS[name].learns for name in self.names):
+            raise InputError(f"views {','.join(self.names)}: learn nothing: add one that does, such as dep")
         classes = {name: VIEWS[name].Config for name in self.names}
         for name in self.options:
             if name not in classes:

@@ -67,14 +67,17 @@ class Words(nn.Module, ABC):
         dim: dimension of a vector.
         weight: ``(words, dim)`` the table.
         further: vectors of the ids beyond the table; None if there are none.
+        frequencies: ``(words,)`` share of each word in the corpus' words, for views that read them; else None.
     """
 
     dim: int
     weight: Tensor
+    frequencies: Tensor | None
 
     def __init__(self) -> None:
         super().__init__()
         self.further: FileWords | None = None
+        self.register_buffer("frequencies", None)
 
     @abstractmethod
     def own_rows(self, ids: Tensor) -> Tensor:
@@ -86,6 +89,17 @@ class Words(nn.Module, ABC):
             return self.own_rows(ids.distinct)
         own, beyond = ids.distinct[: -ids.n_further], ids.distinct[-ids.n_further :]
         return torch.cat([self.own_rows(own), self.further(beyond - len(self.weight))])
+
+    def shares(self, ids: WordIds) -> Tensor:
+        """The frequency ``(U,)`` of each distinct word; 0 for words beyond the table.
+
+        Raises:
+            ValueError: if the table has no frequencies.
+        """
+        if self.frequencies is None:
+            raise ValueError("this word table has no frequencies: give it some")
+        own = ids.distinct[: len(ids.distinct) - ids.n_further]
+        return F.pad(self.frequencies.index_select(0, own), (0, ids.n_further))
 
     def lookup(self, ids: WordIds) -> Tensor:
         """A vector for each word, ``(n, dim)``."""

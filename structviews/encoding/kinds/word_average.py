@@ -17,13 +17,6 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.pooled import PooledEmbedder
 from structviews.encoding.preparation import Preparer
 from structviews.encoding.representation import Encoder, reduce_segments
-from structviews.encoding.word_weights import (
-    WordStatistics,
-    equal_weights,
-    inverse_document_frequencies,
-    smooth_inverse_frequencies,
-    unsupervised_inverse_frequencies,
-)
 from structviews.errors import InputError
 from structviews.runs.folder import WEIGHTS
 from structviews.runs.settings_file import Parsed
@@ -32,6 +25,13 @@ from structviews.runtime.seals import damaged, read_arrays, write_arrays
 from structviews.views.view import Encoded
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import Vocabulary
+from structviews.words.word_weights import (
+    WordStatistics,
+    equal_weights,
+    inverse_document_frequencies,
+    smooth_inverse_frequencies,
+    unsupervised_inverse_frequencies,
+)
 
 WORDS = "vocabulary.words.txt"
 ROWS_AT_ONCE = 2**16
