@@ -84,7 +84,6 @@ class WordBaseline(PooledEmbedder):
         self.vocabulary = vocabulary
         self.tensors = tensors
         self.views = (kind,)
-        self.needs = frozenset({"tokens"})
         self.parsers = []
         self.preparer = Preparer(parsed)
         self.representation = Representation(remove_component=self.recipe.remove > 0)
@@ -123,7 +122,9 @@ class WordBaseline(PooledEmbedder):
             raise damaged(run / WEIGHTS, f"its arrays do not fit {WORDS} and the word vectors", REMEDY)
         return cls(kind, vectors, vocabulary, tensors, parsed)
 
-    def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
+    def _pool(
+        self, sentences: Sequence[ParsedSentence], poolings: Sequence[str], chosen: Sequence[int]
+    ) -> Iterable[tuple[str, Tensor]]:
         (encoder,) = self.encoders[0]
         encoded = self._encode(sentences)
         for pooling in poolings:
