@@ -98,8 +98,8 @@ class Words(nn.Module, ABC):
         """
         if self.frequencies is None:
             raise ValueError("this word table has no frequencies: give it some")
-        own = ids.distinct[: len(ids.distinct) - ids.n_further]
-        return F.pad(self.frequencies.index_select(0, own), (0, ids.n_further))
+        own = ids.distinct.clamp(max=len(self.frequencies) - 1)
+        return self.frequencies.index_select(0, own) * (own == ids.distinct)
 
     def lookup(self, ids: WordIds) -> Tensor:
         """A vector for each word, ``(n, dim)``."""
@@ -149,13 +149,20 @@ class FixedWords(Words):
     """Fixed vectors, which are never updated.
 
     Args:
-        table: ``(words, dim)``.
+        table: ``(words, dim)``; where it is int8, each row has a scale too, see ``words.eight_bits``, read with it.
+
+    Attributes:
+        scale: ``(words,)`` of the rows of an int8 table; else None.
     """
+
+    scale: Tensor | None
 
     def __init__(self, table: Tensor):
         super().__init__()
         self.dim = table.shape[1]
         self.register_buffer("weight", table)
+        self.register_buffer("scale", torch.zeros(len(table)) if table.dtype == torch.int8 else None)
 
     def own_rows(self, ids: Tensor) -> Tensor:
-        return self.weight.index_select(0, ids)
+        rows = self.weight.index_select(0, ids)
+        return rows if self.scale is None else rows * self.scale.index_select(0, ids)[:, None]

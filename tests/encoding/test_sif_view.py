@@ -137,6 +137,10 @@ def test_packed_and_joined(fixed, sentences, tmp_path):
     some = [random_trees(kept[:6]), random_trees(kept[5:]), random_trees([*kept[:4], "zzz"])]
     expected = own.encode(some)
     np.testing.assert_allclose(packed.encode(some), expected, atol=0.01 * np.abs(expected).max())
+    removed = [each.with_representation(remove_component=True).encode(some) for each in (own, packed)]
+    np.testing.assert_allclose(removed[1], removed[0], atol=0.01 * np.abs(expected).max())
+    frequencies = [each.model.channels["fixed"].words[0].frequencies for each in (own, packed)]
+    np.testing.assert_allclose(frequencies[1], frequencies[0][:21], rtol=1e-3)
     join_runs([Member(fixed[VIEWS], "sif"), fixed[LEARNING]], tmp_path / "joined")
     joined = Embedder.load(tmp_path / "joined", RandomParser())
     np.testing.assert_array_equal(joined.encode(sentences)[:, :DIM], own.encode(sentences))
