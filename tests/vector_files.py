@@ -1,6 +1,7 @@
 """Small files of word vectors, in every format that is read."""
 
 import gzip
+import struct
 
 import numpy as np
 
@@ -44,6 +45,17 @@ def gzipped(words, vectors):
 
 def gzipped_binary(words, vectors):
     return gzip.compress(word2vec_binary(words, vectors))
+
+
+def fasttext_model(words, rows, kind=2, quantised=False, labels=0, lengths=(3, 6), version=12, dim=None):
+    """fastText's own format, field by field: ``rows`` of words and then of n-grams."""
+    dim, buckets = rows.shape[1] if dim is None else dim, len(rows) - len(words)
+    head = struct.pack("<14id", 793712314, version, dim, 5, 5, 1, 5, 1, 2, kind, buckets, *lengths, 100, 1e-4)
+    entries = b"".join(word.encode() + b"\0" + struct.pack("<qb", 7, 0) for word in words)
+    dictionary = struct.pack("<3i2q", len(words), len(words), labels, 99, -1) + entries
+    given = struct.pack("<?2q", quantised, *rows.shape) + rows.astype("<f4").tobytes()
+    contexts = np.ones((len(words), dim), "<f4")
+    return head + dictionary + given + struct.pack("<?2q", False, *contexts.shape) + contexts.tobytes()
 
 
 FORMATS = [glove, word2vec_text, fasttext, crlf, word2vec_binary, gensim_binary, gzipped, gzipped_binary]

@@ -164,7 +164,7 @@ def collate(
     """
     lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
     words = list(chain.from_iterable(s.tokens for s in sentences))
-    ids = {name: WordIds.of(vocabulary.ids(words), len(vocabulary)) for name, vocabulary in vocabularies.items()}
+    ids = {name: WordIds.of(*vocabulary.look_up(words)) for name, vocabulary in vocabularies.items()}
     columns: dict[str, Array] = {}
     if "dependency" in needs:
         columns["heads"] = _joined(s.heads for s in sentences)

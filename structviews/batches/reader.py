@@ -131,7 +131,7 @@ class CorpusReader:
             ids = {name: found[place < self.cut_off] for name, found in ids.items()}
             lengths = np.minimum(lengths, self.cut_off)
         return assemble(
-            {name: WordIds.of(found, len(self.vocabularies[name])) for name, found in ids.items()},
+            {name: WordIds.of(found) for name, found in ids.items()},
             lengths,
             np.concatenate([shard.document[start:stop] for shard, start, stop in runs]),
             np.concatenate([shard.position[start:stop] for shard, start, stop in runs]),

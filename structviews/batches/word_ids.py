@@ -29,7 +29,8 @@ class WordIds:
         inverse: ``(n,)`` index of each word's id in ``distinct``.
         places: ``(n,)`` indices of the words, sorted by id.
         starts: ``(U,)`` start of each id in ``places``.
-        n_further: how many of ``distinct``, the last ones, are beyond the word table: words of a vector file.
+        further: ``(further, d)`` vectors of the last of ``distinct``, which are beyond the word table: the words of a
+            vector file, in its dimensions; None if there are none.
         dependency, constituency: these words as nodes of the batch's trees, if it has them; or those trees themselves
             with equal subtrees merged.
     """
@@ -38,17 +39,15 @@ class WordIds:
     inverse: Tensor
     places: Tensor
     starts: Tensor
-    n_further: int = 0
+    further: Tensor | None = None
     dependency: NodeRows | SharedFamilies | None = None
     constituency: NodeRows | SharedPairs | None = None
 
     @classmethod
-    def of(cls, ids: np.ndarray, n_words: int) -> Self:
-        """From ``ids (n,)``, int64, in a table of ``n_words`` or beyond it; linear in n and the largest id."""
-        found = group(ids, int(ids.max(initial=-1)) + 1)
-        n_further = len(found[0]) - int(np.searchsorted(found[0], n_words))
-        distinct, inverse, places, starts = map(torch.from_numpy, found)
-        return cls(distinct, inverse, places, starts, n_further)
+    def of(cls, ids: np.ndarray, further: np.ndarray | None = None) -> Self:
+        """From what ``Vocabulary.look_up`` returns, or ``ids (n,)``, int64, alone; linear in n and the largest id."""
+        tensors = map(torch.from_numpy, group(ids, int(ids.max(initial=-1)) + 1))
+        return cls(*tensors, further=None if further is None else torch.from_numpy(further))
 
     def over(self, dependency: TreeBatch | None = None, constituency: TreeBatch | None = None) -> Self:
         """The same words with their rows as nodes of these trees; on the CPU."""
@@ -80,6 +79,11 @@ class WordIds:
                 f"these words have no {'constituency' if trees.binary else 'dependency'} trees: call WordIds.over"
             )
         return rows
+
+    @property
+    def n_further(self) -> int:
+        """How many of ``distinct`` are beyond the word table."""
+        return 0 if self.further is None else len(self.further)
 
     def __len__(self) -> int:
         """The number n of words."""

@@ -47,7 +47,7 @@ def make_a_baseline(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to create.", show_default="runs/NAME")] = None,
     corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the only *.parsed here")] = None,
     vectors: Annotated[
-        Path | None, typer.Option(help="Word vectors: GloVe, word2vec or fastText .vec.", show_default=False)
+        Path | None, typer.Option(help="Word vectors: GloVe, word2vec or fastText.", show_default=False)
     ] = None,
     given: Mapping[str, Any] = NONE_GIVEN,
 ) -> None:

@@ -26,7 +26,7 @@ def reproduce_a_row(
     vectors: Annotated[
         Path | None,
         typer.Option(
-            help="Word vectors: GloVe, word2vec or fastText .vec.", show_default="learn them from the corpus if needed"
+            help="Word vectors: GloVe, word2vec or fastText.", show_default="learn them from the corpus if needed"
         ),
     ] = None,
     out: Annotated[

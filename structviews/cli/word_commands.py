@@ -23,7 +23,12 @@ def learn_word_vectors(
     corpus: Corpus,
     out: Annotated[
         Path,
-        typer.Option("-o", "--out", help="File to write, in word2vec's format: binary if it ends in .bin, else text."),
+        typer.Option(
+            "-o",
+            "--out",
+            help="File to write, in word2vec's format: binary if it ends in .bin, else text. With --subwords it must "
+            "end in .bin, and has fastText's format.",
+        ),
     ],
     given: Mapping[str, Any] = NONE_GIVEN,
 ) -> None:
@@ -36,23 +41,19 @@ def learn_word_vectors(
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.runtime.locks import writing
     from structviews.runtime.progress import rate_bar
-    from structviews.words.learning import learn_vectors
-    from structviews.words.vector_files import save_vectors
+    from structviews.words.learning import check_name, learn_file
 
     check_writable(out)
-    state = out.with_name(f".{out.name}.state")
     config = Word2VecConfig(**given)
+    check_name(out, config)
     try:
-        with writing(out):
-            with rate_bar(errors, "learning", "sentences") as progress:
-                progress.stage("counting the words")
-                words, vectors = learn_vectors(ParsedCorpus.open(corpus), config, state, progress)
-            save_vectors(out, words, vectors)
-            state.unlink()
+        with writing(out), rate_bar(errors, "learning", "sentences") as progress:
+            progress.stage("counting the words")
+            n_words = learn_file(out, ParsedCorpus.open(corpus), config, progress)
     except KeyboardInterrupt:
         inform(f"stopped; {GO_ON}")
         raise typer.Exit(130) from None
-    say(f"{out}: {counted(len(words), 'word')}, {counted(config.dim, 'dimension')}")
+    say(f"{out}: {counted(n_words, 'word')}, {counted(config.dim, 'dimension')}")
     flags = f"--channels fixed --vectors {typeable(out)}"
     suggest("Next, train on these words:", f"structviews train --views dep,const {flags}")
 
@@ -60,7 +61,7 @@ def learn_word_vectors(
 @app.command("expand")
 def expand_vocabulary(
     run: OwnRun,
-    vectors: Annotated[Path, typer.Option(help="Word vectors: GloVe, word2vec or fastText .vec.")],
+    vectors: Annotated[Path, typer.Option(help="Word vectors: GloVe, word2vec or fastText.")],
 ) -> None:
     """Extend the vocabulary of trained words to all words of a vector file, by a linear map fitted on the shared words.
 

@@ -1,11 +1,12 @@
-"""Words that a run reads from a vector file, beside those that it stores.
+"""Words that a run reads from a vector file or composes, beside those that it stores.
 
 A run with fixed word vectors stores those of its corpus' words, but knows every word of the file that they come from,
 as all models of the papers do. A run whose vocabulary was expanded knows those of the file that it was expanded from.
+Where that file has sub-words, other words are composed of them; a packed run stores these.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -21,22 +22,20 @@ from structviews.runs.bundled import typed
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import EXPANSION
 from structviews.runs.settings_file import Parsed
+from structviews.runs.vocabularies import load_sub_words
 from structviews.runtime.seals import damaged
-from structviews.views.word_tables import FileWords, Words
+from structviews.views.word_tables import Words
 from structviews.words import FIXED, TRAINED
+from structviews.words.sub_words import SubWords
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 
 class Lookup(Protocol):
-    """Where words and their vectors are looked up, such as an open ``WordVectors``."""
+    """Where the vectors of words are looked up, such as an open ``WordVectors``."""
 
-    def find(self, words: Sequence[str]) -> np.ndarray:
-        """Places ``(n,)``, int64, of words; -1 for those that are not there."""
-        ...
-
-    def rows(self, places: np.ndarray) -> np.ndarray:
-        """Vectors ``(n, dim)``, float32."""
+    def read(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Which words are known, ``(n,)`` bool, and the vectors ``(known, d)``, float32, of these."""
         ...
 
 
@@ -50,17 +49,20 @@ class RunVectors:
         path: the file.
         fingerprint: of its content, see ``WordVectors``.
         maps: see ``Expansion``; empty if only fixed vectors are looked up.
+
+    Attributes:
+        path, maps: as given.
     """
 
     def __init__(self, run: Path, path: Path, fingerprint: str, maps: Sequence[Tensor] = ()):
         self.maps = maps
         self._run = run
-        self._path = path
+        self.path = path
         self._fingerprint = fingerprint
 
     def __reduce__(self) -> Any:
         # An embedder is pickled to the same bytes after use.
-        return type(self), (self._run, self._path, self._fingerprint, self.maps)
+        return type(self), (self._run, self.path, self._fingerprint, self.maps)
 
     @classmethod
     def of(cls, run: Path, config: TrainConfig, parsed: Parsed) -> "RunVectors | None":
@@ -75,36 +77,35 @@ class RunVectors:
     @cached_property
     def _file(self) -> WordVectors | str:
         """The open file, or why there is none."""
-        if not os.path.isfile(self._path):
-            return f"{self._path} is not there"
+        if not os.path.isfile(self.path):
+            return f"{self.path} is not there"
         try:
-            vectors = WordVectors.open(self._path)
+            vectors = WordVectors.open(self.path)
         except (InputError, OSError) as error:
-            return f"{self._path} cannot be read ({error})"
-        return vectors if vectors.fingerprint == self._fingerprint else f"{self._path} holds other vectors now"
+            return f"{self.path} cannot be read ({error})"
+        return vectors if vectors.fingerprint == self._fingerprint else f"{self.path} holds other vectors now"
 
     @property
     def available(self) -> bool:
         """Whether the file is there, with the vectors that the run knows it by; opens it."""
         return not isinstance(self._file, str)
 
-    def find(self, words: Sequence[str]) -> np.ndarray:
-        """See ``Lookup``; warns once if the file cannot be used."""
-        if not words:
-            return np.empty(0, np.int64)
-        if isinstance(self._file, str):
-            run = typed(self._run)
-            warn_once(
-                f"{run}: words outside its vocabulary are unknown, because "
-                f"{self._file}: give the file with `structviews expand {run} --vectors FILE`",
-                stacklevel=3,
-            )
-            return np.full(len(words), -1)
-        return self._file.find(words)
+    @property
+    def sub_words(self) -> SubWords | None:
+        """The file's n-grams; None if it has none, or is not available."""
+        return None if isinstance(self._file, str) else self._file.sub_words
 
-    def rows(self, places: np.ndarray) -> np.ndarray:
-        """See ``Lookup``; of words that were found."""
-        return cast("WordVectors", self._file).rows(places)
+    def read(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """See ``Lookup``; warns once if the file cannot be used."""
+        if not isinstance(self._file, str):
+            return self._file.read(words)
+        run = typed(self._run)
+        warn_once(
+            f"{run}: words outside its vocabulary are unknown, because "
+            f"{self._file}: give the file with `structviews expand {run} --vectors FILE`",
+            stacklevel=3,
+        )
+        return np.zeros(len(words), bool), np.empty((0, 0), np.float32)
 
 
 def located(path: Path, run: Path) -> Path:
@@ -114,24 +115,30 @@ def located(path: Path, run: Path) -> Path:
 
 
 class ExtendedVocabulary(Vocabulary):
-    """A vocabulary followed by all words of a vector file, with ids in file order from ``len`` on.
+    """A vocabulary beside all words that a file has, or composes.
 
     Args:
         known: the vocabulary; its words keep their ids.
-        file: the vector file.
+        file: the vectors of other words.
     """
 
     def __init__(self, known: Vocabulary, file: Lookup):
         super().__init__(known.words, known.counts)
         self._file = file
 
-    def ids(self, words: Iterable[str]) -> np.ndarray:
-        words = list(words)
-        ids = super().ids(words)
-        unknown = [i for i in np.flatnonzero(ids == 0).tolist() if words[i] != UNKNOWN]
-        places = self._file.find([words[i] for i in unknown])
-        ids[unknown] = np.where(places < 0, 0, len(self) + places)
-        return ids
+    def look_up(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None]:
+        """See ``Vocabulary``; the file is not asked for words of the vocabulary."""
+        ids = self.ids(words)
+        places = np.flatnonzero(ids == 0)
+        others = list(dict.fromkeys(words[i] for i in places.tolist() if words[i] != UNKNOWN))
+        if not others:
+            return ids, None
+        known, vectors = self._file.read(others)
+        if not len(vectors):
+            return ids, None
+        numbers = dict(zip(others, np.where(known, len(self) - 1 + np.cumsum(known), 0).tolist(), strict=True))
+        ids[places] = [numbers.get(words[i], 0) for i in places.tolist()]
+        return ids, vectors
 
 
 def read_further_words(
@@ -140,7 +147,7 @@ def read_further_words(
     """Let the fixed channel of a model read the words of a file, and the trained one too if there are ``maps``.
 
     Args:
-        model: its word tables get the file as a second source.
+        model: its tables of the trained channel get the maps.
         vocabularies: by channel.
         file: has the vectors of the fixed channel.
         maps: ``(d + 1, t)`` for each table of the trained channel, see ``Expansion``.
@@ -154,7 +161,7 @@ def read_further_words(
         if name == TRAINED and not maps:
             continue
         for table, affine in zip(tables, maps if name == TRAINED else [None], strict=True):
-            table.further = FileWords(file.rows, affine)
+            table.affine = affine
         found[name] = ExtendedVocabulary(vocabularies[name], file)
     return found
 
@@ -162,15 +169,18 @@ def read_further_words(
 def open_further_words(
     run: Path, config: TrainConfig, parsed: Parsed, model: Model, vocabularies: dict[str, Vocabulary]
 ) -> tuple[dict[str, Vocabulary], RunVectors | None]:
-    """Let a run's model read its file of word vectors, if it has one; see ``read_further_words``.
+    """Let a run's model read its file of word vectors, if it has one, or its sub-words; see ``read_further_words``.
 
     Returns:
         The vocabularies to encode with, and the file.
 
     Raises:
-        InputError: if the run's expansion is damaged.
+        InputError: if the run's expansion or sub-words are damaged.
     """
     file = RunVectors.of(run, config, parsed)
+    if file is None and parsed.vectors.get("sub_words"):
+        sub_words = load_sub_words(run, parsed.vectors["dim"])
+        return read_further_words(model, vocabularies, sub_words), None
     if file is None:
         return vocabularies, None
     if file.maps:

@@ -114,6 +114,7 @@ def _part(run: Path) -> dict[str, Any]:
         "tokeniser": told(parsed.tokeniser),
         "words": ", ".join(f"{count} ({channel})" for channel, count in words.items()),
         "vectors": config.words.vectors,
+        "composes": bool(parsed.vectors.get("sub_words")),
         "language": parsed.parser.get("language", "en"),
     }
 

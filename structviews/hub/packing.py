@@ -2,18 +2,20 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from structviews.encoding.embedder import Embedder
+from structviews.encoding.further_words import RunVectors
 from structviews.errors import InputError
 from structviews.hub.card import model_card
 from structviews.hub.portable import CARD, stage
 from structviews.runs.bundled import NAME
 from structviews.runs.folder import COMPONENTS
 from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
-from structviews.runs.vocabularies import load_vocabularies, save_vocabularies
+from structviews.runs.vocabularies import load_vocabularies, save_sub_words, save_vocabularies
 from structviews.runs.weights import read_weights, write_weights
 from structviews.runtime.files import new_folder
 from structviews.words import FIXED, TRAINED
@@ -29,8 +31,8 @@ def pack(run: Path, out: Path, words: int) -> list[str]:
     """Copy a run with its most frequent words only and without local paths.
 
     Fixed word vectors are rounded to 8 bits a number, other weights to half precision. Sentences of kept words get the
-    same vectors as from the run, up to rounding; other words are unknown, as the packed run looks for no file of word
-    vectors.
+    same vectors as from the run, up to rounding. The packed run looks for no file of word vectors: other words are
+    composed of the file's sub-words, which it then stores in 8 bits, or are unknown.
 
     Args:
         run: a fully trained run.
@@ -50,7 +52,7 @@ def pack(run: Path, out: Path, words: int) -> list[str]:
         raise InputError(f"{run}: a run of kind {kind!r}: give a run made by structviews train")
     if not (run / COMPONENTS).exists():
         raise InputError(f"{run}: training has not finished: resume it with structviews train --resume {run}")
-    config, _ = load_run(run)
+    config, parsed = load_run(run)
     vocabularies = load_vocabularies(run, config)
     if config.data.init_from and words < len(vocabularies.get(TRAINED, ())) - 1:
         raise InputError(
@@ -61,8 +63,9 @@ def pack(run: Path, out: Path, words: int) -> list[str]:
     with new_folder(out) as folder:
         notes = stage(run, folder)
         settings = read_settings(folder)
-        if settings[PARSED]["vectors"]:
-            settings[PARSED]["vectors"]["packed"] = True
+        if about := settings[PARSED]["vectors"]:
+            notes += _keep_sub_words(RunVectors.of(run, config, parsed), folder, about)
+            about["packed"] = True
         write_settings(folder, settings)
         for scores in folder.glob("results*.json"):  # they belong to the original weights
             scores.unlink()
@@ -70,6 +73,16 @@ def pack(run: Path, out: Path, words: int) -> list[str]:
         write_weights(folder, dict(_packed(run, n_rows)))
         Embedder.load(folder)
     return notes
+
+
+def _keep_sub_words(vectors: RunVectors | None, folder: Path, about: dict[str, Any]) -> list[str]:
+    """Store the sub-words of a run's file in a packed run, and say so ``about`` its vectors; return notes."""
+    if vectors and vectors.sub_words:
+        save_sub_words(folder, vectors.sub_words)
+        about["sub_words"] = True
+    if vectors is None or vectors.available:
+        return []
+    return [f"{vectors.path}: not there, or changed: if it has sub-words, they are left out, and further words unknown"]
 
 
 def _packed(run: Path, n_rows: int) -> Iterator[tuple[str, Tensor]]:

@@ -21,9 +21,8 @@ from structviews.training.estimate import estimate
 from structviews.training.trainer import BYTES_PER_PARAMETER
 from structviews.views import VIEWS
 from structviews.words import TRAINED
-from structviews.words.learning import learn_vectors
+from structviews.words.learning import learn_model, save_model
 from structviews.words.learning_settings import Word2VecConfig
-from structviews.words.vector_files import save_vectors
 from structviews.words.vocabulary import count_words
 
 # Sentences that the rates are measured on, or some batches if these have more.
@@ -158,9 +157,9 @@ def _learning(job: Reproduction, sample: ParsedCorpus, out: Path) -> tuple[float
         return 0.0, job.vectors
     config = Word2VecConfig(dim=job.word_dim, min_count=1, epochs=1)
     began = time.perf_counter()
-    words, vectors = learn_vectors(sample, config, out.with_suffix(".state"))
+    model = learn_model(sample, config, out.with_suffix(".state"))
     seconds = (time.perf_counter() - began) / len(sample)
-    save_vectors(out, words, vectors)
+    save_model(out, model)
     return seconds, out
 
 

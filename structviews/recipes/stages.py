@@ -30,9 +30,9 @@ from structviews.runtime.locks import creating, writing
 from structviews.runtime.progress import rate_bar
 from structviews.training.loop import train
 from structviews.training.resuming import is_finished
-from structviews.words.learning import learn_vectors
+from structviews.words.learning import learn_file
 from structviews.words.learning_settings import Word2VecConfig
-from structviews.words.vector_files import WordVectors, save_vectors
+from structviews.words.vector_files import WordVectors
 
 
 @dataclass(frozen=True)
@@ -121,13 +121,8 @@ class LearnVectors(Stage):
         return Word2VecConfig(dim=self.job.word_dim)
 
     def run(self, console: Console) -> None:
-        state = self.file.with_name(f".{self.file.name}.state")
-        with writing(self.file):
-            with rate_bar(console, "learning", "sentences") as progress:
-                corpus = ParsedCorpus.open(self.job.parsed)
-                words, vectors = learn_vectors(corpus, self.settings, state, progress)
-            save_vectors(self.file, words, vectors)
-            state.unlink()
+        with writing(self.file), rate_bar(console, "learning", "sentences") as progress:
+            learn_file(self.file, ParsedCorpus.open(self.job.parsed), self.settings, progress)
 
     def seconds(self, rates: Rates) -> float:
         return self.settings.epochs * rates.sentences * rates.learning

@@ -15,6 +15,7 @@ CONFIG = "config.toml"
 WEIGHTS = "model.safetensors"
 COMPONENTS = "components.safetensors"
 EXPANSION = "expansion.safetensors"
+SUB_WORDS = "sub-words.safetensors"
 LOG = "log.jsonl"
 STATE = "state"
 TENSORBOARD = "tensorboard"
@@ -69,13 +70,13 @@ def run_names(runs: Sequence[Path]) -> list[str]:
 
 
 def weight_files(run: Path) -> list[Path]:
-    """The files with the weights of a run, its expansion and its members; empty if it has none."""
+    """The files with the weights of a run, its expansion, its sub-words and its members; empty if it has none."""
     folder = Path(run) if (Path(run) / WEIGHTS).is_file() else Path(run) / MEMBERS
-    return sorted(path for name in (WEIGHTS, EXPANSION) for path in folder.rglob(name))
+    return sorted(path for name in (WEIGHTS, EXPANSION, SUB_WORDS) for path in folder.rglob(name))
 
 
 def model_checksum(run: Path) -> str:
-    """Digest of a run's weights; with an expansion or several members, of the joined digests of their files.
+    """Digest of a run's weights; with an expansion, sub-words or several members, of their files' joined digests.
 
     Raises:
         InputError: if it has no weights, or a file is damaged.

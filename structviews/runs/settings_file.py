@@ -35,11 +35,16 @@ class Described(TypedDict, total=False):
 
 
 class VectorFile(TypedDict, total=False):
-    """A file of word vectors; ``packed`` if the run is to know the words that it stores, and no others of the file."""
+    """A file of word vectors.
+
+    ``packed`` if the run is to know the words that it stores, and no others of the file; ``sub_words`` if it then
+    stores the file's n-grams too.
+    """
 
     fingerprint: str
     dim: Annotated[int, Meta(ge=1, le=2**20)]
     packed: bool
+    sub_words: bool
 
 
 class ParsedTable(TypedDict, total=False):

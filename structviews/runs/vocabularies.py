@@ -1,16 +1,21 @@
-"""The vocabularies of a run's channels."""
+"""The words of a run: the vocabularies of its channels, and the sub-words of a packed one."""
 
 from pathlib import Path
+from typing import Annotated, TypedDict
 
 import torch
+from msgspec import Meta
 from torch import Tensor
 
 from structviews.errors import InputError
 from structviews.runs.config import TrainConfig
-from structviews.runs.folder import CONFIG, vocabulary_file
+from structviews.runs.folder import CONFIG, REMEDY, SUB_WORDS, vocabulary_file
 from structviews.runs.settings_file import PARSED, Parsed
+from structviews.runtime.documents import checked
 from structviews.runtime.progress import OnProgress
+from structviews.runtime.seals import damaged, read_arrays, read_head, write_arrays
 from structviews.words import FIXED
+from structviews.words.sub_words import LONGEST_NGRAM, SubWords
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import Vocabulary
 
@@ -51,3 +56,33 @@ def empty_table(vocabularies: dict[str, Vocabulary], parsed: Parsed) -> Tensor |
         raise InputError(f"{CONFIG}: [{PARSED}.vectors] lacks the dimension of the word vectors: restore the file")
     numbers = torch.int8 if parsed.vectors.get("packed") else torch.float32
     return torch.zeros(len(vocabularies[FIXED]), parsed.vectors["dim"], dtype=numbers)
+
+
+class Lengths(TypedDict):
+    """What the file of sub-words says beside the rows; see ``SubWords``."""
+
+    shortest: Annotated[int, Meta(ge=0)]
+    longest: Annotated[int, Meta(le=LONGEST_NGRAM)]
+
+
+def save_sub_words(run: Path, sub_words: SubWords) -> None:
+    """Write the n-grams of a run's word vectors, 8 bits a number."""
+    rows, scales = sub_words.quantised()
+    lengths = Lengths(shortest=sub_words.shortest, longest=sub_words.longest)
+    write_arrays(run / SUB_WORDS, {"rows": rows, "scales": scales}, lengths)
+
+
+def load_sub_words(run: Path, dim: int) -> SubWords:
+    """Read the n-grams of a run's word vectors of ``dim`` dimensions.
+
+    Raises:
+        InputError: if they are missing, damaged, or of other vectors.
+    """
+    path = run / SUB_WORDS
+    lengths: Lengths = checked(read_head(path, REMEDY).notes, Lengths, path, REMEDY)
+    arrays = read_arrays(path, REMEDY)
+    found = {name: (each.dtype.name, each.shape) for name, each in arrays.items()}
+    buckets = len(arrays.get("scales", ()))
+    if found != {"rows": ("int8", (buckets, dim)), "scales": ("float32", (buckets,))}:
+        raise damaged(path, "its n-grams are not of this run's words", REMEDY)
+    return SubWords(arrays["rows"], arrays["scales"], lengths["shortest"], lengths["longest"])

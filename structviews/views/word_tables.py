@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
@@ -39,44 +38,24 @@ class _Rows(torch.autograd.Function):
         return ctx.gradient, None
 
 
-class FileWords(nn.Module):
-    """Vectors of words that a table does not have, from a vector file.
-
-    Args:
-        read: from the places ``(n,)`` of words in the file to their vectors ``(n, d)``, float32.
-        affine: ``(d + 1, dim)`` map from these vectors to the table's; None if they are the same.
-    """
-
-    affine: Tensor | None
-
-    def __init__(self, read: Callable[[np.ndarray], np.ndarray], affine: Tensor | None = None):
-        super().__init__()
-        self._read = read
-        self.register_buffer("affine", affine, persistent=False)
-
-    def forward(self, places: Tensor) -> Tensor:
-        """Vectors ``(n, dim)`` of the words at ``places (n,)``."""
-        given = torch.from_numpy(self._read(places.cpu().numpy())).to(places.device)
-        return given if self.affine is None else torch.addmm(self.affine[-1], given, self.affine[:-1])
-
-
 class Words(nn.Module, ABC):
     """Vectors of the words of a vocabulary.
 
     Attributes:
         dim: dimension of a vector.
         weight: ``(words, dim)`` the table.
-        further: vectors of the ids beyond the table; None if there are none.
+        affine: ``(d + 1, dim)`` map from the vectors of words beyond the table, see ``WordIds``; None for the identity.
         frequencies: ``(words,)`` share of each word in the corpus' words, for views that read them; else None.
     """
 
     dim: int
     weight: Tensor
+    affine: Tensor | None
     frequencies: Tensor | None
 
     def __init__(self) -> None:
         super().__init__()
-        self.further: FileWords | None = None
+        self.register_buffer("affine", None, persistent=False)
         self.register_buffer("frequencies", None)
 
     @abstractmethod
@@ -85,10 +64,12 @@ class Words(nn.Module, ABC):
 
     def rows(self, ids: WordIds) -> Tensor:
         """A vector for each distinct word, ``(U, dim)``."""
-        if self.further is None or not ids.n_further:
+        if ids.further is None:
             return self.own_rows(ids.distinct)
-        own, beyond = ids.distinct[: -ids.n_further], ids.distinct[-ids.n_further :]
-        return torch.cat([self.own_rows(own), self.further(beyond - len(self.weight))])
+        further = ids.further
+        if self.affine is not None:
+            further = torch.addmm(self.affine[-1], further, self.affine[:-1])
+        return torch.cat([self.own_rows(ids.distinct[: -ids.n_further]), further])
 
     def shares(self, ids: WordIds) -> Tensor:
         """The frequency ``(U,)`` of each distinct word; 0 for words beyond the table.

@@ -12,10 +12,12 @@ import numpy as np
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.runtime.documents import checked
+from structviews.runtime.files import write_whole
 from structviews.runtime.memory import available_bytes, check_memory
 from structviews.runtime.progress import OnProgress
 from structviews.runtime.seals import read_arrays, read_head, write_arrays
 from structviews.words.learning_settings import Word2VecConfig
+from structviews.words.vector_files import save_vectors
 from structviews.words.vocabulary import count_words
 
 
@@ -53,6 +55,8 @@ class _Sentences:
 REMEDY = "start over"
 # Numbers of a vector are far below this; products of such numbers are finite.
 LARGEST = 1e6
+# What gensim takes for the list of a word's n-grams: an array, and four bytes each.
+NGRAM_BYTES = 200
 
 
 class Notes(TypedDict):
@@ -76,8 +80,7 @@ class _Epochs:
 
     def save(self, model: Any, done: int) -> None:
         """Save the model after ``done`` epochs."""
-        arrays = {"words": model.wv.vectors, "contexts": model.syn1neg}
-        write_arrays(self._path, arrays, {"of": self._of, "done": done})
+        write_arrays(self._path, _learnt(model), {"of": self._of, "done": done})
 
     def restore(self, model: Any) -> int:
         """Load the last checkpoint into the model; returns the number of epochs done, 0 without a checkpoint."""
@@ -88,18 +91,59 @@ class _Epochs:
             return 0
         if notes["of"] != self._of:
             return 0
-        for name, target in (("words", model.wv.vectors), ("contexts", model.syn1neg)):
+        for name, target in _learnt(model).items():
             # gensim looks products up in a table, and crashes on NaN, also on one that large numbers lead to.
             if name not in arrays or arrays[name].shape != target.shape or not (np.abs(arrays[name]) < LARGEST).all():
                 return 0
             target[:] = arrays[name]
+        if hasattr(model.wv, "adjust_vectors"):
+            model.wv.adjust_vectors()
         return notes["done"]
 
 
-def learn_vectors(
-    corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progress: OnProgress | None = None
-) -> tuple[list[str], np.ndarray]:
-    """Train word vectors on a corpus with gensim; only words and vectors are held in memory.
+def _learnt(model: Any) -> dict[str, np.ndarray]:
+    """What a gensim model learns, by name."""
+    if hasattr(model.wv, "vectors_ngrams"):  # a word's vector is composed of its own and those of its n-grams
+        return {"words": model.wv.vectors_vocab, "n-grams": model.wv.vectors_ngrams, "contexts": model.syn1neg}
+    return {"words": model.wv.vectors, "contexts": model.syn1neg}
+
+
+def check_name(out: Path, config: Word2VecConfig) -> None:
+    """Raise InputError if a file of this name cannot hold such vectors."""
+    if config.subwords and out.suffix != ".bin":
+        raise InputError(f"{out}: subwords = {config.subwords} needs fastText's format: give a name that ends in .bin")
+
+
+def learn_file(out: Path, corpus: ParsedCorpus, config: Word2VecConfig, progress: OnProgress | None = None) -> int:
+    """Train word vectors on a corpus and write them to a file, atomically; return the number of words.
+
+    If it is interrupted, the same call resumes after the last finished epoch, which ``.NAME.state`` beside the file
+    holds until the end.
+
+    Args:
+        out: the file, see ``save_model``.
+        corpus, config, progress: see ``learn_model``.
+    """
+    check_name(out, config)
+    state = out.with_name(f".{out.name}.state")
+    model = learn_model(corpus, config, state, progress)
+    save_model(out, model)
+    state.unlink()
+    return len(model.wv)
+
+
+def save_model(out: Path, model: Any) -> None:
+    """Write the vectors of ``learn_model``: with sub-words in fastText's own format, else as ``save_vectors`` does."""
+    if hasattr(model.wv, "vectors_ngrams"):
+        from gensim.models.fasttext import save_facebook_model  # noqa: PLC0415 - an extra
+
+        write_whole(out, lambda file: save_facebook_model(model, file))
+    else:
+        save_vectors(out, model.wv.index_to_key, model.wv.vectors)
+
+
+def learn_model(corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progress: OnProgress | None = None) -> Any:
+    """Train word vectors on a corpus with gensim.
 
     After an interruption, the same call resumes after the last finished epoch; with one worker it gives the same bytes.
     Several workers write to the same vectors without locks, so that these differ from run to run.
@@ -111,7 +155,8 @@ def learn_vectors(
         progress: called with the number of sentences read so far and their total over all epochs.
 
     Returns:
-        The words ``(V,)``, the most frequent first, and their vectors ``(V, dim)``, float32.
+        gensim's ``Word2Vec`` or ``FastText``: its ``wv.index_to_key`` are the words ``(V,)``, the most frequent first,
+        and its ``wv.vectors`` their vectors ``(V, dim)``, float32.
 
     Raises:
         InputError: if gensim is missing or no word is frequent enough.
@@ -128,12 +173,12 @@ def learn_vectors(
         if sentences.error:
             raise sentences.error
         epochs.save(model, epoch + 1)
-    return list(model.wv.index_to_key), model.wv.vectors
+    return model
 
 
 def _new_model(corpus: ParsedCorpus, config: Word2VecConfig) -> Any:
     try:
-        from gensim.models import Word2Vec  # noqa: PLC0415 - an extra
+        from gensim.models import FastText, Word2Vec  # noqa: PLC0415 - an extra
     except ImportError:
         raise InputError("learning word vectors needs gensim: pip install 'structviews[vectors]'") from None
     counts = count_words(corpus)
@@ -142,21 +187,27 @@ def _new_model(corpus: ParsedCorpus, config: Word2VecConfig) -> Any:
         raise InputError(
             f"{corpus.path}: no word occurs {config.min_count} times: use --min-count {most_frequent} or less"
         )
-    model = Word2Vec(
-        vector_size=config.dim,
-        window=config.window,
-        negative=config.negative,
-        min_count=config.min_count,
-        workers=config.workers,
-        seed=config.seed,
-        sg=1,
-    )
+    settings = {
+        "vector_size": config.dim,
+        "window": config.window,
+        "negative": config.negative,
+        "min_count": config.min_count,
+        "workers": config.workers,
+        "seed": config.seed,
+        "sg": 1,
+    }
+    model = FastText(**settings, bucket=config.subwords) if config.subwords else Word2Vec(**settings)
     n_words = sum(count >= config.min_count for count in counts.values())
+    needed = Word2Vec.estimate_memory(model, n_words)["total"]
+    if config.subwords:  # the words' own vectors and those of n-grams, and the n-grams of each word
+        needed += 4 * config.dim * (n_words + config.subwords) + NGRAM_BYTES * n_words
     check_memory(
         f"dim = {config.dim}: vectors of {n_words:,} words",
-        model.estimate_memory(n_words)["total"],
+        needed,
         available_bytes(),
-        "lower --dim, or raise --min-count",
+        f"lower --dim{' or --subwords' * bool(config.subwords)}, or raise --min-count",
     )
     model.build_vocab_from_freq(counts, corpus_count=len(corpus))
+    # gensim writes it to fastText's files, and knows it only of a corpus that it counts itself.
+    model.corpus_total_words = counts.total()
     return model

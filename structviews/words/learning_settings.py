@@ -4,15 +4,25 @@ from dataclasses import dataclass
 
 from structviews.settings import LARGEST_SEED, MOST_DIMENSIONS, MOST_EPOCHS, Settings, setting
 
+# More hashes than FNV-1a has would leave rows empty; fastText's default is 2,000,000.
+MOST_BUCKETS = 100_000_000
+
 
 @dataclass(frozen=True)
 class Word2VecConfig(Settings):
-    """Settings of word2vec's skip-gram with negative sampling (Mikolov et al. 2013)."""
+    """Settings of word2vec's skip-gram with negative sampling (Mikolov et al. 2013); fastText's with sub-words."""
 
     dim: int = setting(300, "Dimension of the vectors.", least=1, most=MOST_DIMENSIONS)
     window: int = setting(5, "Number of context words on each side.", least=1, most=1000)
     negative: int = setting(5, "Negative samples per context word.", least=1, most=1000)
     min_count: int = setting(5, "Ignore words with fewer occurrences.", least=1, most=1_000_000_000)
+    subwords: int = setting(
+        0,
+        "Learn vectors of character n-grams too, in N rows, of which unknown words are composed; 0 for none.",
+        least=0,
+        most=MOST_BUCKETS,
+        metavar="N",
+    )
     epochs: int = setting(5, "Passes over the corpus.", least=1, most=MOST_EPOCHS)
     workers: int = setting(
         1,

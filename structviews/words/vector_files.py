@@ -22,6 +22,8 @@ from structviews.errors import InputError
 from structviews.runtime.files import digest, write_whole
 from structviews.runtime.locks import clear, writing
 from structviews.runtime.progress import OnProgress
+from structviews.words.fasttext_files import FastTextFile
+from structviews.words.sub_words import SubWords
 from structviews.words.vector_formats import LINES_AT_ONCE, Block, VectorSource, warn_of_file
 
 STAMP_KEY = b"structviews.vectors"
@@ -56,10 +58,12 @@ class WordVectors:
         path: the file.
         dim: dimension of a vector.
         words: ``(V,)`` the distinct words in file order.
+        sub_words: the n-grams of which other words are composed; None if the file has none.
     """
 
-    def __init__(self, path: Path, parts: Sequence[Part]):
+    def __init__(self, path: Path, parts: Sequence[Part], sub_words: SubWords | None = None):
         self.path = path
+        self.sub_words = sub_words
         self.dim: int = parts[0].vectors.shape[1]
         self.words: pa.Array = pa.chunked_array([part.words for part in parts]).combine_chunks()
         self._parts = list(parts)
@@ -68,7 +72,7 @@ class WordVectors:
 
     @classmethod
     def open(cls, path: str | Path, progress: OnProgress | None = None) -> Self:
-        """Open a vector file: GloVe text, word2vec text or binary, fastText ``.vec``; gzipped or not.
+        """Open a vector file: GloVe text, word2vec text or binary, fastText ``.vec``, gzipped or not, or ``.bin``.
 
         The format is detected from the content. The first call converts the file to a
         memory-mapped Arrow file, ``NAME.arrow`` in the same folder or, if that is not writable, in
@@ -86,14 +90,14 @@ class WordVectors:
         """
         path = Path(path)
         try:
-            with path.open("rb"):
-                pass
+            with path.open("rb") as file:
+                model = FastTextFile.of(path, file)
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}: give a file of word vectors") from None
         parts = _mapped(path) or _converted(path, progress)
         for arrow in _arrow_files(path):
             clear(arrow)
-        return cls(path, parts)
+        return cls(path, parts, model.sub_words if model else None)
 
     def __reduce__(self) -> Any:
         return type(self).open, (self.path.absolute(),)  # pickled by its path: another process maps the file itself
@@ -109,6 +113,23 @@ class WordVectors:
     @cached_property
     def _places(self) -> dict[str, int]:
         return {word: place for place, word in enumerate(self.words.to_pylist())}
+
+    def read(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Look words up; those that the file does not have are composed of their n-grams if it has these.
+
+        Returns:
+            Which words are known, ``(n,)`` bool, and the vectors ``(known, dim)``, float32, of these.
+        """
+        places = self.find(words)
+        missing = np.flatnonzero(places < 0)
+        if self.sub_words is None or not len(missing):
+            return places >= 0, self.rows(places[places >= 0])
+        composed, vectors = self.sub_words.read([words[i] for i in missing.tolist()])
+        found = self.rows(places)
+        found[missing[composed]] = vectors
+        known = places >= 0
+        known[missing[composed]] = True
+        return known, found[known]
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
         """Vectors ``(n, dim)``, float32, of the words at ``indices (n,)``; zeros for -1.
@@ -276,7 +297,7 @@ def _convert(path: Path, raw: BinaryIO, stamp: bytes, file: BinaryIO, progress: 
     """Write the Arrow file of the vector file ``path``, open as ``raw``."""
     seen: set[str] = set()
     n_read = 0
-    source = VectorSource.of(path, raw)
+    source = FastTextFile.of(path, raw) or VectorSource.of(path, raw)
     fields = [("word", pa.string()), ("vector", pa.list_(pa.float32(), source.dim))]
     schema = pa.schema(fields, metadata={STAMP_KEY: stamp})
     total = path.stat().st_size
@@ -291,7 +312,7 @@ def _convert(path: Path, raw: BinaryIO, stamp: bytes, file: BinaryIO, progress: 
             }
             writer.write_batch(pa.record_batch([words, lists], schema=schema), digests)
             if progress:
-                progress(raw.tell(), total)
+                progress(total * n_read // source.n_words if source.n_words else raw.tell(), total)
     if len(seen) < n_read:
         twice = n_read - len(seen)
         warn_of_file(f"{path}: {twice:,} of {n_read:,} words are duplicates: the first vector of each word is kept")

@@ -19,7 +19,7 @@ import pyarrow.ipc
 from structviews.errors import InputError
 from structviews.settings import MOST_DIMENSIONS
 
-FORMATS = "GloVe text, word2vec text or binary, or fastText .vec, plain or gzipped"
+FORMATS = "GloVe text, word2vec text or binary or fastText .vec, plain or gzipped, or an unpacked fastText .bin"
 # Bytes read to detect the format; also the longest first line accepted.
 SAMPLE_BYTES = 2**20
 BLOCK_BYTES = 2**22

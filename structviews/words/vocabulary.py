@@ -50,6 +50,14 @@ class Vocabulary:
         """Ids ``(n,)``, int64, of words; 0 for unknown ones."""
         return np.fromiter(map(self._ids.get, words, repeat(0)), np.int64)
 
+    def look_up(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None]:
+        """Ids of the words of a batch, and vectors of those that only a file has: here none.
+
+        Returns:
+            ``(n,)`` int64: ``ids``, or from ``len`` on for words whose vector ``(further, d)``, float32, is the second.
+        """
+        return self.ids(words), None
+
     @classmethod
     def of_corpus(cls, corpus: ParsedCorpus, size: int | None = None) -> Self:
         """The ``size`` most frequent words of a parsed corpus, or all; ties are broken alphabetically."""

@@ -19,9 +19,7 @@ class Words(Settings):
     channels: tuple[str, ...] = setting(
         (TRAINED,), "Word vectors: trained, fixed, or fixed,trained for both.", choices=CHANNELS
     )
-    vectors: str = setting(
-        "", "File for the fixed channel: GloVe, word2vec or fastText .vec.", path=True, compare=False
-    )
+    vectors: str = setting("", "File for the fixed channel: GloVe, word2vec or fastText.", path=True, compare=False)
     dim: int = setting(300, "Dimension of trained word vectors.", flat="word_dim", least=1, most=MOST_DIMENSIONS)
     init: float = setting(
         VIEWS_OWN,

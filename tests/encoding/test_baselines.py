@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import torch
 from corpora import RandomParser, opened, random_trees, topic_rows, write_corpus
+from rich.console import Console
 from typer.testing import CliRunner
+from vector_files import fasttext_model
 
 from structviews.cli.app import app
 from structviews.corpus.format import Row
@@ -215,6 +217,22 @@ def test_weighted_averages_are_those_of_the_formulas(kind, files, runs, request)
         removed = embedder.with_representation(remove_component=True, transductive=transductive).encode(sentences)
         np.testing.assert_allclose(removed, left, atol=1e-4)
     assert embedder.representation.remove_component == (kind in ("sif", "up"))
+
+
+def test_words_that_are_not_in_the_file_are_composed_of_sub_words(files, tmp_path):
+    corpus, vectors = files
+    words = WordVectors.open(vectors).words.to_pylist()
+    rows = np.random.default_rng(4).standard_normal((len(words) + 30, DIM))
+    (tmp_path / "x.bin").write_bytes(fasttext_model(words, rows))
+    run = make_baseline("average", corpus, tmp_path / "average", tmp_path / "x.bin", None, Console(quiet=True))
+    sub_words = WordVectors.open(tmp_path / "x.bin").sub_words
+    sentences = [["unheard"], [words[0], "unheard", "<"], ["elsewere", "unheard", words[1], "elsewere"]]
+    own = WordVectors.open(tmp_path / "x.bin")
+    expected = [
+        np.mean([own.rows(own.find([w]))[0] if w in words else sub_words.read([w])[1][0] for w in each], axis=0)
+        for each in sentences
+    ]
+    np.testing.assert_allclose(Embedder.load(run).encode(sentences), expected, atol=1e-6)
 
 
 def test_words_are_counted_with_and_without_repetition(files):

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from corpora import opened, random_trees, small_config, topic_corpus
 from safetensors.torch import load_file
-from vector_files import random_vectors, word2vec_binary, write_vectors
+from vector_files import fasttext_model, random_vectors, word2vec_binary, write_vectors
 
 from structviews.batches.batch import collate
 from structviews.encoding import further_words
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import open_pool
+from structviews.encoding.expansion import Expansion, expand
 from structviews.encoding.sentence_encoder import SentenceEncoder
 from structviews.runs.settings_file import load_run, read_settings, write_settings
 from structviews.runs.vocabularies import load_vocabularies, save_vocabularies
@@ -124,20 +125,53 @@ def test_vectors_do_not_depend_on_what_was_encoded_before_or_where(run, sentence
     np.testing.assert_allclose(SentenceEncoder(embedder)(sentences).detach(), expected, atol=1e-5)
 
 
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_words_that_a_file_composes_are_as_if_it_had_them(corpus, vectors, sentences, tmp_path, precision):
+    """Of two runs of the same weights, the second's file has the vectors that the first composes."""
+    known = WordVectors.open(vectors)
+    words = known.words.to_pylist()
+    own = np.random.default_rng(5).normal(size=(len(words) + 50, DIM)).astype(np.float32)
+    (tmp_path / "sub.bin").write_bytes(fasttext_model(words, own))
+    file = WordVectors.open(tmp_path / "sub.bin")
+    others = ["unheard", "new-40", "naïveté"]
+    assert file.find(others).tolist() == [-1] * 3
+    every = [*words, *others]
+    write_vectors(tmp_path / "all.vec", every, file.read(every)[1])
+    settings = {"channels": ("fixed", "trained"), "vectors": str(tmp_path / "sub.bin"), "epochs": 1}
+    run = train(small_config(corpus, tmp_path / "run", ("dep", "avg"), **settings))
+    expand(run, tmp_path / "sub.bin")
+    other = shutil.copytree(run, tmp_path / "other")
+    expansion = Expansion.load(run)
+    Expansion(str(tmp_path / "all.vec"), WordVectors.open(tmp_path / "all.vec").fingerprint, expansion.maps).save(other)
+    sentences = [replace(each, tokens=(*others, *each.tokens[3:])) for each in sentences if len(each.tokens) > 3]
+    ours, expected = (Embedder.load(each, precision=precision).encode(sentences) for each in (run, other))
+    np.testing.assert_allclose(ours, expected, atol=1e-6)
+    unknown = [replace(each, tokens=("<unk>",) * 3 + each.tokens[3:]) for each in sentences]
+    assert np.abs(Embedder.load(run, precision=precision).encode(unknown) - ours).max(axis=1).min() > 1e-3
+
+
 def test_a_run_that_knows_all_words_opens_no_file(run, corpus, monkeypatch):
     monkeypatch.setattr(WordVectors, "open", None)
     known = [random_trees(sorted(count_words(opened(corpus)))[:9])]
     assert np.isfinite(Embedder.load(run).encode(known)).all()
 
 
-def test_ids_of_words_of_the_file_come_after_those_of_the_run(run, vectors):
+def test_a_batch_has_the_vectors_of_its_words_of_the_file(run, vectors):
     vocabulary = Embedder.load(run).vocabularies["fixed"]
-    own, places = Vocabulary.load(run / "vocabulary.fixed.txt"), WordVectors.open(vectors).find(NEW)
+    own, file = Vocabulary.load(run / "vocabulary.fixed.txt"), WordVectors.open(vectors)
     np.testing.assert_array_equal(vocabulary.ids(own.words), np.arange(len(own)))
-    np.testing.assert_array_equal(vocabulary.ids(iter(NEW)), len(own) + places)
-    assert vocabulary.ids(["<unk>", "unheard"]).tolist() == [0, 0]
-    ids = collate([random_trees(["unheard", NEW[3], NEW[3], own.words[5], NEW[1]])], {"fixed": vocabulary}, ["tokens"])
-    assert (len(ids.ids["fixed"].distinct), ids.ids["fixed"].n_further) == (4, 2)
+    for words in (own.words, [], ["<unk>", "unheard"]):
+        ids, further = vocabulary.look_up(words)
+        np.testing.assert_array_equal(ids, own.ids(words))
+        assert further is None
+    # Their ids are this batch's alone, in the order in which they occur, however many words the file has.
+    ids, further = vocabulary.look_up(["unheard", NEW[3], "<unk>", own.words[5], NEW[1], NEW[3]])
+    assert ids.tolist() == [0, len(own), 0, 5, len(own) + 1, len(own)]
+    np.testing.assert_array_equal(further, file.rows(file.find([NEW[3], NEW[1]])))
+    batch = collate([random_trees(["unheard", NEW[3], NEW[3], own.words[5]])], {"fixed": vocabulary}, ["tokens"])
+    assert batch.ids["fixed"].distinct.tolist() == [0, 5, len(own)]
+    np.testing.assert_array_equal(batch.ids["fixed"].further, file.rows(file.find(NEW[3:4])))
 
 
 def test_without_the_file_they_are_unknown_which_is_said_once(copied, run, sentences):
@@ -183,8 +217,6 @@ def test_a_file_that_has_changed_is_named_and_not_believed(copied, run, vectors,
 
 @pytest.mark.usefixtures("quiet")
 def test_expand_tells_a_run_where_its_file_is_now(copied, run, vectors, sentences):
-    from structviews.encoding.expansion import expand
-
     moved = copied()
     expand(moved, vectors)
     expected = Embedder.load(run).encode_views(sentences)

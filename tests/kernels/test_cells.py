@@ -39,8 +39,8 @@ cells = pytest.mark.parametrize("name", CELLS)
 # Which words are the same, in sentences that have n of them together.
 WORDINGS = {
     "as in the text": lambda some, n: text_ids(some),
-    "all different": lambda some, n: WordIds.of(np.arange(n), n),
-    "all the same": lambda some, n: WordIds.of(np.zeros(n, dtype=np.int64), 1),
+    "all different": lambda some, n: WordIds.of(np.arange(n)),
+    "all the same": lambda some, n: WordIds.of(np.zeros(n, dtype=np.int64)),
 }
 # DGL is an extra; test_dgl.py says when it is missing.
 BACKENDS = [name for name in kernels.BACKENDS if name != "dgl" or find_spec("dgl")]
@@ -50,7 +50,7 @@ def text_ids(some):
     """The words of sentences in a vocabulary that has them all."""
     tokens = [token for sentence in some for token in sentence.tokens]
     vocabulary = Vocabulary([UNKNOWN, *dict.fromkeys(tokens)])
-    return WordIds.of(vocabulary.ids(tokens), len(vocabulary))
+    return WordIds.of(vocabulary.ids(tokens))
 
 
 def make(name, some, input_dim=X, hidden=H, wording="as in the text"):

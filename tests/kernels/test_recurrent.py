@@ -37,7 +37,7 @@ def make(lengths, two, dtype=torch.float64, input_dim=X, hidden=H, n_different=6
     for parameter in network.parameters():
         nn.init.normal_(parameter, std=hidden**-0.5)
     packing = collate([ParsedSentence(("a",) * length) for length in lengths], {}, ["tokens"]).packing
-    ids = WordIds.of(np.random.default_rng(0).integers(0, n_different, sum(lengths)), n_different)
+    ids = WordIds.of(np.random.default_rng(0).integers(0, n_different, sum(lengths)))
     vectors = torch.randn(len(ids.distinct), input_dim, dtype=dtype, requires_grad=True)
     return network, vectors, ids, packing
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import vector_files
 from corpora import RandomParser, opened, topic_corpus
-from readers import CACHE, TEXT, Shared, reader, verified
+from readers import CACHE, SEALED, TEXT, Shared, reader, verified
 
 from structviews.encoding import streaming
 from structviews.encoding.embedder import Embedder
@@ -20,7 +20,9 @@ from structviews.evaluation.retrieval.analogy import read_tuples
 from structviews.evaluation.retrieval.analogy_mining import read_word_analogies
 from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
 from structviews.report.sample import read_labels
-from structviews.words.learning import Word2VecConfig, learn_vectors
+from structviews.runs.vocabularies import load_sub_words, save_sub_words
+from structviews.words.learning import Word2VecConfig, learn_model
+from structviews.words.sub_words import SubWords
 from structviews.words.vector_files import WordVectors
 
 WORDS = ["the", "of", "cat", "naïve", "dog", "x"]
@@ -40,6 +42,25 @@ PLACES = "words.vector_files:WordVectors.open words.vector_files:_converted word
 for each in (vector_files.glove, vector_files.word2vec_text, vector_files.word2vec_binary, vector_files.gzipped):
     name = f"word-vectors-{each.__name__.replace('_', '-')}"
     reader(TEXT, "v.vec", in_form(each), name=name, covers=PLACES)(lambda folder: everything(folder / "v.vec"))
+
+
+def with_sub_words(folder: Path, shared: Shared) -> None:
+    rows = vector_files.random_vectors(range(len(WORDS) + 9))
+    (folder / "v.bin").write_bytes(vector_files.fasttext_model(WORDS, rows))
+
+
+@reader(TEXT, "v.bin", with_sub_words, covers="words.fasttext_files:FastTextFile.of")
+def word_vectors_fasttext_model(folder: Path) -> Any:
+    return everything(folder / "v.bin"), WordVectors.open(folder / "v.bin").read(["unheard", "the", "of it"])
+
+
+def packed_sub_words(folder: Path, shared: Shared) -> None:
+    save_sub_words(folder, SubWords(vector_files.random_vectors(range(9)), None, 3, 6))
+
+
+@reader(SEALED, "sub-words.safetensors", packed_sub_words, covers="runs.vocabularies:load_sub_words")
+def sub_words(folder: Path) -> Any:
+    return load_sub_words(folder, 5).read(["unheard", "the"])
 
 
 def converted(folder: Path, shared: Shared) -> None:
@@ -76,7 +97,8 @@ def half_learnt(folder: Path, shared: Shared) -> None:
 
 def learn(folder: Path, progress: Any = None) -> Any:
     config = Word2VecConfig(dim=4, min_count=1, epochs=3)
-    return learn_vectors(opened(folder / "corpus"), config, folder / "v.vec.state", progress)
+    words = learn_model(opened(folder / "corpus"), config, folder / "v.vec.state", progress).wv
+    return words.index_to_key, words.vectors
 
 
 @reader(CACHE, "v.vec.state", half_learnt, covers="words.learning:_Epochs.restore")

@@ -9,13 +9,20 @@ from corpora import opened, tiny_corpus, topic_corpus
 from vector_files import random_vectors
 
 from structviews.errors import InputError
-from structviews.words.learning import _Sentences, learn_vectors
+from structviews.words.learning import _Sentences, learn_file, learn_model
 from structviews.words.learning_settings import Word2VecConfig
 from structviews.words.vector_files import WordVectors, save_vectors
 from structviews.words.vocabulary import count_words
 
 needs_gensim = pytest.mark.skipif(find_spec("gensim") is None, reason="needs structviews[vectors]")
 SMALL = {"dim": 8, "min_count": 2, "epochs": 300}
+both = pytest.mark.parametrize("subwords", [0, 50])
+
+
+def learn_vectors(*arguments):
+    """The words, and their vectors."""
+    words = learn_model(*arguments).wv
+    return words.index_to_key, words.vectors
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +44,10 @@ def test_sentences_are_those_of_the_corpus_as_often_as_they_are_read(make, tmp_p
 
 
 @needs_gensim
-def test_words_that_share_sentences_are_near_one_another(corpus, tmp_path):
-    words, vectors = learn_vectors(corpus, Word2VecConfig(**SMALL), tmp_path / "state")
+@both
+def test_words_that_share_sentences_are_near_one_another(corpus, subwords, tmp_path):
+    config = Word2VecConfig(**SMALL, subwords=100 * subwords)
+    words, vectors = learn_vectors(corpus, config, tmp_path / "state")
     counts = count_words(corpus)
     assert set(words) == {word for word, count in counts.items() if count >= 2}
     assert [counts[word] for word in words] == sorted((counts[word] for word in words), reverse=True)
@@ -52,14 +61,14 @@ def test_words_that_share_sentences_are_near_one_another(corpus, tmp_path):
 
 
 @needs_gensim
-def test_one_worker_gives_the_same_vectors_again_and_the_seed_others(corpus, tmp_path):
-    few = SMALL | {"epochs": 3}
+@both
+def test_one_worker_gives_the_same_vectors_again_and_the_seed_others(corpus, subwords, tmp_path):
+    few = SMALL | {"epochs": 3, "subwords": subwords}
     words, vectors = learn_vectors(corpus, Word2VecConfig(**few), tmp_path / "state")
     script = (
         "import sys; from pathlib import Path; from structviews.corpus.parsed_corpus import ParsedCorpus\n"
-        "from structviews.words.learning import *; from structviews.words.vector_files import save_vectors\n"
-        "corpus, out = ParsedCorpus.open(sys.argv[1]), Path(sys.argv[2])\n"
-        f"save_vectors(out, *learn_vectors(corpus, Word2VecConfig(**{few}), out.with_suffix('.state')))"
+        "from structviews.words.learning import *\n"
+        f"learn_file(Path(sys.argv[2]), ParsedCorpus.open(sys.argv[1]), Word2VecConfig(**{few}))"
     )
     path = tmp_path / "v.bin"
     # Python's own hashes differ from process to process; the vectors must not.
@@ -67,7 +76,10 @@ def test_one_worker_gives_the_same_vectors_again_and_the_seed_others(corpus, tmp
     subprocess.run([sys.executable, "-c", script, corpus.path, path], check=True, env=environment)
     again = WordVectors.open(path)
     assert again.words.to_pylist() == words
-    np.testing.assert_array_equal(again.rows(np.arange(len(again))), vectors)
+    compare = np.testing.assert_allclose if subwords else np.testing.assert_array_equal
+    compare(again.rows(np.arange(len(again))), vectors, **{"atol": 1e-7} if subwords else {})
+    assert (again.sub_words is not None) == (subwords > 0)
+    assert list(path.parent.glob(".*")) == []
     other_words, others = learn_vectors(corpus, Word2VecConfig(**few, seed=2), tmp_path / "state")
     assert other_words == words
     assert not np.allclose(others, vectors)
@@ -78,9 +90,10 @@ class _StopError(Exception):
 
 
 @needs_gensim
+@both
 @pytest.mark.parametrize("epoch", [0, 1, 4])
-def test_an_interrupted_run_goes_on_to_the_same_bytes(corpus, epoch, tmp_path):
-    config, state = Word2VecConfig(**SMALL | {"epochs": 5}), tmp_path / "state"
+def test_an_interrupted_run_goes_on_to_the_same_bytes(corpus, epoch, subwords, tmp_path):
+    config, state = Word2VecConfig(**SMALL | {"epochs": 5, "subwords": subwords}), tmp_path / "state"
     words, whole = learn_vectors(corpus, config, state)
     state.unlink()
 
@@ -163,6 +176,7 @@ def test_saved_vectors_come_back_to_the_bit(name, tmp_path, monkeypatch):
             ({name: 0}, f"{name} = 0: give a number at least 1")
             for name in ("dim", "window", "min_count", "epochs", "workers")
         ),
+        ({"subwords": -1}, "subwords = -1: give a number at least 0"),
         ({"negative": -1}, "negative = -1: give a number at least 1"),
         ({"dim": 10**9}, "dim = 1000000000: give a number at least 1 and at most 1,000,000"),
         ({"seed": 2**32}, "seed = 4294967296: give a number at least 0 and at most 4,294,967,295"),
@@ -181,7 +195,22 @@ def test_words_that_are_all_too_rare(corpus, tmp_path):
         learn_vectors(corpus, Word2VecConfig(min_count=most + 1), tmp_path / "state")
 
 
+@pytest.mark.parametrize("name", ["v.vec", "v", "v.bin.gz"])
+def test_sub_words_are_kept_in_fasttext_s_format_alone(corpus, name, tmp_path):
+    with pytest.raises(InputError, match=r"subwords = 9 needs fastText's format: give a name that ends in \.bin"):
+        learn_file(tmp_path / name, corpus, Word2VecConfig(subwords=9))
+    assert not list(tmp_path.iterdir())
+
+
+@needs_gensim
+def test_sub_words_that_need_more_memory_than_there_is(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("structviews.words.learning.available_bytes", lambda: 10**9)
+    learn_model(corpus, Word2VecConfig(**SMALL | {"epochs": 1, "subwords": 10**6}), tmp_path / "state")
+    with pytest.raises(InputError, match=r"needs about 3\.2 GB .* lower --dim or --subwords, or raise --min-count"):
+        learn_model(corpus, Word2VecConfig(**SMALL | {"subwords": 10**8}), tmp_path / "state")
+
+
 def test_without_gensim_it_says_what_to_install(corpus, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "gensim.models", None)
     with pytest.raises(InputError, match=r"pip install 'structviews\[vectors\]'"):
-        learn_vectors(corpus, Word2VecConfig(), tmp_path / "state")
+        learn_model(corpus, Word2VecConfig(), tmp_path / "state")

@@ -63,13 +63,13 @@ STARTS = torch.tensor([0, 3, 4])
 
 
 def word_ids(flat=FLAT):
-    return WordIds.of(flat, 7)
+    return WordIds.of(flat)
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 1000])
 def test_distinct_ids_are_those_of_numpy(n):
     flat = np.random.default_rng(n).integers(0, 50, n)
-    ids = WordIds.of(flat, 50)
+    ids = WordIds.of(flat)
     distinct, inverse = np.unique(flat, return_inverse=True)
     assert len(ids) == n
     assert ids.distinct.tolist() == distinct.tolist()
@@ -79,7 +79,7 @@ def test_distinct_ids_are_those_of_numpy(n):
 @pytest.mark.parametrize("n", [0, 1, 7, 1000])
 def test_the_places_of_each_word_stand_together(n):
     flat = np.random.default_rng(n).integers(0, 50, n)
-    ids = WordIds.of(flat, 50)
+    ids = WordIds.of(flat)
     places, starts = [], []
     for word in sorted(set(flat.tolist())):
         starts.append(len(places))

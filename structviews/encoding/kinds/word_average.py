@@ -133,10 +133,9 @@ class WordBaseline(PooledEmbedder):
     def _encode(self, sentences: Sequence[ParsedSentence]) -> Encoded:
         """Weighted vectors of the known words; a sentence without known words gets one zero vector."""
         words = list(chain.from_iterable(s.tokens for s in sentences))
-        places = self.vectors.find(words)
-        known = places >= 0
+        known, rows = self.vectors.read(words)
         sentence = np.repeat(np.arange(len(sentences)), [len(s.tokens) for s in sentences])[known]
-        rows = self._rows(places[known], sentence, len(sentences))
+        rows = self._processed(rows, sentence, len(sentences))
         rows *= self.tensors["weights"][self.vocabulary.ids(words)[known], None]
         counts = np.bincount(sentence, minlength=len(sentences))
         lengths = np.maximum(counts, 1)
@@ -146,9 +145,8 @@ class WordBaseline(PooledEmbedder):
         vector = reduce_segments(torch.from_numpy(states), offsets, "mean")
         return Encoded(vector, torch.from_numpy(states), offsets)
 
-    def _rows(self, places: np.ndarray, sentence: np.ndarray, n_sentences: int) -> np.ndarray:
-        """Word vectors ``(m, d)`` before weighting."""
-        rows = self.vectors.rows(places)
+    def _processed(self, rows: np.ndarray, sentence: np.ndarray, n_sentences: int) -> np.ndarray:
+        """Word vectors ``(m, d)``, changed in place, before weighting."""
         if self.recipe.center_words:
             rows -= self.tensors["mean"]
             rows -= rows @ self.tensors["directions"].T @ self.tensors["directions"]

@@ -1,0 +1,216 @@
+"""fastText's files and the words composed of n-grams, beside gensim's and fastText's own algorithm in plain Python."""
+
+import gzip
+import io
+
+import numpy as np
+import pytest
+from vector_files import fasttext_model
+
+from structviews.errors import InputError
+from structviews.words import fasttext_files, sub_words
+from structviews.words.sub_words import SubWords, hashed_ngrams
+from structviews.words.vector_files import WordVectors
+
+DIM, BUCKETS = 5, 37
+WORDS = ["the", "naïve", "日本語", "🙂🙂", "a", "straße", "Ωμέγα", "e\u0301te\u0301", "x" * 50, "</s>", ",", "computer"]
+OTHERS = ["computers", "naive", "日本", "🙂", "b", "Straße", "", "the ", "z" * 60, "né"]
+
+
+def ngrams(word, shortest, longest):
+    """As fastText's Dictionary::computeSubwords, character by character."""
+    text = f"<{word}>"
+    for start in range(len(text)):
+        for end in range(start + 1, min(len(text), start + longest) + 1):
+            alone = end - start == 1 and (start == 0 or end == len(text))
+            if end - start >= shortest and not alone:
+                yield text[start:end].encode()
+
+
+def fnv(octets):
+    found = 2166136261
+    for octet in octets:
+        found = (found ^ (octet - 256 * (octet > 127)) % 2**32) * 16777619 % 2**32
+    return found
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Rows of words and of n-grams."""
+    rng = np.random.default_rng(3)
+    return rng.normal(size=(len(WORDS) + BUCKETS, DIM)).astype(np.float32)
+
+
+def plainly(rows, word, lengths=(3, 6)):
+    """The vector of a word, and whether it has one."""
+    parts = [rows[len(WORDS) + fnv(each) % BUCKETS] for each in ngrams(word, *lengths)] if word != "</s>" else []
+    parts += [rows[WORDS.index(word)]] if word in WORDS else []
+    return (np.mean(parts, axis=0, dtype=np.float64), True) if parts else (np.zeros(DIM), False)
+
+
+@pytest.fixture
+def path(model, tmp_path):
+    (tmp_path / "m.bin").write_bytes(fasttext_model(WORDS, model))
+    return tmp_path / "m.bin"
+
+
+@pytest.mark.parametrize("lengths", [(3, 6), (1, 3), (0, 2), (2, 2), (1, 1), (4, 3), (0, 0)])
+def test_ngrams_are_hashed_as_fasttext_does(lengths):
+    words = WORDS + OTHERS
+    hashes, counts = hashed_ngrams([word.encode() for word in words], *lengths)
+    assert hashes.dtype == np.uint32
+    wanted = [[fnv(each) for each in ngrams(word, *lengths)] for word in words]
+    assert counts.tolist() == [len(each) for each in wanted]
+    assert hashes.tolist() == [each for word in wanted for each in word]
+    assert [len(each) for each in hashed_ngrams([], *lengths)] == [0, 0]
+
+
+def test_ngrams_are_hashed_as_gensim_does():
+    gensim = pytest.importorskip("gensim.models.fasttext", reason="needs structviews[vectors]")
+    words = WORDS + OTHERS
+    hashes, counts = hashed_ngrams([word.encode() for word in words], 3, 6)
+    wanted = [gensim.ft_ngram_hashes(word, 3, 6, BUCKETS) for word in words]
+    assert counts.tolist() == [len(each) for each in wanted]
+    assert (hashes % BUCKETS).tolist() == [each for word in wanted for each in word]
+
+
+def test_octets_that_are_no_characters_count_with_the_one_before():
+    """As in fastText, which looks for the first octet of each character only."""
+    hashes, counts = hashed_ngrams([b"a\x80b", b"\xff\xffc"], 3, 3)
+    wanted = [[b"<a\x80b", b"a\x80b>"], [b"<\xff\xff", b"\xff\xffc", b"\xffc>"]]
+    assert (counts.tolist(), hashes.tolist()) == ([2, 3], [fnv(each) for word in wanted for each in word])
+
+
+@pytest.mark.parametrize("at_once", [2**11, 3])
+@pytest.mark.parametrize("lengths", [(3, 6), (1, 4), (0, 0)])
+def test_words_of_the_file_and_others(model, tmp_path, lengths, at_once, monkeypatch):
+    monkeypatch.setattr(sub_words, "ROWS_AT_ONCE", at_once)
+    monkeypatch.setattr(fasttext_files, "WORDS_AT_ONCE", at_once)
+    monkeypatch.setattr(fasttext_files, "BLOCK_BYTES", 2 * at_once)
+    (tmp_path / "m.bin").write_bytes(fasttext_model(WORDS, model, lengths=lengths))
+    for _ in range(2):  # converted, and mapped
+        vectors = WordVectors.open(tmp_path / "m.bin")
+        assert (vectors.words.to_pylist(), vectors.dim) == (WORDS, DIM)
+        np.testing.assert_allclose(
+            vectors.rows(np.arange(len(WORDS))), [plainly(model, word, lengths)[0] for word in WORDS], atol=1e-6
+        )
+        for words in (OTHERS + WORDS + OTHERS, WORDS, OTHERS, ["b"], []):
+            known, rows = vectors.read(words)
+            wanted = [plainly(model, word, lengths) for word in words]
+            assert known.tolist() == [has for _, has in wanted]
+            assert (rows.dtype, rows.shape) == (np.float32, (sum(known), DIM))
+            np.testing.assert_allclose(rows, [row for row, has in wanted if has] or rows, atol=1e-6)
+    assert isinstance(vectors.sub_words.rows, np.memmap)
+
+
+def test_a_file_without_sub_words_is_read_by_the_same_call(tmp_path):
+    (tmp_path / "v.vec").write_text("a 1 2\nb 3 4\n")
+    known, rows = WordVectors.open(tmp_path / "v.vec").read(["b", "c", "a", "b"])
+    assert known.tolist() == [True, False, True, True]
+    np.testing.assert_array_equal(rows, [[3, 4], [1, 2], [3, 4]])
+
+
+def test_gensim_reads_the_same_and_writes_the_same_bytes(path, tmp_path):
+    gensim = pytest.importorskip("gensim.models.fasttext", reason="needs structviews[vectors]")
+    ours, theirs = WordVectors.open(path), gensim.load_facebook_model(str(path))
+    plain = [word for word in WORDS if word != "</s>"]  # to gensim it is a word as others, to fastText it is not
+    np.testing.assert_allclose(ours.rows(ours.find(plain)), [theirs.wv[word] for word in plain], atol=1e-6)
+    others = [word for word in OTHERS if len(word) > 0]
+    known, rows = ours.read(others)
+    assert known.all()
+    np.testing.assert_allclose(rows, [theirs.wv[word] for word in others], atol=1e-6)
+    written = io.BytesIO()
+    gensim.save_facebook_model(theirs, written)
+    again = tmp_path / "again.bin"
+    again.write_bytes(written.getvalue())
+    np.testing.assert_array_equal(WordVectors.open(again).read(WORDS + OTHERS)[1], ours.read(WORDS + OTHERS)[1])
+    assert WordVectors.open(again).fingerprint == ours.fingerprint
+
+
+def test_a_row_that_is_not_finite_is_not_used(model, tmp_path):
+    word = next(word for word in OTHERS if plainly(model, word)[1])
+    row = fnv(next(ngrams(word, 3, 6))) % BUCKETS
+    used = [row in {fnv(each) % BUCKETS for each in ngrams(other, 3, 6)} for other in OTHERS]
+    assert set(used) == {True, False}
+    rows = SubWords(model[len(WORDS) :].copy(), None, 3, 6)
+    before, _ = rows.read(OTHERS)
+    rows.rows[row, 2] = np.nan
+    known, vectors = rows.read(OTHERS)
+    assert known.tolist() == (before & ~np.array(used)).tolist()
+    assert np.isfinite(vectors).all()
+
+
+def test_rows_in_eight_bits(model, monkeypatch):
+    monkeypatch.setattr(sub_words, "ROWS_AT_ONCE", 10)
+    rows = SubWords(model[len(WORDS) :], None, 3, 6)
+    small = SubWords(*rows.quantised(), 3, 6)
+    assert (small.rows.dtype, small.scales.shape) == (np.int8, (BUCKETS,))
+    (known, wanted), (again, found) = rows.read(OTHERS), small.read(OTHERS)
+    assert known.tolist() == again.tolist()
+    np.testing.assert_allclose(found, wanted, atol=np.abs(model).max() / 254)
+    assert (found != wanted).any()
+
+
+def refused(tmp_path, content, message):
+    (tmp_path / "m.bin").write_bytes(content)
+    with pytest.raises(InputError) as error:
+        WordVectors.open(tmp_path / "m.bin")
+    assert str(error.value).startswith(f"{tmp_path}/m.bin: ")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert [each.name for each in tmp_path.iterdir() if each.suffix == ".arrow"] == []
+
+
+def test_a_truncated_file_is_named_wherever_it_ends(model, tmp_path):
+    content = fasttext_model(WORDS, model)
+    for size in range(4, len(content), 17):
+        refused(tmp_path, content[:size], "truncated")
+    refused(tmp_path, content + b"\0", "its size is not that of 12 words and 37 n-grams in 5 dimensions")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"kind": 3}, "a supervised fastText model, a classifier: give one of skipgram or cbow"),
+        ({"labels": 2}, "a supervised fastText model"),
+        ({"quantised": True}, "quantised (.ftz)"),
+        ({"version": 13}, "fastText's format 13, newer than 12"),
+        ({"dim": 0}, "12 words of dimension 0: not word vectors, or damaged"),
+        ({"dim": 6}, "its size is not that of"),
+        ({"lengths": (3, 10**9)}, "damaged"),
+        ({"lengths": (-1, 6)}, "damaged"),
+    ],
+)
+def test_models_that_are_not_of_words(model, tmp_path, changed, message):
+    refused(tmp_path, fasttext_model(WORDS, model, **changed), message)
+
+
+def test_a_word_whose_vector_is_not_finite(model, tmp_path):
+    rows = model.copy()
+    rows[1, 2] = np.inf
+    refused(tmp_path, fasttext_model(WORDS, rows), "word 2, 'naïve': its vector has a value that is NaN or infinite")
+
+
+def test_words_that_do_not_end(model, tmp_path):
+    content = fasttext_model(WORDS, model)
+    words, end = content.index(b"the\0"), content.index(b"computer\0")
+    damaged = content[: end + 8] + b"y" + content[end + 9 :]
+    refused(tmp_path, damaged, "its words do not end where its vectors begin: damaged")
+    longer = content[:words] + b"y" * fasttext_files.LONGEST_WORD + content[end:]
+    refused(tmp_path, longer, "word 1 does not end: damaged")
+
+
+def test_a_packed_file_is_to_be_unpacked(model, tmp_path):
+    refused(tmp_path, gzip.compress(fasttext_model(WORDS, model)), "an unpacked fastText .bin")
+
+
+def test_a_file_that_has_changed_is_checked_and_read_again(path, model):
+    WordVectors.open(path)
+    content = fasttext_model(WORDS, model)
+    path.write_bytes(content[:-1])
+    with pytest.raises(InputError, match="truncated"):
+        WordVectors.open(path)
+    path.write_bytes(fasttext_model(WORDS, -model))
+    np.testing.assert_allclose(
+        WordVectors.open(path).read(["computers"])[1][0], -plainly(model, "computers")[0], atol=1e-6
+    )
