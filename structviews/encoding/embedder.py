@@ -350,7 +350,7 @@ class Embedder(StoredRun):
         if view not in self.view_names:
             place = f"{typed(self.run)}: " if self.run else ""
             raise InputError(f"{place}no view {view!r}: the run has {', '.join(self.view_names)}")
-        changed = copy.copy(self)
+        changed = self.with_representation(view_weights=(), similarity_view_weights=())  # it stands alone
         changed.only = self.view_names.index(view)
         return changed
 

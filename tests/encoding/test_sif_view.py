@@ -6,7 +6,7 @@ import torch
 from corpora import RandomParser, opened, random_trees, small_config, tiny_corpus, topic_corpus
 from rich.console import Console
 from safetensors.torch import load_file
-from vector_files import random_vectors, write_vectors
+from vector_files import fasttext_model, random_vectors, write_vectors
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
@@ -61,6 +61,17 @@ def test_it_is_the_baseline(fixed, corpus, vectors, sentences, pooling, tmp_path
     expected = baseline.with_representation(remove_component=False, pooling=pooling).encode(sentences)
     np.testing.assert_allclose(view.encode(sentences), expected, atol=1e-6)
     assert not view.encode([sentences[-3]]).any()
+
+
+def test_it_is_the_baseline_where_unknown_words_are_composed_too(corpus, sentences, tmp_path):
+    words = sorted(count_words(opened(corpus)))
+    (tmp_path / "v.bin").write_bytes(fasttext_model(words, random_vectors(range(len(words) + 64), DIM)))
+    given = {"channels": ("fixed",), "vectors": str(tmp_path / "v.bin"), "epochs": 1}
+    run = train(small_config(corpus, tmp_path / "run", VIEWS, **given))
+    made = make_baseline("sif", corpus, tmp_path / "sif", tmp_path / "v.bin", None, Console(quiet=True))
+    expected = Embedder.load(made).with_representation(remove_component=False).encode(sentences)
+    np.testing.assert_allclose(Embedder.load(run).with_view("sif").encode(sentences), expected, atol=1e-6)
+    assert expected[-3].any()  # no word of the corpus
 
 
 def test_the_others_are_trained_as_without_it(fixed):

@@ -62,7 +62,9 @@ def test_each_views_vectors_are_scaled(embedder, sentences):
     np.testing.assert_array_equal(weighted.encode(sentences), expected)
     np.testing.assert_array_equal(weighted.joined(views), expected)
     for view, own in zip(VIEWS, views, strict=True):
-        np.testing.assert_array_equal(weighted.with_view(view).encode(sentences), own)
+        alone = weighted.with_view(view)
+        np.testing.assert_array_equal(alone.encode(sentences), own)
+        assert alone.description == "vector, l2"
 
 
 def test_the_average_is_weighted(embedder, sentences):
