@@ -40,12 +40,14 @@ def spanning_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 def _ends(heads: np.ndarray) -> np.ndarray:
     """The node reached by following heads ``(B, L)`` for at least L steps: 0, or a node on a cycle."""
-    ends = heads
+    first = heads.shape[1] * np.arange(len(heads))[:, None]
+    ends = (first + heads).ravel()
     steps = 1
     while steps < heads.shape[1]:
-        ends = np.take_along_axis(ends, ends, axis=1)
+        ends = ends[ends]
         steps *= 2
-    return ends
+    found: np.ndarray = ends.reshape(heads.shape) - first
+    return found
 
 
 def single_root_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -233,9 +235,9 @@ def _trace_back(
     for width in range(n, 1, -1):
         (place,) = splits[width].nonzero()
         if len(place):
-            total = left[1:width, place] + right[n - width + 1 : n, place + width * batch]
+            total = left[1:width].take(place, 1) + right[n - width + 1 : n].take(place + width * batch, 1)
             split = total.argmax(axis=0) + 1
-            splits[width, place] = split
+            splits[width][place] = split
             splits[split, place] = 1
             splits[width - split, place + split * batch] = 1
     above_2, place = splits[2:].nonzero()

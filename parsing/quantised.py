@@ -10,6 +10,7 @@ Shapes as in ``neural``.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, cast
 
 import torch
@@ -84,6 +85,7 @@ def levels(shifted: Tensor) -> Tensor:
     return shifted.clamp_(0, LARGEST).to(torch.int16)
 
 
+@lru_cache(1024)
 def few_rows(count: int) -> int:
     """The number of rows, one of few, that so many are padded to.
 
@@ -153,7 +155,7 @@ class QuantisedLinear:
     def _product(self, integers: Tensor, scale: float, zero: int, kind: torch.dtype, activation: str) -> Tensor:
         inputs = integers, self.grid.scale, self.grid.zero
         weights = self.packed, self.scales, self.zeros, self.bias
-        product: Tensor = torch.ops.onednn.qlinear_pointwise(
+        product: Tensor = torch.ops.onednn.qlinear_pointwise.default(
             *inputs, *weights, scale, zero, kind, activation, [], "none"
         )
         return product
@@ -195,7 +197,8 @@ class QuantisedBlock:
             RoundedNorm(norm, layer.grid) for norm, layer in zip(norms, (self.gate, self.qkv, self.first), strict=True)
         )
         convolution = block.convolution
-        self.taps, self.bias = convolution.weight.detach()[:, 0].t().contiguous(), cast("Tensor", convolution.bias)
+        self.taps = convolution.weight.detach()[:, 0].t().contiguous().unbind()
+        self.bias = cast("Tensor", convolution.bias)
         self.n_heads = block.n_heads
 
     def __call__(self, x: Tensor, shape: torch.Size, padding: Tensor, hidden: Tensor) -> Tensor:
@@ -216,8 +219,8 @@ class QuantisedBlock:
         return self.last.product(self.first.gelu(self.before_first(x), self.last.grid)).add_(x)
 
 
-def convolved(x: Tensor, taps: Tensor, bias: Tensor) -> Tensor:
-    """Convolve the words of ``x (B, n, D)`` by ``taps (width, D)``, one for each neighbour and for the word itself."""
+def convolved(x: Tensor, taps: Sequence[Tensor], bias: Tensor) -> Tensor:
+    """Convolve the words of ``x (B, n, D)`` by taps ``(D,)``, one for each neighbour and for the word itself."""
     # For a sentence in half the time of PyTorch's convolution, which lays out inputs and weights anew.
     middle = len(taps) // 2
     out = torch.addcmul(bias, x, taps[middle])

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from smoke import command, log
+from smoke import command, log, study_parser
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.representation import join_views
@@ -81,10 +81,7 @@ VARIANTS = {
 
 def main() -> None:
     """Train, score, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("corpus", help="a parsed corpus")
-    parser.add_argument("--senteval", required=True, type=Path, help="folder with SentEval's tasks")
-    parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the runs and their scores")
+    parser = study_parser(__doc__)
     parser.add_argument("--vectors", type=Path, help="word vectors; by default learnt on the corpus")
     parser.add_argument(
         "--hidden", type=int, default=512, help="dimension of a view's vector, both directions together"

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from smoke import command
+from smoke import command, study_parser
 
 from structviews.evaluation.scores.results import all_results
 from structviews.evaluation.senteval.tasks import TASKS
@@ -35,11 +35,8 @@ class Folders(NamedTuple):
 
 def main() -> None:
     """Make, train, score, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("corpus", help="a parsed corpus")
+    parser = study_parser(__doc__)
     parser.add_argument("--vectors", type=Path, required=True, help="word vectors")
-    parser.add_argument("--senteval", type=Path, required=True, help="folder with SentEval's tasks")
-    parser.add_argument("-o", "--out", type=Path, required=True, help="folder for tasks, runs and scores")
     parser.add_argument("--sentences", type=int, default=20_000, help="number of sentences to make the tasks from")
     parser.add_argument("--hidden", type=int, default=300, help="dimension of each view's vector")
     parser.add_argument("--epochs", type=int, default=1)

@@ -3,8 +3,8 @@
     python scripts/smoke.py corpus.parsed --senteval senteval -o smoke
 
 Each run trains epoch by epoch until its held-out context accuracy is `--times-chance` times chance in every
-channel or, with the generative objective, until its held-out words are likelier than under the unigram
-model. If it is stopped, run the same command again to resume. Finished runs and scores are kept, so some
+channel or, with the generative and the skip-thought objective, until held-out words are likelier than under the
+unigram model. If it is stopped, run the same command again to resume. Finished runs and scores are kept, so some
 recipes can be run first with other settings, by `--only`.
 """
 
@@ -26,10 +26,7 @@ TASKS = {"SICK-R": ("pearson", 100), "SUBJ": ("accuracy", 1)}
 
 def main() -> None:
     """Train, evaluate, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("corpus", help="a parsed corpus")
-    parser.add_argument("--senteval", required=True, help="folder with SentEval's tasks")
-    parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the runs")
+    parser = study_parser(__doc__)
     parser.add_argument("--vectors", type=Path, help="word vectors; by default learnt on the corpus")
     parser.add_argument("--hidden", type=int, default=200, help="dimension of each view's vector")
     parser.add_argument("--word-dim", type=int, default=300, help="dimension of word vectors")
@@ -83,6 +80,15 @@ def trained(recipe: Recipe, run: Path, seed: int, vectors: Path, options: argpar
     return f"{validations[-1]['epoch']}; {', '.join(reached)}"
 
 
+def study_parser(description: str) -> argparse.ArgumentParser:
+    """A parser of the arguments that every script has that trains and scores runs."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", help="a parsed corpus")
+    parser.add_argument("--senteval", required=True, type=Path, help="folder with SentEval's tasks")
+    parser.add_argument("-o", "--out", required=True, type=Path, help="folder for all that is made")
+    return parser
+
+
 def command(*arguments: object) -> None:
     """A command of structviews, as a user gives it."""
     text = [str(argument) for argument in arguments]
@@ -111,17 +117,22 @@ def channels(line: dict) -> dict[str, dict[str, float]]:
     return {name: m for name, m in found.items() if "loss" in m}
 
 
+def word_nll(metrics: dict[str, float]) -> float:
+    """Negative log-likelihood per word; skip-thought's loss is just that."""
+    return metrics.get("nll", metrics["loss"])
+
+
 def good_enough(metrics: dict[str, float], times: float) -> bool:
     """Whether a channel has learnt something that also holds for documents it has not seen."""
-    if "nll" in metrics:
-        return metrics["nll"] < metrics["unigram_nll"]
+    if "unigram_nll" in metrics:
+        return word_nll(metrics) < metrics["unigram_nll"]
     return metrics["accuracy"] >= times * metrics["chance_accuracy"]
 
 
 def shown(metrics: dict[str, float]) -> str:
     """What a channel reached, beside chance."""
-    if "nll" in metrics:
-        return f"{metrics['nll']:.3f} nats a word (unigrams {metrics['unigram_nll']:.3f})"
+    if "unigram_nll" in metrics:
+        return f"{word_nll(metrics):.3f} nats a word (unigrams {metrics['unigram_nll']:.3f})"
     return f"{metrics['accuracy']:.4f} ({metrics['chance_accuracy']:.4f})"
 
 

@@ -22,16 +22,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from consensus_study import Row, recipes_of, rows_of
-from smoke import command, log
+from smoke import command, log, study_parser
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.representation import join_views
+from structviews.errors import InputError
 from structviews.evaluation.senteval.suite import TaskVectors, read_tasks
 from structviews.evaluation.senteval.task_scores import score_task
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.recipes.recipe import Recipe
 from structviews.runtime.documents import write_json
-from structviews.runtime.pictures import COLOURS, inline_svg
+from structviews.runtime.pictures import COLOURS, inline_svg, require_matplotlib
 from structviews.training.checkpoint import read_progress
 
 if TYPE_CHECKING:
@@ -72,15 +73,16 @@ SCORES, CURVES = "scores.json", "training-figures.json"
 
 def main() -> None:
     """Train, score, draw, and print the ends of the curves."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("corpus", help="a parsed corpus")
-    parser.add_argument("--senteval", required=True, type=Path, help="folder with SentEval's tasks")
+    parser = study_parser(__doc__)
     parser.add_argument("--vectors", required=True, type=Path, help="word vectors")
-    parser.add_argument("-o", "--out", type=Path, required=True, help="folder for runs, scores and figures")
     parser.add_argument("--hidden", type=int, default=300, help="dimension of each view's vector")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--every", type=int, default=50, help="steps from one point of a curve to the next")
     options = parser.parse_args()
+    try:
+        require_matplotlib("drawing the figures")
+    except InputError as error:
+        sys.exit(f"error: {error}")
     options.out.mkdir(parents=True, exist_ok=True)
     tasks, missing = read_tasks(TASKS, options.senteval, None)
     if not tasks:

@@ -186,9 +186,10 @@ class BuiltinParser:
         names = [named(self.tags, tags), heads.tolist(), named(self.relations, relations)]
         nodes = [left.tolist(), right.tolist()]
         labels = named(self.labels, word_labels), named(self.labels, node_labels)
-        make: Callable[..., ParsedSentence] = ParsedSentence.unchecked
-        if not are_trees(lengths, heads, left, right).all():
-            make = ParsedSentence  # its checks report what is wrong
+        # A sentence's own checks report what is wrong, and are faster for one.
+        make: Callable[..., ParsedSentence] = ParsedSentence
+        if len(sentences) > 1 and are_trees(lengths, heads, left, right).all():
+            make = ParsedSentence.unchecked
         word = node = 0
         for sentence, length in zip(sentences, lengths.tolist(), strict=True):
             own, inner = slice(word, word + length), slice(node, node + length - 1)

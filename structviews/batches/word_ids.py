@@ -46,8 +46,8 @@ class WordIds:
     @classmethod
     def of(cls, ids: np.ndarray, further: np.ndarray | None = None) -> Self:
         """From what ``Vocabulary.look_up`` returns, or ``ids (n,)``, int64, alone; linear in n and the largest id."""
-        tensors = map(torch.from_numpy, group(ids, int(ids.max(initial=-1)) + 1))
-        return cls(*tensors, further=None if further is None else torch.from_numpy(further))
+        distinct, inverse, places, starts = map(torch.from_numpy, group(ids, int(ids.max(initial=-1)) + 1))
+        return cls(distinct, inverse, places, starts, None if further is None else torch.from_numpy(further))
 
     def over(self, dependency: TreeBatch | None = None, constituency: TreeBatch | None = None) -> Self:
         """The same words with their rows as nodes of these trees; on the CPU."""

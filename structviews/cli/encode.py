@@ -71,7 +71,7 @@ def encode_sentences(
     if source is None and sys.stdin.isatty():
         inform("reading sentences from the terminal, one on each line: end with Ctrl-D")
     limit, changes = word_limit(given)
-    changes |= {"transductive": True} if transductive else {}
+    changes |= {} if transductive is None else {"transductive": transductive}
     with open_text(source, skip_blank) as text, TemporaryDirectory(prefix="structviews-") as temporary:
         if text.blank:
             inform(f"skipping {counted(text.blank, 'blank line')}: a row for each of the {text.n:,} others, in order")

@@ -102,6 +102,7 @@ def evaluate_runs(
     from structviews.encoding.kinds.external import given_run
     from structviews.evaluation.senteval.protocols import PROTOCOLS
     from structviews.evaluation.senteval.scoring import Scored, score_with_bar
+    from structviews.evaluation.senteval.suite import covered_tasks
     from structviews.evaluation.senteval.task_trees import TaskTrees
     from structviews.recipes.recipe import Recipe, SecondHalf
     from structviews.runs.settings_file import run_views
@@ -118,12 +119,11 @@ def evaluate_runs(
         raise InputError("nothing to score: name runs, or give --vectors")
     trees = TaskTrees(parsed) if parsed else None
     found, unavailable = readable_tasks(tasks or ",".join(second.tasks), senteval, probing, partial)
-    if not tasks:
-        found = [task for task in found if followed.covers(task)]
+    found, unavailable = covered_tasks(found, unavailable, followed)
     if vectors:
         runs.append(given_run(vectors, out or RUNS / vectors.stem))
     limit, changes = word_limit(given)
-    changes |= {"transductive": True} if transductive else {}
+    changes |= {} if transductive is None else {"transductive": transductive}
     chosen = {"recipe": recipe} if recipe else {}
     chosen |= ({"view": view} if view else {}) | ({"precision": precision} if precision != "auto" else {})
     flags = written(chosen | dict(given) | changes)

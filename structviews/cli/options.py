@@ -165,7 +165,7 @@ def check_writable(out: Path) -> None:
 Transductive = Annotated[
     bool | None,
     typer.Option(
-        "--transductive",
+        "--transductive/--no-transductive",
         help="Fit the removed component on the encoded sentences, as papers do, not on training sentences.",
         show_default=False,
     ),

@@ -16,56 +16,68 @@ RECIPES = "the recipe's"
 app = typer.Typer()
 
 
+# What is made, of what, and where.
+RecipeName = Annotated[str, typer.Argument(help="Recipe of the row (see structviews recipes).", show_default=False)]
+Corpus = Annotated[Path, typer.Option(help="Text, or a parsed corpus.", show_default=False)]
+SentEval = Annotated[Path, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.", show_default=False)]
+Vectors = Annotated[
+    Path | None,
+    typer.Option(
+        help="Word vectors: GloVe, word2vec or fastText.", show_default="learn them from the corpus if needed"
+    ),
+]
+Out = Annotated[
+    Path, typer.Option("-o", "--out", help="Folder for all that is made; recipes with the same folder share it.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what it will take.")]
+
+
+# Its scale.
+Hidden = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=MOST_DIMENSIONS,
+        help="Dimension of each view's vector.",
+        show_default=RECIPES,
+        rich_help_panel=SCALE,
+    ),
+]
+Sentences = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Use at most this many sentences: whole documents from the beginning; of a first document that is "
+        "longer, its first sentences.",
+        show_default="all",
+        rich_help_panel=SCALE,
+    ),
+]
+Epochs = Annotated[
+    int | None,
+    typer.Option(min=1, max=MOST_EPOCHS, help="Passes over the corpus.", show_default=RECIPES, rich_help_panel=SCALE),
+]
+Tasks = Annotated[
+    str,
+    typer.Option(
+        help="Comma-separated tasks, such as MR,SUBJ, in any case.", show_default=RECIPES, rich_help_panel=SCALE
+    ),
+]
+
+
 @app.command("reproduce")
 def reproduce_a_row(
-    recipe: Annotated[str, typer.Argument(help="Recipe of the row (see structviews recipes).", show_default=False)],
-    corpus: Annotated[Path, typer.Option(help="Text, or a parsed corpus.", show_default=False)],
-    senteval: Annotated[
-        Path, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.", show_default=False)
-    ],
-    vectors: Annotated[
-        Path | None,
-        typer.Option(
-            help="Word vectors: GloVe, word2vec or fastText.", show_default="learn them from the corpus if needed"
-        ),
-    ] = None,
-    out: Annotated[
-        Path, typer.Option("-o", "--out", help="Folder for all that is made; recipes with the same folder share it.")
-    ] = Path("reproduced"),
+    recipe: RecipeName,
+    corpus: Corpus,
+    senteval: SentEval,
+    vectors: Vectors = None,
+    out: Out = Path("reproduced"),
     device: Device = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it will take.")] = False,
-    hidden: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=MOST_DIMENSIONS,
-            help="Dimension of each view's vector.",
-            show_default=RECIPES,
-            rich_help_panel=SCALE,
-        ),
-    ] = None,
-    sentences: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Use at most this many sentences: whole documents from the beginning; of a first document that is "
-            "longer, its first sentences.",
-            show_default="all",
-            rich_help_panel=SCALE,
-        ),
-    ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=MOST_EPOCHS, help="Passes over the corpus.", show_default=RECIPES, rich_help_panel=SCALE
-        ),
-    ] = None,
-    tasks: Annotated[
-        str,
-        typer.Option(
-            help="Comma-separated tasks, such as MR,SUBJ, in any case.", show_default=RECIPES, rich_help_panel=SCALE
-        ),
-    ] = "",
+    dry_run: DryRun = False,
+    hidden: Hidden = None,
+    sentences: Sentences = None,
+    epochs: Epochs = None,
+    tasks: Tasks = "",
 ) -> None:
     """Make a row of a paper's table: parse, train, expand, join and score as its recipe says.
 

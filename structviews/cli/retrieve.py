@@ -137,15 +137,14 @@ def retrieve_captions(
     """
     from structviews.encoding.embedder import Embedder
     from structviews.evaluation.retrieval.captions import (
-        TASK,
         caption_table,
         evaluate_captions,
         read_captions,
     )
     from structviews.evaluation.retrieval.joint_space import CAPTION_PROTOCOLS
-    from structviews.evaluation.scores.results import save_results
+    from structviews.evaluation.scores.results import CAPTION_TASK, save_results
     from structviews.evaluation.senteval.protocols import PROTOCOLS
-    from structviews.evaluation.senteval.scoring import kept_as
+    from structviews.evaluation.senteval.scoring import kept_as, scaled
     from structviews.evaluation.senteval.suite import results_of
     from structviews.evaluation.senteval.task_trees import TaskTrees
 
@@ -163,8 +162,8 @@ def retrieve_captions(
             def show(stage: str, run: Path = run, status: "Status" = status) -> None:
                 status.update(escape(f"{run.name}: {stage}"))
 
-            entry = evaluate_captions(embedder, data, trained_by, trees, show)
-        results = results_of({TASK: entry}, protocol=kept_with) | {"dim": entry["dim"]}
+            entry = evaluate_captions(scaled(embedder, kept_with), data, trained_by, trees, show)
+        results = results_of({CAPTION_TASK: entry}, protocol=kept_with) | {"dim": entry["dim"]}
         vectors, file = kept_as(own, embedder, embedder.description, f" --precision {precision}", kept_with)
         save_results(run, results | vectors, file)
         scored.append((run.name, entry))

@@ -9,13 +9,11 @@ Shapes as in ``shared_trees``; H hidden size, X input size, m rows of a block.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding_bag
 
 from structviews.batches.shared_trees import SharedFamilies, SharedPairs
 from structviews.kernels.cells import Cell
@@ -25,24 +23,33 @@ from structviews.kernels.steps import EPSILON, folded
 from structviews.runtime.products import ROWS, Product, of_words, prepared
 from structviews.runtime.scratch import scratch
 
-_sums = partial(embedding_bag, mode="sum", include_last_offset=True)
+# So many inner nodes, of a dozen sentences, are faster without what distinct leaves send: a product reads its weight,
+# and that takes longer than to multiply a few rows.
+FEW = 256
 
 
 class _Pairs(NamedTuple):
-    """Products of a binary cell: of a word; of a left and of a right child. The bias is added on the left."""
+    """Products of a binary cell: of a word; of a left and of a right child; of both, side by side.
+
+    The bias is added on the left.
+    """
 
     of_word: Product
     of_left: Product
     of_right: Product
+    of_both: Product
 
     @classmethod
     def of(cls, cell: BinaryCell, precision: str) -> "_Pairs":
         bias = folded(cell.bias, cell.hidden)
-        left, right = folded(cell.recurrent.weight, cell.hidden).chunk(2, dim=1)
+        both = folded(cell.recurrent.weight, cell.hidden)
+        bias_of_both = torch.cat([bias, cell.bias_forget, cell.bias_forget])
+        left, right = both.chunk(2, dim=1)
         return cls(
             Product(folded(cell.input.weight, cell.hidden), bias, of_words(precision)),
-            Product(left, torch.cat([bias, cell.bias_forget, cell.bias_forget]), precision),
+            Product(left, bias_of_both, precision),
             Product(right, None, precision),
+            Product(both, bias_of_both, precision),
         )
 
 
@@ -111,6 +118,9 @@ def _run_pairs(products: _Pairs, vectors: Tensor, trees: SharedPairs, h: Tensor,
     n_leaves = trees.levels[1]
     for rows in _blocks(0, n_leaves):
         _open(products.of_word(vectors[rows]).to(h.dtype), None, c[rows], h[rows])
+    if len(h) - n_leaves <= FEW:
+        _run_few_pairs(products.of_both, trees, h, c)
+        return
     sides = products.of_left, products.of_right
     # What leaves send to their parents; that of inner nodes is only calculated where it is read.
     sent = [
@@ -132,7 +142,18 @@ def _run_pairs(products: _Pairs, vectors: Tensor, trees: SharedPairs, h: Tensor,
                     if begin < end:
                         leaves = places[side][skipped + begin : skipped + end]
                         write(gates[begin:end], sent[side].index_select(0, leaves))
-            _open_pairs(gates, c, left, right, c[rows], h[rows])
+            _open_pairs(gates, c.index_select(0, left), c.index_select(0, right), c[rows], h[rows])
+
+
+def _run_few_pairs(of_both: Product, trees: SharedPairs, h: Tensor, c: Tensor) -> None:
+    """Fill in states and cells ``(R, H)`` of the inner nodes, by one product for a level."""
+    n_leaves = trees.levels[1]
+    below = trees.children.t().flatten()
+    for start, stop in pairwise(trees.levels[1:]):
+        children = below[2 * (start - n_leaves) : 2 * (stop - n_leaves)]
+        gates = of_both(h.index_select(0, children).view(stop - start, -1)).to(h.dtype)
+        left, right = c.index_select(0, children).view(stop - start, 2, -1).unbind(1)
+        _open_pairs(gates, left, right, c[start:stop], h[start:stop])
 
 
 def _run_families(products: _Families, vectors: Tensor, trees: SharedFamilies, h: Tensor, c: Tensor) -> None:
@@ -149,20 +170,17 @@ def _run_families(products: _Families, vectors: Tensor, trees: SharedFamilies, h
     for rows in _blocks(0, n_leaves):
         _open(of_word.index_select(0, trees.words[rows]), None, c[rows], h[rows])
     send(0, n_leaves)
-    blocks = [list(_blocks(*level)) for level in pairwise(trees.levels[1:])]
-    # Where the children of each block begin, all at once: reading one number of a tensor takes long.
-    begins = [rows.start - n_leaves for level in blocks for rows in level]
-    first_child = pairwise([*trees.starts[begins].tolist(), len(trees.children)])
+    first_child = trees.starts.tolist()  # all at once: reading one number of a tensor takes long
     places = torch.arange(len(trees.children), device=h.device)
-    for level, n in zip(blocks, trees.n_children, strict=True):
-        for rows in level:
-            starts = trees.starts[rows.start - n_leaves : rows.stop - n_leaves + 1]
-            first, last = next(first_child)
+    for (start, stop), n in zip(pairwise(trees.levels[1:]), trees.n_children, strict=True):
+        for rows in _blocks(start, stop):
+            inner = slice(rows.start - n_leaves, rows.stop - n_leaves + 1)
+            starts, first, last = trees.starts[inner], first_child[inner.start], first_child[inner.stop - 1]
             below = _Below(starts - first, trees.children[first:last], places[: last - first])
             h_sum, c_sum = _sums_over_children(below, of_head.index_select(0, trees.head_words[first:last]), sent, h, c)
             gates = of_word.index_select(0, trees.words[rows]).add_(products.of_sum(h_sum))
             _open(gates, c_sum, c[rows], h[rows])
-        send(level[0].start, level[0].start + n)
+        send(start, start + n)
 
 
 class _Below(NamedTuple):
@@ -182,11 +200,17 @@ def _sums_over_children(below: _Below, of_head: Tensor, sent: Tensor, h: Tensor,
         scale = torch.linalg.vecdot(key, key).add_(EPSILON).rsqrt_()
         # The exponential of a cosine cannot overflow.
         weight = torch.linalg.vecdot(of_head[:, size:], key).mul_(scale).exp_()
-    h_sum = _sums(below.rows, h, below.starts, per_sample_weights=weight)
+    h_sum = _sums(below.rows, h, below.starts, weight)
     if weight is not None:
         h_sum.div_(torch.segment_reduce(weight, "sum", offsets=below.starts)[:, None])
     forget = (of_head[:, :size] + of_child[:, :size]).sigmoid_()
     return h_sum, _sums(below.places, forget.mul_(c.index_select(0, below.rows)), below.starts)
+
+
+def _sums(rows: Tensor, of: Tensor, starts: Tensor, weight: Tensor | None = None) -> Tensor:
+    """Sums ``(m, H)`` of the (weighted) rows ``(k,)`` of ``of``, from each start to the next."""
+    # The function of torch.nn.functional does the same, after checks that take as long as a sentence's sums.
+    return torch.embedding_bag(of, rows, starts, False, 0, False, weight, True)[0]
 
 
 def _all(name: str, product: Product, rows: Tensor, chosen: Tensor | None = None) -> Tensor:
@@ -216,11 +240,11 @@ def _open(gates: Tensor, below: Tensor | None, c: Tensor, h: Tensor) -> None:
     torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
 
 
-def _open_pairs(gates: Tensor, cells: Tensor, left: Tensor, right: Tensor, c: Tensor, h: Tensor) -> None:
-    """Cells and states ``(m, H)`` from pre-activations ``(m, 5H)`` and all cells so far ``(R, H)``."""
+def _open_pairs(gates: Tensor, left: Tensor, right: Tensor, c: Tensor, h: Tensor) -> None:
+    """Cells and states ``(m, H)`` from pre-activations ``(m, 5H)`` and the children's cells ``(m, H)``."""
     i, o, s, f_left, f_right = gates.sigmoid_().chunk(5, dim=1)
-    torch.mul(f_left, cells.index_select(0, left), out=c)
-    c.addcmul_(f_right, cells.index_select(0, right)).addcmul_(i, s.sub_(0.5), value=4)
+    torch.mul(f_left, left, out=c)
+    c.addcmul_(f_right, right).addcmul_(i, s.sub_(0.5), value=4)
     torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
 
 

@@ -22,8 +22,8 @@ from structviews.objectives.contrast import Contrastive, Direction
 from structviews.objectives.objective import Context, Inputs, promoted, view_letters
 from structviews.settings import Settings, setting
 
-# Least number of views of each kind of agreement; only `single` takes no more.
-AGREEMENTS = {"multi": 2, "single": 1, "multi+single": 2, "within": 2, "skip": 2}
+# Kinds of agreement; `single` is of one view, the others of two or more.
+AGREEMENTS = ("multi", "single", "multi+single", "within", "skip")
 # A learnt temperature is clamped to this range.
 TEMPERATURES = (0.01, 10.0)
 # Added under the square root of a norm: a sentence of unknown words only may be the zero vector.
@@ -37,7 +37,7 @@ class ConsensusConfig(Settings):
     agreement: str = setting(
         "multi",
         "Views whose cosines are summed: multi, single, multi+single, within, skip.",
-        choices=tuple(AGREEMENTS),
+        choices=AGREEMENTS,
     )
     include_self: bool = setting(
         True,

@@ -65,7 +65,12 @@ def contrastive_loss(
             one of its positives are no candidates, except the positives themselves.
         left_out: whether a positive's softmax leaves out the anchor's other positives. They remain candidates for
             ``best``, which compares all of them in one softmax.
+
+    Raises:
+        ValueError: if other positives are left out where the anchor is one.
     """
+    if left_out and self_score == "positive":
+        raise ValueError("an anchor that is one of its positives cannot be left out: leave out none, or mask it")
     vectors = (side for direction in directions for side in direction)
     return Contrast(*_ContrastiveLoss.apply(anchors, positives, self_score, same, left_out, *vectors))
 

@@ -5,14 +5,15 @@ vocabulary, D dimension of a sentence vector, X dimension of a word vector.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from structviews.batches.batch import Batch
 from structviews.batches.word_ids import WordIds
@@ -34,6 +35,8 @@ from structviews.views.word_tables import Words
 POWER = 0.75
 # Words sampled per batch where all its sentences share them.
 DRAWS = 2048
+# Numbers of the word vectors in a block of samples: 1 MB in single precision.
+NUMBERS_AT_ONCE = 2**18
 
 
 @dataclass(frozen=True)
@@ -134,8 +137,7 @@ class Generative(Objective):
     def _own(self, decoded: Tensor, words: ContextWords) -> Tensor:
         """The mean loss of each word's own samples ``(n,)``, from what predicts it ``(n, X)``."""
         drawn = self._drawn(len(decoded) * self.noise_words)
-        vectors = words.table.index_select(0, drawn).view(len(decoded), self.noise_words, -1)
-        return F.softplus((vectors @ decoded[:, :, None]).squeeze(2)).mean(dim=1)
+        return _DrawnLoss.apply(decoded, words.table, drawn.view(len(decoded), self.noise_words))
 
     def _shared(self, decoded: Tensor, words: ContextWords) -> Tensor:
         """The expected loss of a sample for each sentence ``(B,)``, estimated from shared ones."""
@@ -165,6 +167,33 @@ class Generative(Objective):
 
     def extra_views(self) -> dict[str, View]:
         return {"linear": LinearView(self.decoder)}
+
+
+class _DrawnLoss(torch.autograd.Function):
+    """The mean of ``softplus(v . h)`` over each row's samples ``(n,)``, with its gradient, block by block.
+
+    Samples' vectors ``(n, k, X)`` would take gigabytes if there are many, and blocks that fit the cache are faster.
+    """
+
+    apply: ClassVar[Callable[..., Tensor]]
+
+    @staticmethod
+    def forward(ctx: Any, decoded: Tensor, table: Tensor, drawn: Tensor) -> Tensor:
+        losses, gradient = [], torch.empty_like(decoded)
+        rows = max(1, NUMBERS_AT_ONCE // (drawn.shape[1] * decoded.shape[1]))
+        for h, ids, d_h in zip(*(tensor.split(rows) for tensor in (decoded, drawn, gradient)), strict=True):
+            vectors = table.index_select(0, ids.flatten()).view(*ids.shape, -1)
+            scores = torch.linalg.vecdot(vectors, h[:, None])
+            losses.append(F.softplus(scores).mean(dim=1))
+            torch.sum(vectors.mul_(scores.sigmoid_().div_(ids.shape[1])[:, :, None]), dim=1, out=d_h)
+        ctx.save_for_backward(gradient)
+        return torch.cat(losses)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_losses: Tensor) -> tuple[Tensor | None, ...]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * d_losses[:, None], None, None
 
 
 class LinearView(View):

@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor
 
-# Below all scores, but finite, so that a row of it alone has no NaN.
-NEVER = -1e9
+from structviews.objectives.contrast import MASKED
 
 
 def eligible(neighbours: Tensor, same: Tensor | None = None) -> Tensor:
@@ -46,7 +45,7 @@ def softmax_losses(scores: Tensor, neighbours: Tensor, negatives: Tensor, zero: 
         negatives: ``(N, N)`` which candidates are its negatives.
         zero: whether a sentence itself is a candidate too, with the score 0.
     """
-    logits = scores.masked_fill(~(negatives | _contexts(neighbours)), NEVER)
+    logits = scores.masked_fill(~(negatives | _contexts(neighbours)), MASKED)
     if zero:
         logits = logits.diagonal_scatter(logits.new_zeros(len(logits)))
     return -_mean(logits.log_softmax(dim=1).gather(1, neighbours.clamp(min=0)), neighbours)
@@ -73,7 +72,7 @@ def margin_losses(scores: Tensor, neighbours: Tensor, negatives: Tensor, margin:
 
 def best(scores: Tensor, neighbours: Tensor, negatives: Tensor) -> Tensor:
     """The candidate ``(N,)`` that scores highest; arguments as for ``softmax_losses``."""
-    return scores.masked_fill(~(negatives | _contexts(neighbours)), NEVER).argmax(dim=1)
+    return scores.masked_fill(~(negatives | _contexts(neighbours)), MASKED).argmax(dim=1)
 
 
 def _contexts(neighbours: Tensor) -> Tensor:
@@ -84,7 +83,7 @@ def _contexts(neighbours: Tensor) -> Tensor:
 
 
 def _highest(values: Tensor, allowed: Tensor, number: int) -> Tensor:
-    best = values.masked_fill(~allowed, NEVER).topk(min(number, len(values)), dim=1).indices
+    best = values.masked_fill(~allowed, MASKED).topk(min(number, len(values)), dim=1).indices
     return torch.zeros_like(allowed).scatter_(1, best, True) & allowed
 
 

@@ -16,11 +16,16 @@ def join_members(recipe: Recipe, out: Path) -> Path:
     """
     if not is_joined(recipe, out):
         if weight_files(out):
-            raise InputError(
-                f"{out}: not a join of its members as they are now: delete it, or give another folder with --out"
-            )
+            raise no_longer_joined(out)
         join_runs(_members(recipe, out), out, recipe.join, recipe.similarity_join)
     return out
+
+
+def no_longer_joined(out: Path) -> InputError:
+    """The error that a folder holds an older join, or another one."""
+    return InputError(
+        f"{out}: not a join of its members as they would be now: delete it, or give another folder with --out"
+    )
 
 
 def is_joined(recipe: Recipe, out: Path) -> bool:

@@ -15,8 +15,9 @@ from structviews.parsing.pipeline import parse_corpus
 from structviews.recipes.beginning import first_documents, write_first_lines, write_first_rows
 from structviews.recipes.reproduction import Reproduction, text_source
 from structviews.runs.config import TrainConfig
+from structviews.runtime.device import best_device
 from structviews.runtime.documents import checksum, converted, read_sealed, write_json
-from structviews.runtime.locks import creating, temporary_name, writing
+from structviews.runtime.locks import temporary_name, writing
 from structviews.training.estimate import estimate
 from structviews.training.trainer import BYTES_PER_PARAMETER
 from structviews.views import VIEWS
@@ -77,8 +78,7 @@ class Rates:
         if not keep:
             with TemporaryDirectory(prefix="structviews-") as temporary:
                 return cls.measured(job, Path(temporary))
-        with creating(job.out):
-            job.out.mkdir(exist_ok=True)
+        job.make_folder()
         with writing(file):
             folder = temporary_name(file)
             try:
@@ -130,7 +130,7 @@ class Rates:
 def identity(job: Reproduction) -> str:
     """What the rates depend on, as a checksum."""
     configs = {run.name: config.table() for run, config in job.configs.items()}
-    return checksum({"configs": configs, "corpus": str(job.corpus.resolve()), "size": job.corpus.stat().st_size})
+    return checksum({"configs": configs, "corpus": job.stem, "device": str(best_device())})
 
 
 def _sample(job: Reproduction, size: int, out: Path) -> tuple[int, float]:

@@ -7,16 +7,21 @@ from pathlib import Path
 
 from rich.console import Console
 
+from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.expansion import Expansion
 from structviews.errors import InputError
+from structviews.recipes.joining import no_longer_joined
 from structviews.recipes.outcome import Outcome
 from structviews.recipes.rates import Rates
 from structviews.recipes.reproduction import Reproduction
-from structviews.recipes.stages import Evaluate, stages_of
+from structviews.recipes.stages import Evaluate, Expand, JoinRuns, stages_of
+from structviews.runs.folder import weight_files
+from structviews.runs.settings_file import Parsed
+from structviews.runs.vocabularies import open_vectors
 from structviews.runtime.memory import available_bytes
 from structviews.runtime.progress import rate_bar, say
 from structviews.runtime.wording import counted, duration
-from structviews.training.resuming import check_settings
+from structviews.training.resuming import check_same, check_settings
 from structviews.words.vector_files import WordVectors
 
 
@@ -57,17 +62,12 @@ def plan(job: Reproduction, console: Console, keep: bool = True) -> list[str]:
         keep: whether to keep what is measured for it, so that the next call need not measure again.
 
     Raises:
-        InputError: if the folder has a run with other settings, or one that is expanded though it should not be, or
-            if the file of word vectors is no such file.
+        InputError: if the folder has another run of the same name, or if the file of word vectors is no such file.
     """
-    for folder, config in job.configs.items():
-        check_settings(config)
-        if folder not in job.expanded and (expansion := Expansion.load(folder)):
-            file = expansion.vectors
-            raise InputError(f"{folder}: expanded from {file}: give --vectors {file}, or another folder with --out")
     if job.vectors:
         with rate_bar(console, f"reading {job.vectors}", "MB", 10**6) as progress:
             WordVectors.open(job.vectors, progress)
+    _check_runs(job)
     left = [stage for stage in stages_of(job) if not stage.finished]
     if not left:
         return ["nothing left to do"]
@@ -81,6 +81,26 @@ def plan(job: Reproduction, console: Console, keep: bool = True) -> list[str]:
     lines += [f"{title}: about {duration(max(1, each))}" for title, each in seconds.items() if each]
     lines.append(f"in all about {duration(max(1, sum(seconds.values())))}, and the tasks' classifiers")
     return [*lines, *_room(job, rates)]
+
+
+def _check_runs(job: Reproduction) -> None:
+    """Raise InputError if the folder has another run of the same name than the one to make, before any is made."""
+    for folder, config in job.configs.items():
+        if job.is_prepared:
+            check_same(config, Parsed.of(ParsedCorpus.open(job.parsed), open_vectors(config)))
+        else:
+            check_settings(config)
+        expansion, file = Expansion.load(folder), job.expanded.get(folder)
+        wanted = WordVectors.open(file).fingerprint if file else ""
+        # One without maps only says where the fixed vectors are.
+        if expansion and expansion.maps and expansion.fingerprint != wanted:
+            raise InputError(
+                f"{folder}: expanded from the vectors of {expansion.vectors}: give them with --vectors, or another "
+                "folder with --out"
+            )
+    to_change = (stage for stage in stages_of(job) if isinstance(stage, Expand | JoinRuns) and not stage.finished)
+    if job.recipe.members and weight_files(job.folder) and any(to_change):
+        raise no_longer_joined(job.folder)
 
 
 def _room(job: Reproduction, rates: Rates) -> Sequence[str]:

@@ -11,7 +11,7 @@ from structviews.errors import InputError, unknown
 from structviews.evaluation.senteval.protocols import PROTOCOLS
 from structviews.evaluation.senteval.protocols.protocol import Protocol
 from structviews.evaluation.senteval.scoring import Scored
-from structviews.evaluation.senteval.suite import read_tasks
+from structviews.evaluation.senteval.suite import covered_tasks, read_tasks
 from structviews.evaluation.senteval.tasks.finding import known_tasks, none_read, task_names
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.objectives import OBJECTIVES
@@ -21,6 +21,7 @@ from structviews.recipes.recipe import Recipe
 from structviews.runs.config import TrainConfig
 from structviews.runs.which_vectors import numbered
 from structviews.runtime.documents import checksum
+from structviews.runtime.locks import creating
 from structviews.views import VIEWS
 from structviews.words import FIXED
 
@@ -71,7 +72,7 @@ class Reproduction:
             raise InputError(f"{self.vectors}: no such file: give a file of word vectors with --vectors")
         if self.out.exists() and not self.out.is_dir():
             raise InputError(f"{self.out}: is a file: give a folder with --out")
-        _ = self._stem
+        _ = self.stem
         self._check_views()
         _ = self.tasks  # whatever is wrong with them is told before anything is made
 
@@ -92,7 +93,7 @@ class Reproduction:
         return self.corpus.is_dir()
 
     @cached_property
-    def _stem(self) -> str:
+    def stem(self) -> str:
         """Beginning of the names of what is made from the corpus; another one, or a changed one, has other names."""
         if self.is_parsed:
             name, content = self.corpus.resolve().name, ParsedCorpus.open(self.corpus).fingerprint
@@ -101,20 +102,25 @@ class Reproduction:
         stem = f"{name.removesuffix('.parsed')}-{content[:DIGITS]}"
         return stem + (f"-first-{self.sentences}" if self.sentences else "")
 
+    def make_folder(self) -> None:
+        """Create the folder for all that is made, unless it is there."""
+        with creating(self.out):
+            self.out.mkdir(exist_ok=True)
+
     @property
     def text(self) -> Path:
         """The text that is parsed."""
-        return self.out / f"{self._stem}.txt" if self.sentences else self.corpus
+        return self.out / f"{self.stem}.txt" if self.sentences else self.corpus
 
     @property
     def parsed(self) -> Path:
         """The parsed corpus that is trained on."""
-        return self.corpus if self.is_parsed and not self.sentences else self.out / f"{self._stem}.parsed"
+        return self.corpus if self.is_parsed and not self.sentences else self.out / f"{self.stem}.parsed"
 
     @property
     def word_file(self) -> Path | None:
         """The vectors of the fixed channel, and for expansion; None if there are none."""
-        return self.vectors or (self.out / f"{self._stem}-{self.word_dim}.bin" if self.word_dim else None)
+        return self.vectors or (self.out / f"{self.stem}-{self.word_dim}.bin" if self.word_dim else None)
 
     @property
     def word_dim(self) -> int:
@@ -144,14 +150,14 @@ class Reproduction:
         return configs
 
     @property
-    def expanded(self) -> list[Path]:
-        """The runs whose vocabulary is expanded from the given vectors.
+    def expanded(self) -> dict[Path, Path]:
+        """By folder, the file of vectors that a run's vocabulary is expanded from.
 
         Vectors that were learnt from the corpus have no words that the corpus lacks.
         """
         runs = self.recipe.runs
         wanted = [name for name, (run, _) in runs.items() if run.vectors and run.vectors.expand]
-        return [self.out / "runs" / name for name in wanted] if self.vectors else []
+        return {self.out / "runs" / name: self.vectors for name in wanted} if self.vectors else {}
 
     @property
     def reads_trees(self) -> bool:
@@ -174,16 +180,13 @@ class Reproduction:
     def tasks(self) -> tuple[list[Task], dict[str, str]]:
         """The tasks that are scored, also incomplete ones; and for each other one that is wanted the reason why not."""
         wanted = self.chosen_tasks or self.recipe.evaluation.tasks or tuple(task_names())
+        if strange := [name for name in wanted if name.lower() not in map(str.lower, task_names())]:
+            raise unknown("task", strange[0], task_names())
         names = list(dict.fromkeys(known_tasks(wanted, self.senteval)))
         found, unavailable = read_tasks(names, self.senteval, allow_partial=True)
         if not found:
             raise none_read(self.senteval, unavailable)
-        covered = [task for task in found if self.protocol.covers(task)]
-        others = [task.name for task in found if not self.protocol.covers(task)]
-        reason = f"the protocol {self.protocol.name} does not cover it"
-        if not covered:
-            raise InputError(f"{', '.join(others)}: {reason}: give other --tasks")
-        return covered, unavailable | dict.fromkeys(others, reason)
+        return covered_tasks(found, unavailable, self.protocol)
 
     @cached_property
     def task_sentences(self) -> list[Tokens]:

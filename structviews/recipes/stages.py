@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rich.console import Console
 
@@ -26,7 +26,7 @@ from structviews.recipes.rates import Rates
 from structviews.recipes.reproduction import Reproduction, text_source
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import model_checksum, weight_files
-from structviews.runtime.locks import creating, writing
+from structviews.runtime.locks import writing
 from structviews.runtime.progress import rate_bar
 from structviews.training.loop import train
 from structviews.training.resuming import is_finished
@@ -76,8 +76,7 @@ class TakeBeginning(Stage):
         if self.job.is_parsed:
             write_first_rows(ParsedCorpus.open(self.job.corpus), n, self.job.parsed)
         else:
-            with creating(self.job.out):
-                self.job.out.mkdir(exist_ok=True)
+            self.job.make_folder()
             write_first_lines(text_source(self.job.corpus), n, self.job.text)
 
 
@@ -99,8 +98,11 @@ class Parse(Stage):
         return rates.sentences * rates.parsing
 
 
+@dataclass(frozen=True)
 class LearnVectors(Stage):
-    """Learns word vectors from the corpus."""
+    """Learns word vectors from the corpus, and keeps them in a file."""
+
+    file: Path
 
     @property
     def title(self) -> str:
@@ -109,11 +111,6 @@ class LearnVectors(Stage):
     @property
     def finished(self) -> bool:
         return self.file.is_file()
-
-    @property
-    def file(self) -> Path:
-        """Where the vectors are kept."""
-        return cast("Path", self.job.word_file)  # this stage is only taken where there is one
 
     @property
     def settings(self) -> Word2VecConfig:
@@ -144,8 +141,7 @@ class ParseTasks(Stage):
         name, models = corpus.parser["name"], corpus.manifest.get(MODELS)
         options = Options(corpus.parser.get("language", "en"), Path(models) if models else None)
         text = self.job.trees.with_suffix(".txt")
-        with creating(self.job.out):
-            self.job.out.mkdir(exist_ok=True)
+        self.job.make_folder()
         write_sentences(text, self.job.task_sentences)
         source = open_source(
             [str(text)],
@@ -184,9 +180,10 @@ class Train(Stage):
 
 @dataclass(frozen=True)
 class Expand(Stage):
-    """Expands the vocabulary of a run."""
+    """Expands the vocabulary of a run from a file of word vectors."""
 
     folder: Path
+    file: Path
 
     @property
     def title(self) -> str:
@@ -196,11 +193,6 @@ class Expand(Stage):
     def finished(self) -> bool:
         expansion = Expansion.load(self.folder)
         return bool(expansion and expansion.fingerprint == WordVectors.open(self.file).fingerprint)
-
-    @property
-    def file(self) -> Path:
-        """The vectors."""
-        return cast("Path", self.job.word_file)  # this stage is only taken where there is one
 
     def run(self, console: Console) -> None:
         expand(self.folder, self.file)
@@ -271,13 +263,13 @@ def stages_of(job: Reproduction) -> Iterator[Stage]:
     if not job.is_parsed:
         yield Parse(job)
     if job.word_file and not job.vectors:
-        yield LearnVectors(job)
+        yield LearnVectors(job, job.word_file)
     if job.reads_trees:
         yield ParseTasks(job)
     for folder, config in job.configs.items():
         yield Train(job, config)
-        if folder in job.expanded:
-            yield Expand(job, folder)
+        if file := job.expanded.get(folder):
+            yield Expand(job, folder, file)
     if job.recipe.members:
         yield JoinRuns(job)
     yield Evaluate(job)

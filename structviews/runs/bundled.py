@@ -23,7 +23,9 @@ def run_folder(run: str | Path) -> Path:
 
 def typed(run: Path) -> str:
     """A run's folder as the user names it."""
-    return NAME if run == FOLDER else str(run)
+    if run == FOLDER:
+        return NAME
+    return f"./{run}" if str(run) == NAME else str(run)
 
 
 def check_own(runs: Iterable[Path]) -> None:

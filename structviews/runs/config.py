@@ -132,7 +132,7 @@ class Optimisation(Settings):
     lr: float = setting(5e-4, "Learning rate of Adam.", above=0, most=1000)
     dense_adam: bool = setting(
         False,
-        "Adam also moves the vectors of words that are not in the batch, by their moments.",
+        "Adam also moves trained vectors of words that are not in the batch, by their moments.",
         flags="--dense-adam",
         rare=True,
     )

@@ -13,6 +13,7 @@ Shapes: n rows.
 """
 
 from collections.abc import Callable, Hashable
+from functools import cache
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -152,6 +153,7 @@ def of_words(precision: str) -> str:
     return "bf16" if precision == "int8" else precision
 
 
+@cache
 def padded(n: int) -> int:
     """The number of rows that n rows are padded to."""
     zeros = max(0, n.bit_length() - EXACT.bit_length())

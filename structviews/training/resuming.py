@@ -35,20 +35,11 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
         parsed: identifies the corpus and the word vectors.
 
     Raises:
-        InputError: if the folder is not a run, or the run has other settings, another corpus or other word vectors.
+        InputError: as ``check_same``; if the folder is there but is not a run, or cannot be made.
     """
     run = Path(config.data.out)
-    if there_parsed := check_settings(config):
-        if there_parsed.fingerprint != parsed.fingerprint:
-            raise InputError(
-                f"{run}: was trained on another version of {config.data.corpus}: give another folder with --out"
-            )
-        if there_parsed.vectors != parsed.vectors:
-            raise InputError(
-                f"{run}: was trained with other vectors than {config.words.vectors}: "
-                "give those, or another folder with --out"
-            )
-    elif run.exists() and (not run.is_dir() or any(not path.name.startswith(".") for path in run.iterdir())):
+    there = check_same(config, parsed)
+    if not there and run.exists() and (not run.is_dir() or any(path.name[0] != "." for path in run.iterdir())):
         raise InputError(f"{run}: already exists and is not a run: give another folder with --out")
     try:
         run.mkdir(parents=True, exist_ok=True)
@@ -58,6 +49,25 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
     for name in (COMPONENTS, EXPANSION):  # derived from weights that training will change
         (run / name).unlink(missing_ok=True)
     return run
+
+
+def check_same(config: TrainConfig, parsed: Parsed) -> bool:
+    """Whether there is a run in the folder.
+
+    Raises:
+        InputError: if it has other settings, another corpus or other word vectors.
+    """
+    there = check_settings(config)
+    if there and there.fingerprint != parsed.fingerprint:
+        raise InputError(
+            f"{config.data.out}: was trained on another version of {config.data.corpus}: give another folder with --out"
+        )
+    if there and there.vectors != parsed.vectors:
+        raise InputError(
+            f"{config.data.out}: was trained with other vectors than {config.words.vectors}: "
+            "give those, or another folder with --out"
+        )
+    return there is not None
 
 
 def check_settings(config: TrainConfig) -> Parsed | None:

@@ -81,6 +81,12 @@ def test_views_are_trained_and_sentences_encoded(command, corpus, tmp_path):
     assert Embedder.load(tmp_path / "runs" / "bow-seq").config.optimisation.seed == 4
 
 
+def test_sub_words_are_refused_before_anything_is_written(command, corpus, tmp_path):
+    refused = fails(command, tmp_path, "vectors", corpus, "-o", "x.vec", "--subwords", "9")
+    assert "x.vec: subwords = 9 needs fastText's format: give a name that ends in .bin" in refused
+    assert not list(tmp_path.glob("*x.vec*"))
+
+
 @pytest.mark.skipif(find_spec("gensim") is None, reason="needs structviews[vectors]")
 def test_word_vectors_are_learnt_and_written(command, corpus, tmp_path):
     ended = command("vectors", corpus, "-o", "x.vec", "--dim", "7", "--min-count", "2", "--epochs", "1")

@@ -1,5 +1,6 @@
 """The cells without gradients against plain recursion."""
 
+import copy
 from unittest import mock
 
 import pytest
@@ -41,13 +42,15 @@ def make(name, some, dtype=torch.float64, input_dim=12, hidden=16, compared_from
 
 
 def compare(cell, vectors, merged, plain, precision, backend, tolerance):
-    found = dispatch.run(cell, vectors, merged.ids["words"], None, precision=precision)
     trees = plain.dependency or plain.constituency
-    expected = dispatch.run(cell.double(), vectors.double(), plain.ids["words"], trees, backend)
-    assert found.roots.dtype == found.states.dtype == vectors.dtype
-    assert not found.roots.requires_grad
-    for of in ("roots", "states"):
-        torch.testing.assert_close(getattr(found, of).double(), getattr(expected, of), rtol=0, atol=tolerance)
+    expected = dispatch.run(copy.deepcopy(cell).double(), vectors.double(), plain.ids["words"], trees, backend)
+    for few in (0, 10**6):
+        with mock.patch.object(inference, "FEW", few):
+            found = dispatch.run(cell, vectors, merged.ids["words"], None, precision=precision)
+        assert found.roots.dtype == found.states.dtype == vectors.dtype
+        assert not found.roots.requires_grad
+        for of in ("roots", "states"):
+            torch.testing.assert_close(getattr(found, of).double(), getattr(expected, of), rtol=0, atol=tolerance)
 
 
 @cells

@@ -57,6 +57,12 @@ def test_a_context_far_above_all_others_when_left_out(self_score):
     assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(loss, views))
 
 
+def test_an_anchor_that_is_its_own_positive_is_not_left_out():
+    views, neighbours = draw(2, 4), contexts_of(BATCHES["one document"]).neighbours
+    with pytest.raises(ValueError, match="cannot be left out"):
+        contrast.contrastive_loss([views], torch.arange(4), neighbours, "positive", left_out=True)
+
+
 def duplicates_by_loops(same, contexts):
     """For each anchor the other candidates that equal it or one of its contexts, contexts excepted."""
     return [

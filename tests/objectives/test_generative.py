@@ -96,9 +96,10 @@ def test_in_evaluation_the_loss_and_its_gradient_are_the_formula(monkeypatch, ne
 
 
 @pytest.mark.parametrize("negatives", [1, 5])
-@pytest.mark.parametrize("draw", ["word", "batch"])
-def test_in_training_the_expectation_is_over_words_drawn(monkeypatch, negatives, draw):
+@pytest.mark.parametrize(("draw", "rows"), [("word", 1), ("word", 4), ("word", 64), ("batch", 1)])
+def test_in_training_the_expectation_is_over_words_drawn(monkeypatch, negatives, draw, rows):
     monkeypatch.setattr(generative, "DRAWS", 20)
+    monkeypatch.setattr(generative, "NUMBERS_AT_ONCE", rows * negatives * WORD_DIM)
     run, told, z = objective(noise_words=negatives, draw=draw), context(), vectors()
     torch.manual_seed(4)
     loss, metrics = run([z], told)
@@ -141,17 +142,22 @@ def test_chance_is_what_a_vector_of_nothing_reaches():
     assert metrics["chance_loss"].item() == pytest.approx(loss.item())
 
 
-def test_several_batches_joined_are_their_mean_weighted_by_words():
-    run = objective().eval()
-    z = [vectors(), vectors(3)]
-    parts = [context(), context(SENTENCES[:3], NEXT[:3])]
-    parts[1] = replace(parts[1], words=replace(parts[1].words, table=parts[0].words.table))
+def assert_mean_of_parts(run, z, parts):
+    """The loss of contexts joined is the mean of theirs, weighted by anchors."""
     of_parts = [run([some], part) for some, part in zip(z, parts, strict=True)]
     loss, metrics = run([torch.cat(z)], Context.joined(parts))
     anchors = [of_part["anchors"] for _, of_part in of_parts]
     assert metrics["anchors"] == sum(anchors)
     expected = sum(n * of_part for n, (of_part, _) in zip(anchors, of_parts, strict=True)) / sum(anchors)
     assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
+
+
+def test_several_batches_joined_are_their_mean_weighted_by_words():
+    run = objective().eval()
+    z = [vectors(), vectors(3)]
+    parts = [context(), context(SENTENCES[:3], NEXT[:3])]
+    parts[1] = replace(parts[1], words=replace(parts[1].words, table=parts[0].words.table))
+    assert_mean_of_parts(run, z, parts)
 
 
 @pytest.mark.parametrize("dim", [2, 3, 8])

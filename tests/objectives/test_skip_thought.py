@@ -1,21 +1,22 @@
 """The skip-thought objective against the paper's equations in plain loops."""
 
 import math
+from dataclasses import replace
 
-import numpy as np
 import pytest
+import test_generative
 import torch
 from components import create_objective
-from test_generative import COUNTS, NEXT, SENTENCES
+from test_generative import COUNTS, DIM, NEXT, SENTENCES, WORD_DIM, assert_mean_of_parts, vectors
 from trees_for_tests import SHAPES, WORDS
 
 from structviews.batches.batch import collate
 from structviews.model import Channel, Model
 from structviews.objectives import skip_thought
-from structviews.objectives.objective import Context, ContextWords, Inputs
+from structviews.objectives.objective import Context, Inputs
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
-DIM, WORD_DIM, V = 4, 3, len(COUNTS)
+V = len(COUNTS)
 PREVIOUS = [NEXT.index(i) if i in NEXT else -1 for i in range(len(NEXT))]
 every_kind = pytest.mark.parametrize(
     "settings",
@@ -32,17 +33,11 @@ def objective(**settings):
 
 
 def context(sentences=SENTENCES, following=NEXT, table=None):
-    words = torch.tensor([word for sentence in sentences for word in sentence])
-    distinct, inverse = words.unique(return_inverse=True)
-    rows = torch.tensor([row for row, sentence in enumerate(sentences) for _ in sentence])
-    table = torch.randn(V, WORD_DIM, dtype=torch.float64, requires_grad=True) if table is None else table
-    lengths = np.array([len(sentence) for sentence in sentences])
-    told = ContextWords(distinct, inverse, rows, table.detach(), lengths, table[distinct])
-    return Context(torch.full((len(sentences), 3), -1), next=torch.tensor(following), words=told), table
-
-
-def vectors(n=6):
-    return torch.randn(n, DIM, dtype=torch.float64, requires_grad=True)
+    """The context, whose words' vectors have a gradient, and their table."""
+    told = test_generative.context(sentences, following)
+    table = told.words.table.requires_grad_() if table is None else table
+    words = replace(told.words, table=table.detach(), vectors=table[told.words.distinct])
+    return replace(told, words=words), table
 
 
 def next_state(gru, x, z, h, in_gates):
@@ -103,12 +98,7 @@ def test_several_batches_joined_are_their_mean_weighted_by_words():
     run, z = objective(), [vectors(), vectors(3)]
     told, table = context()
     parts = [told, context(SENTENCES[:3], NEXT[:3], table)[0]]
-    of_parts = [run([some], part) for some, part in zip(z, parts, strict=True)]
-    loss, metrics = run([torch.cat(z)], Context.joined(parts))
-    anchors = [of_part["anchors"] for _, of_part in of_parts]
-    assert metrics["anchors"] == sum(anchors)
-    expected = sum(n * of_part for n, (of_part, _) in zip(anchors, of_parts, strict=True)) / sum(anchors)
-    assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
+    assert_mean_of_parts(run, z, parts)
 
 
 def test_the_count_of_parameters_is_that_of_quick_thoughts_appendix_c():

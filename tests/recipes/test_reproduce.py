@@ -151,6 +151,13 @@ def stopped(stage, before):
     return instead
 
 
+def test_probing_tasks_are_no_tasks_of_a_row(command):
+    code, out, err = command("reproduce", "uni-qt", *HOW, "--tasks", "TREC,Tense")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "unknown task 'Tense'" in err
+    assert "probing" not in err
+
+
 @pytest.mark.usefixtures("expanding")
 def test_single_views_of_runs_are_joined(does, command, tmp_path):
     head = '[source]\npaper = "M"\nplace = "table 6"\n[corpus]\nname = "x"\n'
@@ -241,13 +248,42 @@ def test_runs_that_were_expanded_since_are_not_taken_for_the_joined_ones(does, c
     does(*arguments)
     code, _, err = command(*arguments, "--vectors", "words.bin")
     assert code == 2
-    assert "combine-qt: not a join of its members as they are now: delete it, or give another folder" in err
+    assert "combine-qt: not a join of its members as they would be now: delete it, or give another folder" in err
+    assert not list(Path("reproduced").rglob("expansion.safetensors"))
     shutil.rmtree("reproduced/runs/combine-qt")
     does(*arguments, "--vectors", "words.bin")
-    code, _, err = command(*arguments)
-    assert (code, len(err.splitlines())) == (2, 1)
-    file = Path("words.bin").resolve()
-    assert f"runs/uni-qt: expanded from {file}: give --vectors {file}, or another folder with --out" in err
+    before = weights("reproduced")
+    does("vectors", "corpus.parsed", "-o", "other.bin", "--dim", "6", "--min-count", "1", "--epochs", "1")
+    for vectors in ((), ("--vectors", "other.bin")):
+        code, _, err = command(*arguments, *vectors)
+        assert (code, "to train on" in err) == (2, False)
+        said = f"runs/uni-qt: expanded from the vectors of {Path('words.bin').resolve()}: give them with --vectors, or"
+        assert said in err
+    assert weights("reproduced") == before
+
+
+def test_runs_with_other_fixed_vectors_are_told_before_others_are_made(does, command):
+    does("parse", "corpus.txt", "--format", "lines")
+    for name, seed in (("words", "1"), ("other", "2")):
+        does("vectors", "corpus.parsed", "-o", f"{name}.bin", "--dim", "5", "--epochs", "1", "--seed", seed)
+    how = ("--corpus", "corpus.parsed", "--senteval", "senteval", *SIZE, "--tasks", "TREC", "--vectors")
+    does("reproduce", "single-view-g", *how, "words.bin")
+    code, _, err = command("reproduce", "single-views-fg", *how, "other.bin")
+    assert (code, "to train on" in err) == (2, False)
+    assert "single-view-g: was trained with other vectors than other.bin: give those, or another folder" in err
+    assert not Path("reproduced/runs/single-view-f").exists()
+
+
+def test_a_run_that_was_told_where_its_vectors_are_is_the_same(does, command):
+    does("parse", "corpus.txt", "--format", "lines")
+    does("vectors", "corpus.parsed", "-o", "words.bin", "--dim", "5", "--epochs", "1")
+    how = ("single-view-g", "--corpus", "corpus.parsed", "--senteval", "senteval", *SIZE, "--tasks", "TREC")
+    does("reproduce", *how, "--vectors", "words.bin")
+    made = outcome("single-view-g")
+    Path("words.bin").rename("moved.bin")
+    does("expand", "reproduced/runs/single-view-g", "--vectors", "moved.bin")
+    does("reproduce", *how, "--vectors", "moved.bin")
+    assert outcome("single-view-g")["lines"] == made["lines"]
 
 
 def test_bad_vectors_are_told_before_anything_is_made(command):
@@ -284,6 +320,10 @@ def test_a_recipe_of_a_run_says_how_others_are_scored(does, command):
     assert scores("x") == scores("y")
     does("eval", "x", "--recipe", "single-view-g", *how, "--pooling", "mean", "--protocol", "kiros")
     assert len(all_results(Path("x"))) == 2
+    does("eval", "x", "--recipe", "single-view-g", *how, "--no-transductive")
+    (stored,) = (each for each in all_results(Path("x")) if "--no-transductive" in each["flags"])
+    assert stored["flags"] == " --recipe single-view-g --no-transductive --protocol senteval-torch"
+    assert "transductive" not in stored["representation"]
     code, _, err = command("eval", "x", "--recipe", "x-qt", *how)
     assert (code, len(err.splitlines())) == (2, 1)
 

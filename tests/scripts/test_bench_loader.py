@@ -1,20 +1,15 @@
-import importlib.util
 import json
 import sys
-from pathlib import Path
 
 import pytest
+from scripts_for_tests import load
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
-
-SCRIPT = Path(__file__).parents[2] / "scripts/bench_loader.py"
 
 
 @pytest.fixture
 def bench(monkeypatch):
-    spec = importlib.util.spec_from_file_location("bench_loader", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load("bench_loader", monkeypatch)
     monkeypatch.setattr(module, "SHARDS", 2)
     monkeypatch.setattr(module, "SHARD_ROWS", 40)
     return module

@@ -1,21 +1,15 @@
-import importlib.util
 import json
 import sys
-from pathlib import Path
 
 import pytest
 import torch.distributed as dist
 from corpora import topic_corpus
-
-SCRIPT = Path(__file__).parents[2] / "scripts/bench_ranks.py"
+from scripts_for_tests import load
 
 
 @pytest.fixture
-def bench():
-    spec = importlib.util.spec_from_file_location("bench_ranks", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def bench(monkeypatch):
+    return load("bench_ranks", monkeypatch)
 
 
 @pytest.mark.skipif(not (dist.is_available() and dist.is_gloo_available()), reason="needs PyTorch with gloo")
@@ -23,7 +17,7 @@ def bench():
 def test_a_rate_for_each_way(bench, tmp_path, monkeypatch, capsys):
     corpus = topic_corpus(tmp_path / "x.parsed")
     arguments = ["--views", "bow,avg", "--hidden", "4", "--batch-size", "8", "--steps", "2", "--rounds", "1"]
-    monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--corpus", str(corpus), *arguments, "--json"])
+    monkeypatch.setattr(sys, "argv", ["bench_ranks.py", "--corpus", str(corpus), *arguments, "--json"])
     bench.main()
     rates = json.loads(capsys.readouterr().out)
     assert {"1 process, 1 thread", "2 ranks, 1 thread each"} <= rates.keys()

@@ -1,24 +1,15 @@
-import importlib.util
 import json
-import sys
-from pathlib import Path
 
 import pytest
+from scripts_for_tests import load
 
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import Parsed, save_config
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-
 
 @pytest.fixture
 def study(monkeypatch):
-    monkeypatch.syspath_prepend(SCRIPTS)
-    spec = importlib.util.spec_from_file_location("consensus_study", SCRIPTS / "consensus_study.py")
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "consensus_study", module)
-    spec.loader.exec_module(module)
-    return module
+    return load("consensus_study", monkeypatch)
 
 
 def known(study, out, variant, number, seed, **scores):

@@ -1,24 +1,19 @@
-import importlib.util
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from scripts_for_tests import load
 
 from structviews.words.vector_files import WordVectors
 
-SCRIPT = Path(__file__).parents[2] / "scripts/parser_words.py"
 FIRST = "On May 3, 1887, the bird sat.\n\nA worm sat, too.\n"
 SECOND = "The Bird sat on a worm.\n"
 
 
 @pytest.fixture
-def script():
+def script(monkeypatch):
     pytest.importorskip("gensim")
-    spec = importlib.util.spec_from_file_location("parser_words", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("parser_words", monkeypatch)
 
 
 @pytest.fixture

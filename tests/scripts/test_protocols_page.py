@@ -1,21 +1,14 @@
 """The page about protocols, from results."""
 
-import importlib.util
 import sys
-from pathlib import Path
 
 import pytest
-
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+from scripts_for_tests import load
 
 
 @pytest.fixture
 def protocols_page(monkeypatch):
-    monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
-    spec = importlib.util.spec_from_file_location("protocols_page", SCRIPTS / "protocols_page.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("protocols_page", monkeypatch)
 
 
 def result(name, tasks):

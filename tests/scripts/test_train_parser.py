@@ -1,5 +1,4 @@
 import argparse
-import importlib.util
 import pickle
 import random
 import sys
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from scripts_for_tests import load
 from vector_files import write_vectors
 
 from structviews.corpus.sentence import ParsedSentence
@@ -19,7 +19,6 @@ from structviews.parsing.neural import ParserConfig
 from structviews.parsing.pipeline import parse_corpus
 from structviews.parsing.sources import open_source
 
-SCRIPT = Path(__file__).parents[2] / "scripts/train_parser.py"
 # Words as form/tag/head/relation, and the bracketed tree.
 SENTENCES = [
     (
@@ -45,10 +44,7 @@ def conllu(sentence):
 @pytest.fixture
 def script(monkeypatch):
     """The script as a module, with a network small enough to train in a moment."""
-    spec = importlib.util.spec_from_file_location("train_parser", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "train_parser", module)  # where dataclasses look for it
-    spec.loader.exec_module(module)
+    module = load("train_parser", monkeypatch)
     small = {"buckets": 50, "word_dim": 16, "affix_dim": 8, "dim": 24, "blocks": 2, "heads": 2}
     small |= {"arc_dim": 16, "relation_dim": 16, "span_dim": 16}
     monkeypatch.setattr(module, "ParserConfig", lambda *sizes: ParserConfig(*sizes, **small))

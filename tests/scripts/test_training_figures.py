@@ -1,32 +1,26 @@
 """Scores of views in the course of training are those of eval; what is drawn is what the runs have logged."""
 
 import argparse
-import importlib.util
 import json
 import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from corpora import small_config, small_sts14, topic_corpus
+from scripts_for_tests import SCRIPTS, load
 
 from structviews.encoding.embedder import Embedder
 from structviews.evaluation.senteval.suite import evaluate, read_tasks
 from structviews.evaluation.senteval.tasks.sts import PUBLISHED
 from structviews.training.loop import train
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 CURVE = {"steps": [10, 20], "ff": [1.0, 2.0], "fg": [3.0, 4.0], "gf": [5.0, 6.0], "gg": [7.0, 8.0]}
 
 
 @pytest.fixture
 def script(monkeypatch):
-    monkeypatch.syspath_prepend(SCRIPTS)
-    spec = importlib.util.spec_from_file_location("training_figures", SCRIPTS / "training_figures.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("training_figures", monkeypatch)
 
 
 @pytest.fixture

@@ -1,31 +1,24 @@
 """The script that loads the server, against a server in this process."""
 
 import asyncio
-import importlib.util
 import io
 import json
 import os
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from scripts_for_tests import load
 
 pytest.importorskip("fastapi", reason="needs structviews[serve]")
 
 from structviews.serving.endpoints import create_app
 from structviews.serving.request_batches import Batcher
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-
 
 @pytest.fixture
 def bench(monkeypatch):
-    monkeypatch.syspath_prepend(SCRIPTS)
-    spec = importlib.util.spec_from_file_location("bench_serve", SCRIPTS / "bench_serve.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("bench_serve", monkeypatch)
 
 
 def at(address):

@@ -67,9 +67,12 @@ class TrainedEmbedder(PooledEmbedder):
         self.components = components or {}
         self.views = (*config.views.names, *model.extra_views)
         self.parsers = [parsed.parser] if model.needs - {"tokens"} else []
+        by_view = model.by_view()
+        self._reads = [frozenset(view.needs for _, view in channels) for channels in by_view]
+        self._infers = all(view.merges or view.needs == "tokens" for channels in by_view for _, view in channels)
         self.encoders = [
             [Encoder(f"{channel}.{i}", view.dim, view.linear) for channel, view in channels]
-            for i, channels in enumerate(model.by_view())
+            for i, channels in enumerate(by_view)
         ]
 
     @classmethod
@@ -95,7 +98,7 @@ class TrainedEmbedder(PooledEmbedder):
     @property
     def reads(self) -> list[frozenset[str]]:
         """The structures that each view reads."""
-        return [frozenset(view.needs for _, view in channels) for channels in self.model.by_view()]
+        return self._reads
 
     @property
     def _representation(self) -> str:
@@ -114,12 +117,6 @@ class TrainedEmbedder(PooledEmbedder):
     def encodes_in(self) -> str:
         """What the precision stands for on the run's device."""
         return encodes_in(self.precision, self.device)
-
-    @property
-    def _infers(self) -> bool:
-        """Whether to encode by the kernels of inference: on a GPU those of training are faster."""
-        views = (view for channels in self.model.by_view() for _, view in channels)
-        return self.device.type == "cpu" and all(view.merges or view.needs == "tokens" for view in views)
 
     def to(self, device: str | torch.device) -> Self:
         """Move the encoders; see ``Embedder.to``."""
@@ -146,10 +143,13 @@ class TrainedEmbedder(PooledEmbedder):
     def _pool(
         self, sentences: Sequence[ParsedSentence], poolings: Sequence[str], chosen: Sequence[int]
     ) -> Iterable[tuple[str, Tensor]]:
-        device, precision = self.device, self.encodes_in
+        device = self.device
+        precision = encodes_in(self.precision, device)
         half = precision != "fp32"
-        needs, states = self.needs_of(chosen), any(pooling != "vector" for pooling in poolings)
-        batch = collate(sentences, self.vocabularies, needs, precision if self._infers else None).to(device)
+        # On a GPU the kernels of training are faster.
+        inference = precision if self._infers and device.type == "cpu" else None
+        batch = collate(sentences, self.vocabularies, self.needs_of(chosen), inference).to(device)
+        states = any(pooling != "vector" for pooling in poolings)
         with torch.autocast(device.type, torch.bfloat16, enabled=half):
             encoded = self.model.encode(batch, states, chosen)
         for encoders, channels in zip((self.encoders[i] for i in chosen), encoded, strict=True):

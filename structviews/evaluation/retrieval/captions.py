@@ -23,6 +23,7 @@ from structviews.evaluation.retrieval.caption_ranks import (
     recall_intervals,
 )
 from structviews.evaluation.retrieval.joint_space import CAPTION_PROTOCOLS, CaptionProtocol, Pairs, fit, split_ranks
+from structviews.evaluation.scores.results import CAPTION_TASK
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.reading import Tokens
 from structviews.runtime.array_files import read_arrays
@@ -31,7 +32,6 @@ from structviews.runtime.files import file_hash, text_lines
 from structviews.runtime.terminal_tables import Table
 from structviews.runtime.wording import counted
 
-TASK = "COCO"
 SPLITS = ("train", "dev", "test")
 
 
@@ -151,7 +151,7 @@ def evaluate_captions(
         for name, each in data.splits.items()
     }
     progress(f"encoding {counted(len(distinct), 'caption')}")
-    table = embedder.encode(trees.find(list(distinct), TASK) if trees else list(distinct))
+    table = embedder.encode(trees.find(list(distinct), CAPTION_TASK) if trees else list(distinct))
     if not np.isfinite(table).all():
         raise InputError("caption vectors contain NaN or infinite numbers: train the run again with a lower --lr")
     pairs = {

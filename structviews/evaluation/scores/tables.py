@@ -10,11 +10,12 @@ from typing import Any
 
 from structviews.evaluation.scores.figures import BEST, MISSING, TIE, Cell, Figure
 from structviews.evaluation.scores.published import published_legend, published_rows
-from structviews.evaluation.scores.results import all_results
+from structviews.evaluation.scores.results import CAPTION_TASK, all_results
 from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
 from structviews.evaluation.senteval.tasks import TASKS
 from structviews.evaluation.senteval.tasks.finding import task_names
 from structviews.evaluation.senteval.tasks.probing import PROBING
+from structviews.runs.bundled import typed
 from structviews.runs.config import loose_settings
 from structviews.runs.settings_file import read_settings, run_kind, run_views
 
@@ -35,7 +36,7 @@ MEANINGS = {
         "Pearson x 100 of cosines, unweighted mean over the year's data sets"
     ),
     ("SICK14", "STS-B-cos"): "Pearson x 100 of the test pairs' cosines",
-    ("COCO",): "R@1 of captions by image/of images by caption",
+    (CAPTION_TASK,): "R@1 of captions by image/of images by caption",
 }
 
 
@@ -290,15 +291,19 @@ def _against(figure: Figure, best: Figure) -> Figure:
 def _notes(run: Path, result: dict[str, Any] | None, tasks: Sequence[str]) -> list[str]:
     """Reasons for the missing scores of one run."""
     if not result:
-        return [f"{_name(run)}: this model has not been evaluated; run: structviews eval {run} --senteval DIR"]
+        return [f"{_name(run)}: this model has not been evaluated; run: structviews eval {typed(run)} --senteval DIR"]
     notes = []
-    missing = [name for name in tasks if name not in result["tasks"]]
-    notes += [f"{name} unavailable: {result['unavailable'][name]}" for name in missing if name in result["unavailable"]]
+    missing = [name for name in tasks if name not in result["tasks"] and name != CAPTION_TASK]
+    reasons: dict[str, list[str]] = {}
+    for name in missing:
+        if name in result["unavailable"]:
+            reasons.setdefault(result["unavailable"][name], []).append(name)
+    notes += [f"{', '.join(names)} unavailable: {reason}" for reason, names in reasons.items()]
     left = [name for name in missing if name not in result["unavailable"]]
     if left:
         folders = [" --senteval DIR" * any(name in TASKS for name in left)]
         folders.append(" --probing DIR" * any(name not in TASKS for name in left))
-        command = f"structviews eval {run}{''.join(folders)} --tasks {','.join(left)}{result.get('flags', '')}"
+        command = f"structviews eval {typed(run)}{''.join(folders)} --tasks {','.join(left)}{result.get('flags', '')}"
         notes.append(f"{_row_name(run, result)}: {', '.join(left)} not evaluated; run: {command}")
     return notes
 

@@ -153,9 +153,12 @@ def _place(own: Embedder, scored: Scored, protocol: Protocol, ensemble: bool) ->
     embedder, description = scored.of(own)
     description += ", ensemble" * ensemble
     vectors, file = kept_as(own, embedder, description, scored.flags + " --ensemble" * ensemble, protocol)
-    if protocol.normalise:  # part of the protocol, so the description does not repeat it
-        embedder = embedder.with_representation(normalise=True)
-    return embedder, vectors, file
+    return scaled(embedder, protocol), vectors, file
+
+
+def scaled(embedder: Embedder, protocol: Protocol) -> Embedder:
+    """With vectors of the length that a protocol wants, which descriptions of the vectors do not repeat."""
+    return embedder.with_representation(normalise=True) if protocol.normalise else embedder
 
 
 def kept_as(

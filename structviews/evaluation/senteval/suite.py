@@ -3,7 +3,7 @@
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,22 @@ def read_tasks(
         except InputError as error:
             unavailable[name] = str(error)
     return found, unavailable
+
+
+def covered_tasks(
+    tasks: Sequence[Task], unavailable: Mapping[str, str], protocol: Protocol
+) -> tuple[list[Task], dict[str, str]]:
+    """The tasks that a protocol covers; and for each other one the reason why not, after those given.
+
+    Raises:
+        InputError: if it covers none of them.
+    """
+    covered = [task for task in tasks if protocol.covers(task)]
+    others = [task.name for task in tasks if not protocol.covers(task)]
+    reason = f"the protocol {protocol.name} does not cover it"
+    if tasks and not covered:
+        raise InputError(f"{', '.join(others)}: {reason}: give other --tasks")
+    return covered, {**unavailable, **dict.fromkeys(others, reason)}
 
 
 def evaluate_each(

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from structviews.cli.app import app
 from structviews.corpus.format import Row
+from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.retrieval import caption_ranks as ranks_of_captions
 from structviews.evaluation.retrieval import captions, joint_space
@@ -320,6 +321,10 @@ def test_the_command_adds_to_the_results(folder, tmp_path):
     kiros = load_results(run, "results.kiros.json")
     assert (kiros["protocol"]["name"], kiros["flags"]) == ("kiros", " --protocol kiros")
     assert kiros["tasks"]["COCO"]["protocol"]["contrasts"] == 4
+    assert kiros["protocol"]["vectors"] == "each encoder's scaled to length 1"
+    unit = Embedder.load(run).with_representation(normalise=True)
+    how = (read_captions(folder), CAPTION_PROTOCOLS["kiros"], TaskTrees(parsed))
+    assert kiros["tasks"]["COCO"]["scores"] == captions.evaluate_captions(unit, *how)["scores"]
     assert load_results(run)["tasks"]["COCO"] == entry
     ended = CliRunner().invoke(app, [*command, "--protocol", "kirros"])
     assert "unknown protocol 'kirros' (did you mean kiros?): choose one of senteval, kiros" in str(ended.exception)

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import types
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from structviews.cli.app import app
 from structviews.encoding.word_limit import DEFAULT_LIMIT
 from structviews.errors import InputError
 from structviews.evaluation.scores.rendering import as_csv, as_markdown, as_rich
-from structviews.evaluation.scores.results import load_results
+from structviews.evaluation.scores.results import CAPTION_TASK, load_results
 from structviews.evaluation.scores.tables import meanings, score_table
 from structviews.evaluation.senteval import scoring
 from structviews.runs.config import TrainConfig
@@ -145,6 +146,27 @@ def test_a_task_that_was_not_scored_is_asked_for_with_its_folder(tmp_path):
     left = f"run: structviews eval {a} --probing DIR --tasks Tense,HeadDistance"
     assert f"a: Tense, HeadDistance not evaluated; {left}" in notes
     assert f"b: MR not evaluated; run: structviews eval {b} --senteval DIR --tasks MR" in notes
+
+
+def test_captions_are_not_asked_of_eval_and_a_folder_of_the_bundled_name_is_told_apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    accuracy = {"scores": {"accuracy": 50.0}}
+    captions = make_run(tmp_path, "captions", ["dep"], {CAPTION_TASK: {"scores": {"image to text R@1": 1.0}}})
+    make_run(tmp_path, "default", ["dep"], {"MR": accuracy})
+    notes = score_table([captions, Path("default")]).notes
+    assert notes == [f"captions: MR not evaluated; run: structviews eval {captions} --senteval DIR --tasks MR"]
+    more = make_run(tmp_path, "more", ["dep"], {"TREC": accuracy})
+    notes = score_table([more, Path("default")]).notes
+    assert "default: TREC not evaluated; run: structviews eval ./default --senteval DIR --tasks TREC" in notes
+
+
+def test_a_reason_that_several_tasks_share_is_told_once(tmp_path):
+    accuracy = {"scores": {"accuracy": 50.0}}
+    a = make_run(tmp_path, "a", ["dep"], {"MR": accuracy, "SICK-E": accuracy, "STS14": accuracy, "CR": accuracy})
+    why = "the protocol kiros does not cover it"
+    unavailable = {"SICK-E": why, "STS14": why, "CR": "no such file"}
+    b = make_run(tmp_path, "b", ["dep"], {"MR": accuracy}, unavailable=unavailable)
+    assert score_table([a, b]).notes == ["CR unavailable: no such file", f"SICK-E, STS14 unavailable: {why}"]
 
 
 def test_scores_of_weights_that_have_changed_are_not_shown(runs):

@@ -70,6 +70,18 @@ def test_kiros_protocol_scales_the_vectors_of_each_encoder(runs, folder, tmp_pat
     assert found["protocol"]["vectors"] == "each encoder's scaled to length 1"
 
 
+def test_tasks_that_a_protocol_does_not_cover_are_told_before_anything_is_encoded(runs, folder, monkeypatch):
+    command = ["eval", str(runs[0]), "--senteval", str(folder), "--partial", "--protocol", "kiros", "--tasks"]
+    ended = CliRunner().invoke(app, [*command, "MR,STS12"])
+    assert ended.exit_code == 0, ended.output
+    found = load_results(runs[0], "results.kiros.json")
+    assert (list(found["tasks"]), found["unavailable"]) == (["MR"], {"STS12": "the protocol kiros does not cover it"})
+    monkeypatch.setattr(Embedder, "load", None)
+    ended = CliRunner().invoke(app, [*command, "STS12"])
+    assert isinstance(ended.exception, InputError)
+    assert str(ended.exception) == "STS12: the protocol kiros does not cover it: give other --tasks"
+
+
 def test_sentences_are_cut_if_it_is_said(runs, folder):
     """Scores of cut sentences are no run's own."""
     run = str(runs[0])
