@@ -4,8 +4,9 @@
     structviews eval packed/default --senteval senteval --tasks MR,SUBJ,TREC,SICK-R,STS-B
     python scripts/default_model.py ship packed/default --baseline runs/average --search search.md
 
-The first step rounds the weights to half precision and keeps the most frequent words; the second scores the result;
-the third, which needs the extra ``hub``, puts it into the package with its scores and a model card.
+The first step rounds fixed word vectors to 8 bits a number and other weights to half precision, and keeps the most
+frequent words; the second scores the result; the third, which needs the extra ``hub``, puts it into the package with
+its scores and a model card.
 docs/default-model.md describes the steps before.
 """
 

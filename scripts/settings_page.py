@@ -42,14 +42,13 @@ def rows(settings: Iterator[Setting] | list[Setting]) -> str:
     lines = ["| key | flag | type | default | what it is |", "|---|---|---|---|---|"]
     for each in settings:
         flag = each.about.flags.split(",")[-1].split("/")[0] or f"--{each.flat.replace('_', '-')}"
-        kind = TYPE_NAMES.get(each.kind, "list of texts")
-        lines.append(f"| `{each.name}` | `{flag}` | {kind} | {default(each)} | {each.about.help} |")
+        lines.append(f"| `{each.name}` | `{flag}` | {TYPE_NAMES[each.kind]} | {default(each)} | {each.about.help} |")
     return "\n".join(lines) + "\n"
 
 
 def default(each: Setting) -> str:
     """What a setting is if it is not given."""
-    if each.about.show_default is not None and each.default in ("", MISSING):
+    if each.about.show_default is not None and each.default in ("", (), MISSING):
         return each.about.show_default or "required"
     if each.default is MISSING:
         return "required"

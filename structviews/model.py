@@ -4,7 +4,7 @@ A channel is a complete model with its own words, encoders and objective. Channe
 trees; their vectors are concatenated.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -19,6 +19,7 @@ from structviews.objectives.objective import Context, ContextWords, Inputs, cont
 from structviews.objectives.objective_by_name import create as create_objective
 from structviews.runs.config import TrainConfig
 from structviews.settings import Settings
+from structviews.views import VIEWS
 from structviews.views.view import Encoded, View
 from structviews.views.view_by_name import create as create_view
 from structviews.views.word_tables import FixedWords, Words, WordTable
@@ -70,42 +71,71 @@ class Channel(nn.Module):
     ):
         super().__init__()
         width = word_dim if fixed is None else fixed.shape[1]
-        made = [create_view(name, width, dim, (view_options or {}).get(name)) for name in names]
+
+        def create(name: str, word_dim: int) -> View:
+            return create_view(name, word_dim, dim, (view_options or {}).get(name))
+
+        learning = [name for name in names if VIEWS[name].learns]
+        made = [create(name, width) for name in learning]
         for view in made:
             if initialisation == "he":
                 he(view)
             open_gates(view, gate_bias)
-        inputs = Inputs(tuple(names), tuple(view.dim for view in made), made[0].word_dim, counts, n_words)
+        inputs = Inputs(tuple(learning), tuple(view.dim for view in made), made[0].word_dim, counts, n_words)
         self.objective = create_objective(objective, inputs, options)
         open_gates(self.objective, gate_bias)
-        self.views = nn.ModuleList(made)
         spreads = [_spread(view) if word_init == VIEWS_OWN else word_init for view in made]
         if fixed is not None:
-            _check_fixed(names, made, fixed.shape[1])
+            _check_fixed(learning, made, fixed.shape[1])
             self.words = nn.ModuleList([FixedWords(fixed)])
         else:
             self.words = nn.ModuleList(
                 WordTable(n_words, view.word_dim, spread) for view, spread in zip(made, spreads, strict=True)
             )
+        learners = iter(made)
+        self.views = nn.ModuleList(
+            next(learners) if VIEWS[name].learns else create(name, made[0].word_dim) for name in names
+        )
+        for view, table in zip(cast("list[View]", self.views), self.tables, strict=True):
+            if view.reads_frequencies:
+                table.frequencies = torch.zeros(n_words) if counts is None else counts / counts.sum().clamp(min=1)
 
     @property
     def tables(self) -> list[Words]:
-        """The word table of each view."""
+        """The word table of each view; one that learns nothing reads the first table."""
         tables = cast("list[Words]", [*self.words])
-        return tables * len(self.views) if len(tables) == 1 else tables
+        if len(tables) == 1:
+            return tables * len(self.views)
+        own = iter(tables)
+        return [next(own) if view.learns else tables[0] for view in cast("list[View]", self.views)]
 
-    def encode(self, batch: Batch, ids: WordIds, states: bool = False) -> list[Encoded]:
-        """Encode a batch with each view; ``ids`` are its words in this channel's vocabulary."""
-        views = cast("list[View]", self.views)
-        return [view(words, batch, ids, states) for view, words in zip(views, self.tables, strict=True)]
+    def encode(
+        self, batch: Batch, ids: WordIds, states: bool = False, chosen: Collection[int] | None = None
+    ) -> list[Encoded]:
+        """Encode a batch with each view and then each of ``extra_views``.
+
+        Args:
+            batch: the sentences.
+            ids: its words in this channel's vocabulary.
+            states: see ``View.forward``.
+            chosen: indices of the encoders to run; None for all.
+        """
+        encoders = [*cast("list[View]", self.views), *self.extra_views().values()]
+        tables = [*self.tables, *[self.tables[0]] * (len(encoders) - len(self.views))]
+        return [
+            view(words, batch, ids, states)
+            for number, (view, words) in enumerate(zip(encoders, tables, strict=True))
+            if chosen is None or number in chosen
+        ]
+
+    def scored(self, batch: Batch, ids: WordIds) -> list[Tensor]:
+        """The vectors ``(B, dim)`` that the objective scores: those of the views that learn."""
+        views = zip(cast("list[View]", self.views), self.tables, strict=True)
+        return [view(words, batch, ids).vector for view, words in views if view.learns]
 
     def extra_views(self) -> dict[str, View]:
         """Encoders that the objective trains and adds to the run, by name; they read the first view's words."""
         return self.objective.extra_views()
-
-    def encode_extra(self, batch: Batch, ids: WordIds, states: bool = False) -> list[Encoded]:
-        """Encode a batch with each of ``extra_views``."""
-        return [view(self.tables[0], batch, ids, states) for view in self.extra_views().values()]
 
     def context(self, context: Context, batch: Batch, ids: WordIds) -> Context:
         """The batch's context for the objective, with its words if the objective reads them."""
@@ -190,12 +220,12 @@ class Model(nn.Module):
             join: appends the other processes' vectors and contexts before a channel is scored.
 
         Returns:
-            The sum of the channels' losses, their metrics, and the vectors ``(B, dim)`` of their views.
+            The sum of the channels' losses, their metrics, and the vectors ``(B, dim)`` of their views that learn.
         """
         losses, metrics, vectors = [], {}, []
         for name, channel in self.each():
             ids = batch.ids[name]
-            encoded = [view.vector for view in channel.encode(batch, ids)]
+            encoded = channel.scored(batch, ids)
             with torch.autocast(batch.device.type, enabled=False):
                 scored = (encoded, channel.context(context, batch, ids))
                 loss, metrics[name] = channel.objective(*(join(*scored) if join else scored))
@@ -220,12 +250,12 @@ class Model(nn.Module):
         """Vectors ``(B, dim)`` of each view in order, with the channels concatenated."""
         return [torch.cat([encoded.vector for encoded in view], dim=1) for view in self.encode(batch)]
 
-    def encode(self, batch: Batch, states: bool = False) -> list[list[Encoded]]:
-        """Encode a batch: for each view the output of its channels' encoders, in the order of ``by_view``."""
-        channels = [
-            [*channel.encode(batch, batch.ids[name], states), *channel.encode_extra(batch, batch.ids[name], states)]
-            for name, channel in self.each()
-        ]
+    def encode(self, batch: Batch, states: bool = False, chosen: Collection[int] | None = None) -> list[list[Encoded]]:
+        """Encode a batch: for each view, or each of the ``chosen``, the output of its channels' encoders.
+
+        The views are in the order of ``by_view``.
+        """
+        channels = [channel.encode(batch, batch.ids[name], states, chosen) for name, channel in self.each()]
         return [list(view) for view in zip(*channels, strict=True)]
 
 

@@ -7,7 +7,7 @@ of settings in the documentation.
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, Self, get_type_hints
+from typing import Any, Self, get_args, get_type_hints
 
 from structviews.errors import InputError, unknown
 
@@ -17,7 +17,15 @@ LARGEST_SEED = 2**32 - 1
 MOST_DIMENSIONS = 1_000_000
 MOST_EPOCHS = 10_000
 MOST_STEPS = 1_000_000_000
-TYPE_NAMES = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+NAMES, NUMBERS = tuple[str, ...], tuple[float, ...]
+TYPE_NAMES = {
+    int: "whole number",
+    float: "number",
+    str: "text",
+    bool: "true or false",
+    NAMES: "list of texts",
+    NUMBERS: "list of numbers",
+}
 
 
 @dataclass(frozen=True)
@@ -57,8 +65,8 @@ class About:
         for each in value if isinstance(value, tuple) else (value,):
             if self.choices and each not in self.choices:
                 raise unknown(name, each, filter(None, self.choices))
-        if isinstance(value, int | float) and not isinstance(value, bool) and not self._holds(value):
-            raise InputError(f"{name} = {value}: give {self._range()}")
+            if isinstance(each, int | float) and not isinstance(each, bool) and not self._holds(each):
+                raise InputError(f"{name} = {each}: give {self._range()}")
 
     def _holds(self, value: float) -> bool:
         return math.isfinite(value) and self.least <= value <= self.most and self.above < value < self.below
@@ -132,7 +140,7 @@ class Settings:
             value = _as(each.kind, getattr(self, each.name))
             object.__setattr__(self, each.name, value)
             if not _fits(value, each.kind):
-                raise InputError(f"{each.flat} = {value!r} is not of type {_type_name(each.kind)}")
+                raise InputError(f"{each.flat} = {value!r} is not of type {TYPE_NAMES[each.kind]}")
             each.about.check(each.flat, value)
 
     @classmethod
@@ -166,18 +174,14 @@ class Settings:
 
 def _as(kind: Any, value: Any) -> Any:
     """Convert a value to its type where TOML or Python allow another form: a list, or a whole number for a float."""
-    if kind == tuple[str, ...] and isinstance(value, list | tuple):
-        return tuple(value)
+    if kind in (NAMES, NUMBERS) and isinstance(value, list | tuple):
+        return tuple(_as(get_args(kind)[0], each) for each in value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     return value
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    if kind in TYPE_NAMES:
-        return type(value) is kind
-    return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
-
-
-def _type_name(kind: Any) -> str:
-    return TYPE_NAMES.get(kind, "list of texts")
+    if kind in (NAMES, NUMBERS):
+        return isinstance(value, tuple) and all(type(item) is get_args(kind)[0] for item in value)
+    return type(value) is kind

@@ -245,11 +245,13 @@ def random_run(views: Sequence[str], folder: Path) -> Path:
     """A random run with the bundled model's words and sizes, and other views."""
     bundled = Embedder.load(NAME)
     assert isinstance(bundled, TrainedEmbedder)
-    (channel,) = bundled.model.channels.values()
+    ((name, channel),) = bundled.model.each()
     config = bundled.config
     config = replace(config, views=replace(config.views, names=tuple(views)))
     folder.mkdir()
     save_vocabularies(folder, bundled.vocabularies)
-    save_weights(folder, build_model(config, bundled.vocabularies, channel.tables[0].weight))
+    model = build_model(config, bundled.vocabularies, channel.tables[0].weight)
+    model.channels[name].words.load_state_dict(channel.words.state_dict())
+    save_weights(folder, model)
     save_config(folder, config, bundled.parsed, RANDOM)
     return folder

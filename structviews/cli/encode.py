@@ -17,7 +17,7 @@ from structviews.runs.which_vectors import Representation
 from structviews.runtime.wording import counted
 
 PANEL = "Vectors"
-REPRESENTATION = ("pooling", "remove_component", "normalise", "join")
+REPRESENTATION = ("pooling", "remove_component", "normalise", "join", "view_weights")
 app = typer.Typer()
 
 

@@ -25,6 +25,7 @@ from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.runs import RUNS
 from structviews.runs.which_vectors import Representation
+from structviews.runs.which_vectors import listed as weights_as_typed
 from structviews.runtime.wording import counted
 
 PANEL = "Evaluation"
@@ -150,7 +151,8 @@ def written(flags: dict[str, Any]) -> str:
     words = []
     for name, value in flags.items():
         flag = name.replace("_", "-")
-        words.append(f" --{'' if value else 'no-'}{flag}" if isinstance(value, bool) else f" --{flag} {value}")
+        shown = weights_as_typed(value) if isinstance(value, tuple) else value
+        words.append(f" --{'' if value else 'no-'}{flag}" if isinstance(value, bool) else f" --{flag} {shown}")
     return "".join(words)
 
 

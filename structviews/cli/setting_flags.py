@@ -11,13 +11,13 @@ from rich.markup import escape
 
 from structviews.cli.help_screens import HelpfulCommand
 from structviews.cli.which_runs import named_run
+from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
 from structviews.registry import Registry
 from structviews.runs.config import TrainConfig
-from structviews.settings import Setting, settings_of
+from structviews.settings import NAMES, NUMBERS, Setting, settings_of
 from structviews.views import VIEWS
 
-LIST = tuple[str, ...]
 NONE_GIVEN: Mapping[str, Any] = {}
 HELP_ALL = "--help-all"
 # Key under which a context keeps the flags of views and objectives.
@@ -27,6 +27,14 @@ COMPONENTS = "structviews.components"
 def names_in(text: str) -> tuple[str, ...]:
     """The names in a comma-separated list."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def numbers_in(name: str, text: str) -> tuple[float, ...]:
+    """The numbers in a comma-separated list that is the value of ``name``."""
+    try:
+        return tuple(map(float, names_in(text)))
+    except ValueError:
+        raise InputError(f"{name} = {text!r}: give numbers, such as 1,1,2") from None
 
 
 def flag(setting: Setting, panel: str | None = None, default: str | None = None) -> inspect.Parameter:
@@ -39,7 +47,7 @@ def flag(setting: Setting, panel: str | None = None, default: str | None = None)
     """
     about = setting.about
     shown = default or _shown_default(setting)
-    kind: Any = Path if about.path else str if setting.kind == LIST else setting.kind
+    kind: Any = Path if about.path else str if setting.kind in (NAMES, NUMBERS) else setting.kind
     option = typer.Option(
         *(about.flags.split(",") if about.flags else ()),
         help=escape(about.help) + (rf" [dim]\[default: {escape(shown)}][/dim]" if shown else ""),
@@ -91,11 +99,16 @@ def with_flags(flags: Iterable[inspect.Parameter]) -> Callable[[Callable[..., No
 
 def given_flags(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The flags that the user gave, as settings by flat name."""
-    lists = {each.flat for _, each in TrainConfig.settings() if each.kind == LIST}
-    given = {
-        name: names_in(value) if value and name in lists else str(value) if isinstance(value, Path) else value
-        for name, value in arguments.items()
-    }
+    kinds = {each.flat: each.kind for _, each in TrainConfig.settings()}
+
+    def read(name: str, value: Any) -> Any:
+        if value and kinds.get(name) == NAMES:
+            return names_in(value)
+        if value and kinds.get(name) == NUMBERS:
+            return numbers_in(name, value)
+        return str(value) if isinstance(value, Path) else value
+
+    given = {name: read(name, value) for name, value in arguments.items()}
     return {name: value for name, value in given.items() if value not in (None, "", ())}
 
 

@@ -27,7 +27,7 @@ from structviews.parsing.parser import Parser
 from structviews.runs.bundled import run_folder, typed
 from structviews.runs.folder import CONFIG
 from structviews.runs.settings_file import run_corpus, run_kind
-from structviews.runs.which_vectors import Representation
+from structviews.runs.which_vectors import Representation, numbered
 from structviews.runtime.device import ENCODING_PRECISIONS, check_precision
 from structviews.runtime.keywords import names_checked, replaced
 from structviews.runtime.progress import OnProgress, shown
@@ -48,7 +48,6 @@ class Embedder(StoredRun):
 
     Attributes:
         views: names of the views, in the order of their vectors.
-        needs: structures that the views read.
         preparer: tokenises and parses sentences to provide these structures.
         parsers: descriptions of the parsers that produced the training trees; empty if the run reads no trees.
         corpora: paths of the training corpora, as they were named; empty if there are none.
@@ -60,7 +59,6 @@ class Embedder(StoredRun):
     """
 
     views: tuple[str, ...]
-    needs: frozenset[str]
     preparer: Preparer
     parsers: list[dict[str, Any]]
     corpora: Sequence[str] = ()
@@ -109,6 +107,25 @@ class Embedder(StoredRun):
         """Dimensions of each view's vector."""
 
     @property
+    @abstractmethod
+    def reads(self) -> list[frozenset[str]]:
+        """The structures that each view reads, see ``View.needs``."""
+
+    @property
+    def chosen(self) -> list[int]:
+        """Indices of the views that ``encode`` computes: that of ``with_view``, or all but those of weight 0."""
+        return self.representation.kept(len(self.views)) if self.only is None else [self.only]
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The structures that ``encode`` reads."""
+        return self.needs_of(self.chosen)
+
+    def needs_of(self, chosen: Iterable[int]) -> frozenset[str]:
+        """The structures that some views read, by their indices."""
+        return frozenset().union(*(self.reads[i] for i in chosen))
+
+    @property
     def description(self) -> str:
         """Short description of the vectors: the representation, the limit that sentences are cut to, the precision."""
         precision = self.encodes_in if self.encodes_in != "fp32" else ""
@@ -127,9 +144,8 @@ class Embedder(StoredRun):
     @property
     def dim(self) -> int:
         """Dimensions d of a sentence's vector."""
-        if self.only is not None:
-            return self.widths[self.only]
-        return joined_width(self.widths, self.views, self.representation.join)
+        widths = [self.widths[i] for i in self.chosen]
+        return joined_width(widths, [self.views[i] for i in self.chosen], self.representation.join)
 
     def __repr__(self) -> str:
         about = {
@@ -236,15 +252,19 @@ class Embedder(StoredRun):
         return cosines_of_pairs(embeddings1, embeddings2)
 
     def _encode_here(self, sentences: Iterable[Sentence], batch_size: int, progress: OnProgress | None) -> np.ndarray:
-        if self.only is None:  # fail before encoding if the views cannot be joined
-            joined_width(self.widths, self.views, self.representation.join)
-        return self.joined(self.encode_views(sentences, batch_size, progress))
+        _ = self.dim  # fail before encoding if the views cannot be joined
+        return self._joined(self._encode_chosen(sentences, self.chosen, batch_size, progress))
 
     def joined(self, views: Sequence[np.ndarray]) -> np.ndarray:
         """Join the vectors ``(n, width)`` of each view into ``(n, d)``, as ``encode`` does."""
+        return self._joined([views[i] for i in self.chosen])
+
+    def _joined(self, views: Sequence[np.ndarray]) -> np.ndarray:
+        """Join the vectors of the chosen views."""
         if self.only is not None:
-            return views[self.only]
-        return join_views(views, self.views, self.representation.join)
+            return views[0]
+        names, weights = [self.views[i] for i in self.chosen], self.representation.weights_of(self.chosen)
+        return join_views(views, names, self.representation.join, weights)
 
     @property
     def device(self) -> torch.device:
@@ -259,11 +279,17 @@ class Embedder(StoredRun):
         """
         return self
 
-    @abstractmethod
     def encode_views(
         self, sentences: Iterable[Sentence], batch_size: int = BATCH_SIZE, progress: OnProgress | None = None
     ) -> list[np.ndarray]:
-        """Vectors ``(n, width)`` of each view; see ``encode``."""
+        """Vectors ``(n, width)`` of each view, also of those that ``encode`` leaves out; see ``encode``."""
+        return self._encode_chosen(sentences, range(len(self.views)), batch_size, progress)
+
+    @abstractmethod
+    def _encode_chosen(
+        self, sentences: Iterable[Sentence], chosen: Sequence[int], batch_size: int, progress: OnProgress | None
+    ) -> list[np.ndarray]:
+        """Vectors ``(n, width)`` of the views with these indices, without weights."""
 
     def prepare(self, sentences: Iterable[Sentence]) -> list[ParsedSentence]:
         """Tokenise and parse sentences as the run needs, so that they can be encoded repeatedly without parsing again.
@@ -271,16 +297,24 @@ class Embedder(StoredRun):
         Raises:
             InputError: if something is not a sentence, is longer than the limit or cannot be parsed.
         """
-        return self.preparer.prepare(sentences, self.needs, self.limit)
+        return self._prepared(sentences, self.chosen)
+
+    def _prepared(self, sentences: Iterable[Sentence], chosen: Iterable[int]) -> list[ParsedSentence]:
+        """The sentences with the structures that some views read."""
+        return self.preparer.prepare(sentences, self.needs_of(chosen), self.limit)
 
     def with_representation(self, **changes: Any) -> Self:
         """The same run with another representation.
 
         Args:
             **changes: fields of ``Representation`` to change.
+
+        Raises:
+            InputError: for an invalid value, or weights of more or fewer views than the run has.
         """
         changed = copy.copy(self)
         changed.representation = replaced("with_representation", self.representation, changes)
+        changed.representation.check_views(self.view_names)
         return changed
 
     def with_limit(self, **changes: Any) -> Self:
@@ -316,7 +350,7 @@ class Embedder(StoredRun):
         if view not in self.view_names:
             place = f"{typed(self.run)}: " if self.run else ""
             raise InputError(f"{place}no view {view!r}: the run has {', '.join(self.view_names)}")
-        changed = copy.copy(self)
+        changed = self.with_representation(view_weights=(), similarity_view_weights=())  # it stands alone
         changed.only = self.view_names.index(view)
         return changed
 
@@ -361,8 +395,3 @@ def open_run(run: Path, parser: Parser | None = None) -> Embedder:
     embedder.stored = embedder.choices
     embedder.corpora = [corpus] if (corpus := run_corpus(run)) else embedder.corpora
     return embedder
-
-
-def numbered(views: Sequence[str]) -> list[str]:
-    """Unique names of views: repeated ones are numbered, as ``seq.1`` and ``seq.2``."""
-    return [f"{name}.{views[: i + 1].count(name)}" if views.count(name) > 1 else name for i, name in enumerate(views)]

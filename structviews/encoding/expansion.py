@@ -26,6 +26,7 @@ from structviews.runtime.locks import writing
 from structviews.runtime.progress import OnProgress
 from structviews.runtime.seals import damaged
 from structviews.runtime.tensors import read_tensors, write_tensors
+from structviews.views import VIEWS
 from structviews.words import FIXED, TRAINED
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import Vocabulary
@@ -145,7 +146,7 @@ def _expand(run: Path, file: Path, progress: OnProgress | None) -> Report:
                 "dimensions: give vectors of the same language or of fewer dimensions"
             )
         inputs = vectors.rows(places[shared])
-        for i, view in enumerate(config.views.names):
+        for i, view in enumerate(name for name in config.views.names if VIEWS[name].learns):
             learnt = weights[f"channels.{TRAINED}.words.{i}.weight"].numpy()[1 + shared]
             maps.append(torch.from_numpy(fit_map(inputs, learnt).astype(np.float32)))
             fits.append(Fit(view, r_squared(inputs, learnt, maps[-1].numpy()), _left_out(inputs, learnt)))

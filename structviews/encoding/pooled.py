@@ -47,28 +47,35 @@ class PooledEmbedder(Embedder):
         """Dimensions of each view's vector."""
         return [sum(encoder.width(self.representation.pooling) for encoder in view) for view in self.encoders]
 
-    @abstractmethod
-    def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
-        """Encode a batch: the component key and vectors ``(B, w)`` for each encoder and pooling."""
+    @property
+    def reads(self) -> list[frozenset[str]]:
+        """The structures that each view reads: the words alone, unless a kind of run has other views."""
+        return [frozenset({"tokens"})] * len(self.views)
 
-    def encode_views(
-        self, sentences: Iterable[Sentence], batch_size: int = BATCH_SIZE, progress: OnProgress | None = None
+    @abstractmethod
+    def _pool(
+        self, sentences: Sequence[ParsedSentence], poolings: Sequence[str], chosen: Sequence[int]
+    ) -> Iterable[tuple[str, Tensor]]:
+        """Encode a batch: the component key and vectors ``(B, w)`` for each encoder of the chosen views and pooling."""
+
+    def _encode_chosen(
+        self, sentences: Iterable[Sentence], chosen: Sequence[int], batch_size: int, progress: OnProgress | None
     ) -> list[np.ndarray]:
-        """Vectors ``(n, width)`` of each view; see ``encode``."""
+        """See ``Embedder``."""
         pooling = self.representation.pooling
         if pooling not in self.poolings:
             raise InputError(f"pooling = {pooling}: this run supports only {', '.join(self.poolings)}")
-        pooled = self._pool_all(self.prepare(sentences), [pooling], batch_size, progress)
+        pooled = self._pool_all(self._prepared(sentences, chosen), [pooling], chosen, batch_size, progress)
         return [
-            np.concatenate([self._post_process(component_key(e, pooling), pooled) for e in view], axis=1)
-            for view in self.encoders
+            np.concatenate([self._post_process(component_key(e, pooling), pooled) for e in self.encoders[i]], axis=1)
+            for i in chosen
         ]
 
     def fit_components(
         self, sentences: Sequence[ParsedSentence], progress: OnProgress | None = None
     ) -> dict[str, Components]:
         """Fit the components of all encoders and poolings on parsed sentences."""
-        pooled = self._pool_all(sentences, self.poolings, BATCH_SIZE, progress)
+        pooled = self._pool_all(sentences, self.poolings, range(len(self.encoders)), BATCH_SIZE, progress)
         return {name: Components.fit(vectors, self.n_components) for name, vectors in pooled.items()}
 
     @torch.inference_mode()
@@ -76,6 +83,7 @@ class PooledEmbedder(Embedder):
         self,
         sentences: Sequence[ParsedSentence],
         poolings: Sequence[str],
+        chosen: Sequence[int],
         batch_size: int,
         progress: OnProgress | None = None,
     ) -> dict[str, np.ndarray]:
@@ -85,8 +93,8 @@ class PooledEmbedder(Embedder):
         pooled = {
             component_key(encoder, pooling): np.empty((len(sentences), encoder.width(pooling)), dtype=np.float32)
             for pooling in poolings
-            for view in self.encoders
-            for encoder in view
+            for i in chosen
+            for encoder in self.encoders[i]
         }
         # Sort by length, so that batches hold sentences of similar length.
         lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
@@ -94,7 +102,7 @@ class PooledEmbedder(Embedder):
         n_done = 0
         with reused():
             for rows in batches(order, lengths[order], batch_size):
-                for key, vectors in self._pool([sentences[i] for i in rows], poolings):
+                for key, vectors in self._pool([sentences[i] for i in rows], poolings, chosen):
                     pooled[key][rows] = vectors.float().cpu().numpy()
                 n_done += len(rows)
                 if progress:

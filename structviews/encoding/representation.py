@@ -169,22 +169,26 @@ def check_finite(vectors: np.ndarray) -> None:
         raise SentenceError(int(bad[0]), "its vector is not finite: train the run with a lower --lr")
 
 
-def join_views(views: Sequence[np.ndarray], names: Sequence[str], join: str) -> np.ndarray:
+def join_views(
+    views: Sequence[np.ndarray], names: Sequence[str], join: str, weights: Sequence[float] | None = None
+) -> np.ndarray:
     """Join the vectors of all views into one per sentence ``(n, ·)``.
 
     Args:
         views: ``(n, w)`` each.
         names: names of the views, for messages.
         join: ``concatenation``, or ``average`` of the unit-length vectors.
+        weights: by which each view's vectors are scaled, or weighted in the average; None for 1 each.
 
     Raises:
         InputError: if vectors of different dimensions are to be averaged.
     """
     if join == "concatenation":
-        return np.concatenate(views, axis=1)
+        scaled = views if weights is None else [x * np.float32(w) for x, w in zip(views, weights, strict=True)]
+        return np.concatenate(scaled, axis=1)
     joined_width([view.shape[1] for view in views], names, join)
-    average: np.ndarray = np.mean([normalised(view) for view in views], axis=0)
-    return average
+    average: np.ndarray = np.average([normalised(view) for view in views], axis=0, weights=weights)
+    return average.astype(views[0].dtype, copy=False)
 
 
 def joined_width(widths: Sequence[int], names: Sequence[str], join: str) -> int:

@@ -154,8 +154,9 @@ class _Trained(nn.Module):
         self.embedder = embedder
         self.model = embedder.model
         self.pooling = embedder.representation.pooling
+        self.encoders = [embedder.encoders[i] for i in embedder.chosen]
         if embedder.representation.remove_component:
-            for i, encoder in enumerate(each for view in embedder.encoders for each in view):
+            for i, encoder in enumerate(each for view in self.encoders for each in view):
                 stored = embedder.stored_components(component_key(encoder, self.pooling))
                 self.register_buffer(f"directions_{i}", torch.from_numpy(stored.directions), persistent=False)
                 self.register_buffer(f"shares_{i}", torch.from_numpy(stored.shares), persistent=False)
@@ -174,7 +175,7 @@ class _Trained(nn.Module):
         return collate(self.embedder.prepare(sentences), self.embedder.vocabularies, self.embedder.needs)
 
     def forward(self, sentences: Sequence[ParsedSentence], batches: Iterator[Batch]) -> Tensor:
-        encoded = self.model.encode(next(batches), states=self.pooling != "vector")
+        encoded = self.model.encode(next(batches), self.pooling != "vector", self.embedder.chosen)
         numbers = iter(range(sum(map(len, encoded))))
         views = [
             torch.cat(
@@ -184,7 +185,7 @@ class _Trained(nn.Module):
                 ],
                 dim=1,
             )
-            for encoders, channels in zip(self.embedder.encoders, encoded, strict=True)
+            for encoders, channels in zip(self.encoders, encoded, strict=True)
         ]
         return _joined(views, self.embedder)
 
@@ -202,7 +203,7 @@ class _Joined(nn.Module):
     def __init__(self, embedder: JoinedEmbedder):
         super().__init__()
         self.embedder = embedder
-        self.members = nn.ModuleList(map(_encoder_of, embedder.members))
+        self.members = nn.ModuleList(_encoder_of(embedder.members[i]) for i in embedder.chosen)
 
     def forward(self, sentences: Sequence[ParsedSentence], batches: Iterator[Batch]) -> Tensor:
         return _joined([member(sentences, batches) for member in self.members], self.embedder)
@@ -228,9 +229,11 @@ def _encoder_of(embedder: Embedder) -> nn.Module:
 
 
 def _joined(views: Sequence[Tensor], embedder: Embedder) -> Tensor:
-    """Join the vectors of all views into ``(n, d)``, like ``join_views``, but in torch."""
+    """Join the vectors of the chosen views into ``(n, d)``, like ``join_views``, but in torch."""
     if embedder.only is not None:
-        return views[embedder.only]
+        return views[0]
+    weights = embedder.representation.weights_of(embedder.chosen) or [1.0] * len(views)
     if embedder.representation.join == "concatenation":
-        return torch.cat(list(views), dim=1)
-    return torch.stack([F.normalize(view, dim=1) for view in views]).mean(dim=0)
+        return torch.cat([view * weight for view, weight in zip(views, weights, strict=True)], dim=1)
+    units = [F.normalize(view, dim=1) * weight for view, weight in zip(views, weights, strict=True)]
+    return torch.stack(units).sum(dim=0) / sum(weights)

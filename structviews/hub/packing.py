@@ -1,5 +1,6 @@
 """Make a trained run small enough to ship, like the bundled model (docs/default-model.md)."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,21 @@ from structviews.runs.settings_file import PARSED, load_run, read_settings, run_
 from structviews.runs.vocabularies import load_vocabularies, save_sub_words, save_vocabularies
 from structviews.runs.weights import read_weights, write_weights
 from structviews.runtime.files import new_folder
-from structviews.words import TRAINED
+from structviews.words import FIXED, TRAINED
+from structviews.words.eight_bits import quantise
 from structviews.words.vocabulary import Vocabulary
 
 LICENCE = "apache-2.0"
+# The fixed word table and its scales, see ``words.eight_bits``.
+TABLE, SCALE = (f"channels.{FIXED}.words.0.{name}" for name in ("weight", "scale"))
 
 
 def pack(run: Path, out: Path, words: int) -> list[str]:
-    """Copy a run in half precision, with its most frequent words only and without local paths.
+    """Copy a run with its most frequent words only and without local paths.
 
-    Sentences of kept words get the same vectors as from the run, up to rounding. The packed run looks for no file of
-    word vectors: other words are composed of the file's sub-words, which it then stores in 8 bits, or are unknown.
+    Fixed word vectors are rounded to 8 bits a number, other weights to half precision. Sentences of kept words get the
+    same vectors as from the run, up to rounding. The packed run looks for no file of word vectors: other words are
+    composed of the file's sub-words, which it then stores in 8 bits, or are unknown.
 
     Args:
         run: a fully trained run.
@@ -65,7 +70,7 @@ def pack(run: Path, out: Path, words: int) -> list[str]:
         for scores in folder.glob("results*.json"):  # they belong to the original weights
             scores.unlink()
         save_vocabularies(folder, {name: Vocabulary(each.words[:n_rows]) for name, each in vocabularies.items()})
-        write_weights(folder, {name: _packed(run, name, each, n_rows) for name, each in read_weights(run).items()})
+        write_weights(folder, dict(_packed(run, n_rows)))
         Embedder.load(folder)
     return notes
 
@@ -80,12 +85,18 @@ def _keep_sub_words(vectors: RunVectors | None, folder: Path, about: dict[str, A
     return [f"{vectors.path}: not there, or changed: if it has sub-words, they are left out, and further words unknown"]
 
 
-def _packed(run: Path, name: str, weight: Tensor, n_rows: int) -> Tensor:
-    """A weight in half precision; only the first rows of a word table."""
-    packed = (weight[:n_rows] if ".words." in name else weight).half()
-    if not torch.isfinite(packed).all():
-        raise InputError(f"{run}: {name} overflows half precision: train with a lower --lr")
-    return packed
+def _packed(run: Path, n_rows: int) -> Iterator[tuple[str, Tensor]]:
+    """A run's weights by name, rounded; only the first rows of what has one for each word."""
+    weights = read_weights(run)
+    if TABLE in weights and SCALE not in weights:  # else the run was packed before
+        rows, scales = quantise(weights[TABLE].numpy())
+        weights |= {TABLE: torch.from_numpy(rows), SCALE: torch.from_numpy(scales)}
+    for name, weight in weights.items():
+        packed = weight[:n_rows] if ".words." in name else weight
+        packed = packed if name in (TABLE, SCALE) else packed.half()
+        if not torch.isfinite(packed).all():
+            raise InputError(f"{run}: {name} overflows half precision: train with a lower --lr")
+        yield name, packed
 
 
 def ship(packed: Path, out: Path, baseline: Path | None = None, search: Path | None = None) -> None:

@@ -20,6 +20,7 @@ from structviews.runtime.documents import checksum, converted, read_sealed, writ
 from structviews.runtime.locks import temporary_name, writing
 from structviews.training.estimate import estimate
 from structviews.training.trainer import BYTES_PER_PARAMETER
+from structviews.views import VIEWS
 from structviews.words import TRAINED
 from structviews.words.learning import learn_model, save_model
 from structviews.words.learning_settings import Word2VecConfig
@@ -166,5 +167,6 @@ def _training(config: TrainConfig, sample: ParsedCorpus) -> TrainingRate:
     """What a run takes, by a few steps on the sample."""
     found = estimate(config)
     words = min(len(count_words(sample)), config.words.vocabulary)
-    tables = len(config.views.names) * config.words.dim * (TRAINED in config.words.channels)
+    learning = sum(VIEWS[name].learns for name in config.views.names)
+    tables = learning * config.words.dim * (TRAINED in config.words.channels)
     return TrainingRate(1 / found.sentences_per_second, found.parameters + tables * (config.words.vocabulary - words))

@@ -7,7 +7,6 @@ from typing import Any
 
 from structviews.corpus.format import MANIFEST
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.encoding.embedder import numbered
 from structviews.errors import InputError, unknown
 from structviews.evaluation.senteval.protocols import PROTOCOLS
 from structviews.evaluation.senteval.protocols.protocol import Protocol
@@ -20,6 +19,7 @@ from structviews.parsing.sources import TREEBANK_SUFFIXES, TextSource, output_na
 from structviews.parsing.text import Layout
 from structviews.recipes.recipe import Recipe
 from structviews.runs.config import TrainConfig
+from structviews.runs.which_vectors import numbered
 from structviews.runtime.documents import checksum
 from structviews.runtime.locks import creating
 from structviews.views import VIEWS

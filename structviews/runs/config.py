@@ -78,6 +78,8 @@ class Views(Settings):
         super().__post_init__()
         if not self.names:
             raise InputError("no views: name some, such as dep,const")
+        if not any(VIEWS[name].learns for name in self.names):
+            raise InputError(f"views {','.join(self.names)}: learn nothing: add one that does, such as dep")
         classes = {name: VIEWS[name].Config for name in self.names}
         for name in self.options:
             if name not in classes:
@@ -187,6 +189,7 @@ class TrainConfig:
             object.__setattr__(self, "data", replace(self.data, out=str(RUNS / "-".join(self.views.names))))
         self._check_channels()
         self._check_cut_off()
+        self.representation.check_views((*self.views.names, *OBJECTIVES[self.objective.name].extra_names))
         if self.monitoring.eval_every and not self.monitoring.eval_data:
             raise InputError(
                 f"eval_every = {self.monitoring.eval_every}: give the folder of SentEval's tasks with --eval-data"
@@ -334,9 +337,8 @@ class TrainConfig:
             InputError: as ``from_flat``; also if a replaced objective or view had a setting that is not at its default.
         """
         flat = self.flat()
-        views = changes.get("views", self.views.names)
         objective = OBJECTIVES[changes.get("objective", self.objective.name)]
-        configs = [objective.Config, *(VIEWS[name].Config for name in views)]
+        configs = [objective.Config, *(VIEWS[name].Config for name in changes.get("views", self.views.names))]
         known = {each.flat for config in configs for each in settings_of(config)}
         known |= {each.flat for _, each in self.settings()}
         for _, each, _ in self.own_settings():

@@ -53,12 +53,13 @@ def open_vectors(config: TrainConfig, progress: OnProgress | None = None) -> Wor
 
 
 def empty_table(vocabularies: dict[str, Vocabulary], parsed: Parsed) -> Tensor | None:
-    """Zeros ``(words, dim)`` for the table of a run's fixed channel; None without that channel."""
+    """Zeros ``(words, dim)`` for the table of a run's fixed channel, int8 in a packed run; None without it."""
     if FIXED not in vocabularies:
         return None
     if "dim" not in parsed.vectors:
         raise InputError(f"{CONFIG}: [{PARSED}.vectors] lacks the dimension of the word vectors: restore the file")
-    return torch.zeros(len(vocabularies[FIXED]), parsed.vectors["dim"])
+    numbers = torch.int8 if parsed.vectors.get("packed") else torch.float32
+    return torch.zeros(len(vocabularies[FIXED]), parsed.vectors["dim"], dtype=numbers)
 
 
 class Lengths(TypedDict):

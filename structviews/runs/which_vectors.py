@@ -1,9 +1,11 @@
 """How a sentence's vector is computed at test time."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 from structviews.errors import InputError
+from structviews.runtime.wording import counted
 from structviews.settings import Settings, setting
 
 POOLINGS = ("vector", "pooled", "mean")
@@ -31,18 +33,61 @@ class Representation(Settings):
     join: str = setting(
         "concatenation", "concatenation of the views' vectors, or average of the normalised vectors.", choices=JOINS
     )
+    view_weights: tuple[float, ...] = setting(
+        (),
+        "Weight of each view where views are joined, such as 1,1,2; 0 leaves a view out.",
+        show_default="1 each",
+        least=0,
+        most=1e6,
+        metavar="X,X",
+    )
     similarity_pooling: str = setting(
         "", "Pooling for similarity tasks.", choices=("", *POOLINGS), show_default="as --pooling", rare=True
     )
     similarity_join: str = setting(
         "", "Join for similarity tasks.", choices=("", *JOINS), show_default="as --join", rare=True
     )
+    similarity_view_weights: tuple[float, ...] = setting(
+        (),
+        "Weight of each view for similarity tasks.",
+        show_default="as --view-weights",
+        least=0,
+        most=1e6,
+        metavar="X,X",
+        rare=True,
+    )
     transductive: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name, weights in self._weights():
+            if not any(weights):
+                raise InputError(f"{name} = {listed(weights)}: leaves out all views: give one of them more than 0")
         if self.transductive and not self.remove_component:
             raise InputError("transductive = true, but no component is removed: give --remove-component too")
+
+    def _weights(self) -> Iterator[tuple[str, tuple[float, ...]]]:
+        """The weights that are set, each with its name."""
+        for name in ("view_weights", "similarity_view_weights"):
+            if weights := getattr(self, name):
+                yield name, weights
+
+    def check_views(self, views: Sequence[str]) -> None:
+        """Raise InputError unless there is a weight for each of these views, or none at all."""
+        for name, weights in self._weights():
+            if len(weights) != len(views):
+                raise InputError(
+                    f"{name} = {listed(weights)}: {counted(len(weights), 'weight')} for "
+                    f"{counted(len(views), 'view')}: give one each for {', '.join(views)}"
+                )
+
+    def kept(self, n_views: int) -> list[int]:
+        """Indices of the views whose weight is not 0."""
+        return [i for i in range(n_views) if not self.view_weights or self.view_weights[i]]
+
+    def weights_of(self, chosen: Sequence[int]) -> list[float] | None:
+        """The weights of the views with these indices; None if all views have the same."""
+        return [self.view_weights[i] for i in chosen] if self.view_weights else None
 
     def for_similarity(self) -> Self:
         """The representation for similarity tasks."""
@@ -50,14 +95,27 @@ class Representation(Settings):
             self,
             pooling=self.similarity_pooling or self.pooling,
             join=self.similarity_join or self.join,
+            view_weights=self.similarity_view_weights or self.view_weights,
             similarity_pooling="",
             similarity_join="",
+            similarity_view_weights=(),
         )
 
     def __str__(self) -> str:
-        """A short form, such as ``pooled - pc, l2; similarity: mean - pc, average``."""
+        """A short form, such as ``pooled - pc, l2; similarity: mean - pc, average, weights 1,1,2``."""
         similarity = self.for_similarity()
-        own = replace(self, similarity_pooling="", similarity_join="")
+        own = replace(self, similarity_pooling="", similarity_join="", similarity_view_weights=())
         removed = " - pc" * self.remove_component + " (transductive)" * self.transductive
         text = f"{self.pooling}{removed}" + ", l2" * self.normalise + ", average" * (self.join == "average")
+        text += f", weights {listed(self.view_weights)}" if self.view_weights else ""
         return text if similarity == own else f"{text}; similarity: {similarity}"
+
+
+def listed(weights: Sequence[float]) -> str:
+    """Weights as typed, such as ``1,1,0.5``."""
+    return ",".join(f"{weight:g}" for weight in weights)
+
+
+def numbered(views: Sequence[str]) -> list[str]:
+    """Unique names of views: repeated ones are numbered, as ``seq.1`` and ``seq.2``."""
+    return [f"{name}.{views[: i + 1].count(name)}" if views.count(name) > 1 else name for i, name in enumerate(views)]

@@ -14,7 +14,6 @@ from structviews.encoding.kinds.baseline import BASELINE
 from structviews.encoding.kinds.transformer import TransformerBaseline
 from structviews.encoding.kinds.word_average import RECIPES, WordBaseline
 from structviews.encoding.representation import reference_sentences, save_components
-from structviews.encoding.word_weights import WordStatistics
 from structviews.errors import InputError, unknown
 from structviews.runs import RUNS
 from structviews.runs.config import TrainConfig
@@ -27,6 +26,7 @@ from structviews.runtime.terminal import Terminal
 from structviews.training.loop import store_components
 from structviews.training.trainer import Training
 from structviews.words.vector_files import WordVectors
+from structviews.words.word_weights import WordStatistics
 
 RANDOM = "random"
 KINDS = (*RECIPES, RANDOM, f"{transformer.KIND}:PATH")

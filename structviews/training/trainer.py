@@ -99,7 +99,8 @@ class Training:
         torch.manual_seed(config.optimisation.seed)
         self.model = build_model(config, self.vocabularies, fixed).to(self.device)
         if source:
-            fresh = [f"{FIXED}.words.", f"{FIXED}.objective.words."]  # their rows are the words of one corpus
+            # Their rows are the words of one corpus, or count them.
+            fresh = [f"{FIXED}.words.", f"{FIXED}.objective.words.", ".frequencies"]
             fresh += [".objective."] * (source.objective.name != config.objective.name)
             start_from(Path(config.data.init_from), self.model, n_known, fresh)
         for view in self.model.views:

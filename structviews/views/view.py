@@ -49,6 +49,9 @@ class View(nn.Module, ABC):
         adds_words: whether its vector is a plain sum of word vectors.
         linear: whether its vector is a sum or mean of its states, each of which is a linear (or affine) function of one
             word vector.
+        learns: whether training scores its vectors. One that learns nothing has no parameters and is left to the run as
+            a further view; with trained word vectors it reads those of the first view that learns.
+        reads_frequencies: whether it reads how frequent words are, ``Words.frequencies``.
         merges: whether it takes trees with equal subtrees merged, where ``Batch.inference`` says so. Runs with a view
             that reads trees and does not are encoded by the kernels of training.
         Config: class of its own settings.
@@ -60,6 +63,8 @@ class View(nn.Module, ABC):
     needs: ClassVar[str] = "tokens"
     adds_words: ClassVar[bool] = False
     linear: ClassVar[bool] = False
+    learns: ClassVar[bool] = True
+    reads_frequencies: ClassVar[bool] = False
     merges: ClassVar[bool] = False
     Config: ClassVar[type[Settings]] = NoSettings
     dim: int

@@ -45,15 +45,18 @@ class Words(nn.Module, ABC):
         dim: dimension of a vector.
         weight: ``(words, dim)`` the table.
         affine: ``(d + 1, dim)`` map from the vectors of words beyond the table, see ``WordIds``; None for the identity.
+        frequencies: ``(words,)`` share of each word in the corpus' words, for views that read them; else None.
     """
 
     dim: int
     weight: Tensor
     affine: Tensor | None
+    frequencies: Tensor | None
 
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("affine", None, persistent=False)
+        self.register_buffer("frequencies", None)
 
     @abstractmethod
     def own_rows(self, ids: Tensor) -> Tensor:
@@ -67,6 +70,17 @@ class Words(nn.Module, ABC):
         if self.affine is not None:
             further = torch.addmm(self.affine[-1], further, self.affine[:-1])
         return torch.cat([self.own_rows(ids.distinct[: -ids.n_further]), further])
+
+    def shares(self, ids: WordIds) -> Tensor:
+        """The frequency ``(U,)`` of each distinct word; 0 for words beyond the table.
+
+        Raises:
+            ValueError: if the table has no frequencies.
+        """
+        if self.frequencies is None:
+            raise ValueError("this word table has no frequencies: give it some")
+        own = ids.distinct.clamp(max=len(self.frequencies) - 1)
+        return self.frequencies.index_select(0, own) * (own == ids.distinct)
 
     def lookup(self, ids: WordIds) -> Tensor:
         """A vector for each word, ``(n, dim)``."""
@@ -116,13 +130,20 @@ class FixedWords(Words):
     """Fixed vectors, which are never updated.
 
     Args:
-        table: ``(words, dim)``.
+        table: ``(words, dim)``; where it is int8, each row has a scale too, see ``words.eight_bits``, read with it.
+
+    Attributes:
+        scale: ``(words,)`` of the rows of an int8 table; else None.
     """
+
+    scale: Tensor | None
 
     def __init__(self, table: Tensor):
         super().__init__()
         self.dim = table.shape[1]
         self.register_buffer("weight", table)
+        self.register_buffer("scale", torch.zeros(len(table)) if table.dtype == torch.int8 else None)
 
     def own_rows(self, ids: Tensor) -> Tensor:
-        return self.weight.index_select(0, ids)
+        rows = self.weight.index_select(0, ids)
+        return rows if self.scale is None else rows * self.scale.index_select(0, ids)[:, None]

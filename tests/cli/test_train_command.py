@@ -146,9 +146,27 @@ def test_flags_choose_which_vectors_are_written(command, trained, tmp_path):
 
 def test_a_run_keeps_which_vectors_it_gives(command, corpus, tmp_path):
     flags = ("--pooling", "pooled", "--no-normalise", "--similarity-pooling", "mean", "--similarity-join", "average")
-    assert command("train", "--views", "seq,avg", *FLAGS, *flags).code == 0
+    weights = ("--view-weights", "1,0.5", "--similarity-view-weights", "0, 1")
+    assert command("train", "--views", "seq,avg", *FLAGS, *flags, *weights).code == 0
     kept = Embedder.load(tmp_path / "runs" / "seq-avg").representation
-    assert kept == Representation("pooled", similarity_pooling="mean", similarity_join="average")
+    chosen = {"similarity_pooling": "mean", "similarity_join": "average"}
+    assert kept == Representation("pooled", view_weights=(1, 0.5), similarity_view_weights=(0, 1), **chosen)
+
+
+WRONG_WEIGHTS = {
+    "1,2,3": "view_weights = 1,2,3: 3 weights for 2 views: give one each for seq, avg",
+    "1": "view_weights = 1: 1 weight for 2 views: give one each for seq, avg",
+    "0,0": "view_weights = 0,0: leaves out all views: give one of them more than 0",
+    "1,-1": "view_weights = -1.0: give a number at least 0 and at most 1,000,000",
+    "1,much": "view_weights = '1,much': give numbers, such as 1,1,2",
+}
+
+
+@pytest.mark.parametrize("weights", WRONG_WEIGHTS)
+def test_wrong_weights_of_views_are_one_line(command, corpus, tmp_path, weights):
+    ended = command("train", "--views", "seq,avg", *FLAGS, "--view-weights", weights)
+    assert (ended.code, ended.errors) == (2, [f"error: {WRONG_WEIGHTS[weights]}"])
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_dry_run_writes_nothing(command, corpus, tmp_path):

@@ -17,10 +17,6 @@ from structviews.cli.app import app
 from structviews.corpus.format import Row
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.word_average import RECIPES
-from structviews.encoding.word_weights import (
-    WordStatistics,
-    unsupervised_inverse_frequencies,
-)
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import save_results
 from structviews.evaluation.scores.tables import score_table
@@ -28,6 +24,10 @@ from structviews.runs.folder import COMPONENTS
 from structviews.training.baselines import KINDS, make_baseline
 from structviews.training.loop import train
 from structviews.words.vector_files import WordVectors, save_vectors
+from structviews.words.word_weights import (
+    WordStatistics,
+    unsupervised_inverse_frequencies,
+)
 
 # One word is so frequent that a random walk meets it by chance.
 CORPUS_ROWS = [

@@ -86,7 +86,7 @@ def full(run, vectors, tmp_path_factory):
     weights["channels.fixed.words.0.weight"] = table.new_tensor(np.concatenate([table, file.rows(file.find(NEW))]))
     write_weights(folder, weights)
     settings = read_settings(folder)
-    settings["parsed"]["vectors"]["packed"] = True
+    del settings["parsed"]["vectors"]["fingerprint"]
     write_settings(folder, settings)
     return folder
 

@@ -82,7 +82,7 @@ def test_it_is_loaded_by_its_name(folder):
     assert vectors.shape == (3, 16)
     assert vectors.dtype == np.float32
     assert {weight.dtype for weight in embedder.model.parameters()} == {torch.float32}
-    assert load_file(folder / "model.safetensors")["channels.fixed.words.0.weight"].dtype == torch.float16
+    assert load_file(folder / "model.safetensors")["channels.fixed.words.0.weight"].dtype == torch.int8
     np.testing.assert_array_equal(vectors, Embedder.load(folder).encode(TEXTS))
     np.testing.assert_array_equal(SentenceVectorizer("default").fit_transform(TEXTS), vectors)
 
@@ -152,7 +152,7 @@ def test_training_begins_with_it(folder, place, command):
     code, output, errors = command("train", *given, *sizes, "--init-from", "default")
     assert (code, output) == (0, "runs/seq-avg\n"), errors
     begun = Embedder.load("runs/seq-avg").encode(TEXTS)
-    np.testing.assert_allclose(begun, Embedder.load("default").encode(TEXTS), atol=2e-3)
+    np.testing.assert_allclose(begun, Embedder.load("default").encode(TEXTS), atol=1e-2)
 
 
 WRITING = [

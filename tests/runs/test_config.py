@@ -60,6 +60,8 @@ OTHERS = {
     "join": "average",
     "similarity_pooling": "pooled",
     "similarity_join": "concatenation",
+    "view_weights": [1, 0.5, 0],
+    "similarity_view_weights": (0.0, 1e-6, 2),
 }
 # Settings that only some objectives have.
 OF_OBJECTIVES = [

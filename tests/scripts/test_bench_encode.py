@@ -166,7 +166,8 @@ def test_a_random_run_has_the_words_of_the_bundled_model(averages):
         assert run.views == ("avg", "avg")
         assert run.dim == bundled.dim == 1200
         (channel,), (original,) = run.model.channels.values(), bundled.model.channels.values()
-        assert torch.equal(channel.tables[0].weight, original.tables[0].weight)
+        ids = torch.arange(100)
+        assert torch.equal(channel.tables[0].own_rows(ids), original.tables[0].own_rows(ids))
         assert [run.vocabularies[name].words for name in run.vocabularies] == [
             bundled.vocabularies[name].words for name in bundled.vocabularies
         ]

@@ -37,7 +37,10 @@ def make(name):
     for parameter in view.parameters():
         if parameter.dim() < 2:
             torch.nn.init.normal_(parameter, std=0.5)
-    return view, WordTable(len(VOCABULARY), view.word_dim).double()
+    table = WordTable(len(VOCABULARY), view.word_dim)
+    if view.reads_frequencies:
+        table.frequencies = torch.linspace(0.2, 0, len(VOCABULARY))
+    return view, table.double()
 
 
 def encode(view, table, some, states=False):
@@ -49,8 +52,8 @@ def encode(view, table, some, states=False):
 def test_one_vector_a_sentence(name):
     view, table = make(name)
     encoded = encode(view, table, SENTENCES)
-    assert view.dim == DIM
-    assert encoded.vector.shape == (len(SENTENCES), DIM)
+    assert view.dim == (DIM if view.learns else WORD_DIM)
+    assert encoded.vector.shape == (len(SENTENCES), view.dim)
     assert encoded.vector.dtype == torch.float64
     assert encoded.states is encoded.offsets is encoded.attention is None
 
@@ -66,7 +69,10 @@ def test_every_parameter_learns(name):
             gradient = parameter.grad.to_dense()
             assert gradient.isfinite().all(), parameter_name
             assert gradient.any(), parameter_name
-    assert table.weight.grad.to_dense().any(dim=1).all()
+    read = table.weight.grad.to_dense().any(dim=1)
+    assert read[1:].all()
+    assert read[0] == (name != "sif")  # which leaves out unknown words
+    assert any(True for _ in view.parameters()) == (view.learns and name != "bow")
 
 
 @every_view
@@ -92,8 +98,10 @@ def test_states_and_offsets_on_request(name):
         return
     lengths = [len(s.tokens) for s in SENTENCES]
     sizes = [2 * n - 1 for n in lengths] if view.needs == "constituency" else lengths
+    if name == "sif":
+        sizes = [max(1, sum(token in WORDS for token in s.tokens)) for s in SENTENCES]
     assert encoded.offsets.tolist() == [sum(sizes[:i]) for i in range(len(sizes) + 1)]
-    assert encoded.states.shape == (sum(sizes), DIM)
+    assert encoded.states.shape == (sum(sizes), view.dim)
     if encoded.attention is not None:
         assert encoded.attention.shape == (sum(lengths) - len(lengths),)
 
@@ -106,6 +114,7 @@ def root_of(states, sentence):
 VECTOR_OF_STATES = {
     "bow": lambda states, _: states.sum(dim=0),
     "avg": lambda states, _: states.mean(dim=0),
+    "sif": lambda states, _: states.mean(dim=0),
     **dict.fromkeys(ONE_WAY, lambda states, _: states[-1]),
     **dict.fromkeys(TWO_WAY, lambda states, _: torch.cat([states[-1, : DIM // 2], states[0, DIM // 2 :]])),
     "dep": root_of,
@@ -130,7 +139,9 @@ def test_the_words_and_what_the_view_reads_decide(name):
     same = torch.allclose(*encode(view, table, [one, other]).vector)
     assert same == (view.needs == "tokens")
     there, back = (with_trees(tokens, (2, 0, 2), lambda _, b: b - 1) for tokens in (words(3), words(3)[::-1]))
-    assert torch.allclose(*encode(view, table, [there, back]).vector) == (name in ("bow", "avg", "dep", "dep-sum"))
+    assert torch.allclose(*encode(view, table, [there, back]).vector) == (
+        name in ("bow", "avg", "sif", "dep", "dep-sum")
+    )
 
 
 @every_view
@@ -210,6 +221,21 @@ def test_the_projected_mean_is_a_loop_over_words():
         project = view.project
         projected = [project.weight @ table.weight[ids.get(token, 0)] + project.bias for token in sentence.tokens]
         torch.testing.assert_close(vector, sum(projected) / len(projected), rtol=0, atol=1e-12)
+
+
+def test_the_weighted_mean_is_a_loop_over_known_words():
+    view, table = make("sif")
+    ids = {word: i for i, word in enumerate(VOCABULARY.words)}
+    unknown = with_trees(("zzz", "an", "yyy"), (2, 0, 2), lambda _, b: b - 1)
+    for some in (SENTENCES, [unknown], [*SENTENCES, unknown]):
+        for sentence, vector in zip(some, encode(view, table, some).vector, strict=True):
+            known = [ids[token] for token in sentence.tokens if token in ids]
+            weighted = [0.001 / (0.001 + table.frequencies[i]) * table.weight[i] for i in known]
+            expected = sum(weighted) / len(known) if known else torch.zeros_like(vector)
+            torch.testing.assert_close(vector, expected, rtol=0, atol=1e-12)
+    lonely = encode(view, table, [with_trees(("zzz",), (0,), None), *SENTENCES], states=True)
+    assert lonely.offsets[1] == 1
+    assert not lonely.states[0].any()
 
 
 @pytest.mark.parametrize("name", SEQUENCES)

@@ -43,7 +43,6 @@ class GivenVectors(PooledEmbedder):
         self.file = file
         self._rows, self._vectors = read_vectors(file)
         self.views = (file.stem,)
-        self.needs = frozenset({"tokens"})
         self.parsers = []
         self.preparer = Preparer(Parsed())
         self.representation = Representation()
@@ -69,7 +68,9 @@ class GivenVectors(PooledEmbedder):
         where = self.file.with_suffix(".txt")
         check_known(sentences, self._rows, task, where, "encode the output of structviews sentences, or limit --tasks")
 
-    def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
+    def _pool(
+        self, sentences: Sequence[ParsedSentence], poolings: Sequence[str], chosen: Sequence[int]
+    ) -> Iterable[tuple[str, Tensor]]:
         tokens = [sentence.tokens for sentence in sentences]
         self.check(tokens, "the input")
         vectors = self._vectors[[self._rows[each] for each in tokens]].astype(np.float32)

@@ -15,18 +15,20 @@ from structviews.encoding.kinds import KINDS
 from structviews.encoding.preparation import Preparer, Sentence, listed
 from structviews.encoding.representation import joined_width
 from structviews.encoding.stored_run import Choice
-from structviews.encoding.word_limit import BATCH_SIZE
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.folder import CONFIG, MEMBERS, model_checksum, weight_files
 from structviews.runs.settings_file import KIND, read_settings, run_kind, run_views, write_settings
 from structviews.runs.which_vectors import Representation
+from structviews.runs.which_vectors import listed as typed
 from structviews.runtime.documents import checked
 from structviews.runtime.files import new_folder
 from structviews.runtime.progress import OnProgress
 
 JOINED = "joined"
 # Files that a member does not need for encoding.
+# The fields of a representation that say how members are joined; the weights are theirs alone.
+JOINS, WEIGHTS = ("join", "similarity_join"), ("view_weights", "similarity_view_weights")
 LEFT_BEHIND = ("state", "log.jsonl", "results*.json", "retrieval.json", ".*")
 
 
@@ -73,7 +75,6 @@ class JoinedEmbedder(Embedder):
     ):
         self.members = list(members)
         self.views = tuple(names)
-        self.needs = frozenset().union(*(member.needs for member in members))
         self.representation = Representation(join=join, similarity_join=similarity_join)
         with_trees = [member for member in members if member.parsers]
         self.parsers = list({repr(parser): parser for member in members for parser in member.parsers}.values())
@@ -100,6 +101,11 @@ class JoinedEmbedder(Embedder):
     def widths(self) -> list[int]:
         """Dimensions of each member's vector."""
         return [member.dim for member in self.members]
+
+    @property
+    def reads(self) -> list[frozenset[str]]:
+        """The structures that each member reads."""
+        return [member.needs for member in self.members]
 
     @property
     def device(self) -> torch.device:
@@ -132,19 +138,19 @@ class JoinedEmbedder(Embedder):
     def _representation(self) -> str:
         """Short description of the representation."""
         text = " | ".join(dict.fromkeys(member._representation for member in self.members))
-        join, similarity = self.representation.join, self.representation.for_similarity().join
+        join, similarity = _how(self.representation), _how(self.representation.for_similarity())
         if join == similarity:
             return text if join == "concatenation" else f"{text}; members: {join}"
         return f"{text}; members: {join}, similarity {similarity}"
 
-    def encode_views(
-        self, sentences: Iterable[Sentence], batch_size: int = BATCH_SIZE, progress: OnProgress | None = None
+    def _encode_chosen(
+        self, sentences: Iterable[Sentence], chosen: Sequence[int], batch_size: int, progress: OnProgress | None
     ) -> list[np.ndarray]:
-        """Vectors ``(n, width)`` of each member; members with the same parser share the trees."""
-        prepared = self.prepare(sentences)
-        total = len(self.members) * len(prepared)
+        """Vectors ``(n, width)`` of the chosen members; members with the same parser share the trees."""
+        prepared = self._prepared(sentences, chosen)
+        total = len(chosen) * len(prepared)
         vectors = []
-        for i, member in enumerate(self.members):
+        for i, member in enumerate(self.members[number] for number in chosen):
             before = i * len(prepared)
 
             def show(done: int, _: int, before: int = before) -> None:
@@ -154,9 +160,10 @@ class JoinedEmbedder(Embedder):
             vectors.append(member.encode(prepared, batch_size, show))
         return vectors
 
-    def prepare(self, sentences: Iterable[Sentence]) -> list[ParsedSentence]:
-        """See ``Embedder.prepare``; if the members' parsers differ, only tokenise and let each member parse."""
-        return self.preparer.prepare(sentences, self.needs if self._one_parser else {"tokens"}, self.limit)
+    def _prepared(self, sentences: Iterable[Sentence], chosen: Iterable[int]) -> list[ParsedSentence]:
+        """See ``Embedder``; if the members' parsers differ, only tokenise and let each member parse."""
+        needs = self.needs_of(chosen) if self._one_parser else frozenset({"tokens"})
+        return self.preparer.prepare(sentences, needs, self.limit)
 
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
         """Attention weight of each word among the dependents of its head, by member and view; see ``Embedder``."""
@@ -168,10 +175,11 @@ class JoinedEmbedder(Embedder):
         }
 
     def with_representation(self, **changes: Any) -> Self:
-        """The same runs with another representation, for each member and for the join."""
-        own = {name: value for name, value in changes.items() if name in ("join", "similarity_join")}
+        """The same runs with another representation, for each member; weights for their join, ``join`` for both."""
+        own = {name: value for name, value in changes.items() if name in (*JOINS, *WEIGHTS)}
+        each = {name: value for name, value in changes.items() if name not in WEIGHTS}
         changed = super().with_representation(**own)
-        changed.members = [member.with_representation(**changes) for member in self.members]
+        changed.members = [member.with_representation(**each) for member in self.members]
         return changed
 
     def with_limit(self, **changes: Any) -> Self:
@@ -222,6 +230,11 @@ def join_runs(
         settings |= {"only": [view for _, view in given], "views": {"names": views}}
         write_settings(folder, settings)
     return out
+
+
+def _how(joined: Representation) -> str:
+    """How members are joined, such as ``average 1,2``."""
+    return " ".join(filter(None, (joined.join, typed(joined.view_weights))))
 
 
 def _given(members: Sequence[Path | Member]) -> list[Member]:

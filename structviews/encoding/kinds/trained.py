@@ -66,9 +66,9 @@ class TrainedEmbedder(PooledEmbedder):
         self.representation = config.representation
         self.components = components or {}
         self.views = (*config.views.names, *model.extra_views)
-        self.needs = model.needs
         self.parsers = [parsed.parser] if model.needs - {"tokens"} else []
         by_view = model.by_view()
+        self._reads = [frozenset(view.needs for _, view in channels) for channels in by_view]
         self._infers = all(view.merges or view.needs == "tokens" for channels in by_view for _, view in channels)
         self.encoders = [
             [Encoder(f"{channel}.{i}", view.dim, view.linear) for channel, view in channels]
@@ -96,6 +96,11 @@ class TrainedEmbedder(PooledEmbedder):
         return embedder
 
     @property
+    def reads(self) -> list[frozenset[str]]:
+        """The structures that each view reads."""
+        return self._reads
+
+    @property
     def _representation(self) -> str:
         """Short description of the representation, and of the words that are known if these are not the usual ones."""
         if self.vectors is None:
@@ -121,28 +126,33 @@ class TrainedEmbedder(PooledEmbedder):
     @torch.inference_mode()
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
         """Attention weight of each word among the dependents of its head; see ``Embedder.attention``."""
-        prepared = self.prepare(sentences) if "dependency" in self.needs else []
+        chosen = [i for i, reads in enumerate(self.reads) if "dependency" in reads]
+        prepared = self._prepared(sentences, chosen) if chosen else []
         if not prepared:
             return {}
-        batch = collate(prepared, self.vocabularies, self.needs).to(self.device)
+        batch = collate(prepared, self.vocabularies, self.needs_of(chosen)).to(self.device)
         names = [name for name, _ in self.model.each()]
+        views, encoded = [self.view_names[i] for i in chosen], self.model.encode(batch, states=True, chosen=chosen)
         return {
             f"{view} ({name})" if len(names) > 1 else view: weights
-            for view, channels in zip(self.view_names, self.model.encode(batch, states=True), strict=True)
+            for view, channels in zip(views, encoded, strict=True)
             for name, encoded in zip(names, channels, strict=True)
             if (weights := attention_weights(encoded, batch)) is not None
         }
 
-    def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
+    def _pool(
+        self, sentences: Sequence[ParsedSentence], poolings: Sequence[str], chosen: Sequence[int]
+    ) -> Iterable[tuple[str, Tensor]]:
         device = self.device
         precision = encodes_in(self.precision, device)
         half = precision != "fp32"
         # On a GPU the kernels of training are faster.
         inference = precision if self._infers and device.type == "cpu" else None
-        batch = collate(sentences, self.vocabularies, self.needs, inference).to(device)
+        batch = collate(sentences, self.vocabularies, self.needs_of(chosen), inference).to(device)
+        states = any(pooling != "vector" for pooling in poolings)
         with torch.autocast(device.type, torch.bfloat16, enabled=half):
-            encoded = self.model.encode(batch, states=any(pooling != "vector" for pooling in poolings))
-        for encoders, channels in zip(self.encoders, encoded, strict=True):
+            encoded = self.model.encode(batch, states, chosen)
+        for encoders, channels in zip((self.encoders[i] for i in chosen), encoded, strict=True):
             for encoder, each in zip(encoders, channels, strict=True):
                 for pooling in poolings:
                     yield component_key(encoder, pooling), encoder.pool(each.single() if half else each, pooling)

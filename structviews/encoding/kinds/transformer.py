@@ -50,7 +50,6 @@ class TransformerBaseline(PooledEmbedder):
             raise InputError(f"{model}: not a model that {KIND} can load: {reason}") from None
         self.model = model
         self.views = (model.resolve().name,)
-        self.needs = frozenset({"tokens"})
         self.parsers = []
         self.preparer = Preparer(parsed, any_language=True)
         self.representation = Representation()
@@ -96,7 +95,9 @@ class TransformerBaseline(PooledEmbedder):
     def _vectors(self, texts: list[str]) -> np.ndarray:
         return self._model.encode(texts, batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True)
 
-    def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
+    def _pool(
+        self, sentences: Sequence[ParsedSentence], poolings: Sequence[str], chosen: Sequence[int]
+    ) -> Iterable[tuple[str, Tensor]]:
         (encoder,) = self.encoders[0]
         vectors = self._vectors([" ".join(sentence.tokens) for sentence in sentences])
         for pooling in poolings:

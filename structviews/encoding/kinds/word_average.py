@@ -17,13 +17,6 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.pooled import PooledEmbedder
 from structviews.encoding.preparation import Preparer
 from structviews.encoding.representation import Encoder, reduce_segments
-from structviews.encoding.word_weights import (
-    WordStatistics,
-    equal_weights,
-    inverse_document_frequencies,
-    smooth_inverse_frequencies,
-    unsupervised_inverse_frequencies,
-)
 from structviews.errors import InputError
 from structviews.runs.folder import WEIGHTS
 from structviews.runs.settings_file import Parsed
@@ -32,6 +25,13 @@ from structviews.runtime.seals import damaged, read_arrays, write_arrays
 from structviews.views.view import Encoded
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import Vocabulary
+from structviews.words.word_weights import (
+    WordStatistics,
+    equal_weights,
+    inverse_document_frequencies,
+    smooth_inverse_frequencies,
+    unsupervised_inverse_frequencies,
+)
 
 WORDS = "vocabulary.words.txt"
 ROWS_AT_ONCE = 2**16
@@ -84,7 +84,6 @@ class WordBaseline(PooledEmbedder):
         self.vocabulary = vocabulary
         self.tensors = tensors
         self.views = (kind,)
-        self.needs = frozenset({"tokens"})
         self.parsers = []
         self.preparer = Preparer(parsed)
         self.representation = Representation(remove_component=self.recipe.remove > 0)
@@ -123,7 +122,9 @@ class WordBaseline(PooledEmbedder):
             raise damaged(run / WEIGHTS, f"its arrays do not fit {WORDS} and the word vectors", REMEDY)
         return cls(kind, vectors, vocabulary, tensors, parsed)
 
-    def _pool(self, sentences: Sequence[ParsedSentence], poolings: Sequence[str]) -> Iterable[tuple[str, Tensor]]:
+    def _pool(
+        self, sentences: Sequence[ParsedSentence], poolings: Sequence[str], chosen: Sequence[int]
+    ) -> Iterable[tuple[str, Tensor]]:
         (encoder,) = self.encoders[0]
         encoded = self._encode(sentences)
         for pooling in poolings:

@@ -98,7 +98,7 @@ def results_name(*differences: str) -> str:
     Args:
         differences: the representation, ``ensemble`` or the protocol; empty ones are ignored.
     """
-    name = re.sub("[^a-z0-9]+", "-", " ".join(differences)).strip("-")
+    name = re.sub("[^a-z0-9.]+", "-", " ".join(differences)).strip("-")
     return f"results.{name}.json" if name else RESULTS
 
 

@@ -92,7 +92,8 @@ def score_run(
     transductive = is_transductive(embedder)
     if save_vectors and transductive:
         raise InputError("--save-vectors: --transductive vectors of a sentence differ by task: drop --transductive")
-    _check(embedder, tasks, trees)
+    for each in (embedder, similarity):
+        _check(each, tasks, trees)
     with ExitStack() as files:
         embedders = [embedder, similarity] if another else [embedder]
         encoders = files.enter_context(_encoders(run, embedders, tasks, trees, ensemble))

@@ -5,13 +5,18 @@ Shapes: V word types; index 0 of every array is for unknown words.
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.words.vocabulary import UNKNOWN, Vocabulary, spelt
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Numbers = TypeVar("Numbers", np.ndarray, "Tensor")
 
 SIF_A = 1e-3
 """The ``a`` of a / (a + p(w)), as in the code of Arora et al. 2017."""
@@ -70,8 +75,13 @@ def inverse_document_frequencies(words: WordStatistics) -> np.ndarray:
 
 
 def smooth_inverse_frequencies(words: WordStatistics) -> np.ndarray:
+    """``smooth_inverse`` of the words' frequencies."""
+    return smooth_inverse(words.probabilities)
+
+
+def smooth_inverse(probabilities: Numbers) -> Numbers:
     """a / (a + p(w)) (SIF; Arora et al. 2017, algorithm 1)."""
-    return SIF_A / (SIF_A + words.probabilities)
+    return SIF_A / (SIF_A + probabilities)
 
 
 def unsupervised_inverse_frequencies(words: WordStatistics) -> np.ndarray:

@@ -1,0 +1,43 @@
+"""The view without anything to learn: a weighted mean of word vectors."""
+
+from typing import ClassVar
+
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
+
+from structviews.batches.batch import Batch
+from structviews.batches.word_ids import WordIds
+from structviews.settings import Settings
+from structviews.views import VIEWS
+from structviews.views.view import Encoded, View
+from structviews.views.word_tables import Words
+from structviews.words.word_weights import smooth_inverse
+
+
+@VIEWS.register("sif")
+class SmoothInverseFrequency(View):
+    """Mean of a / (a + p(w)) x_w over the known words (Arora et al. 2017, algorithm 1, without its last step).
+
+    x_w is the word's vector and p(w) its frequency in the training corpus, 0 if it is not there. Its dimension is that
+    of the word vectors. A sentence without known words gets the zero vector, and this as its only state.
+    """
+
+    linear: ClassVar[bool] = True
+    learns: ClassVar[bool] = False
+    reads_frequencies: ClassVar[bool] = True
+
+    def __init__(self, word_dim: int, dim: int, config: Settings) -> None:
+        super().__init__()
+        self.dim = word_dim
+        self.word_dim = word_dim
+
+    def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+        known, starts = ids.distinct > 0, batch.offsets[:-1]
+        weighted = words.rows(ids) * (smooth_inverse(words.shares(ids)) * known)[:, None]
+        counts = F.embedding_bag(ids.inverse, known[:, None].to(weighted.dtype), starts, mode="sum")
+        vector = F.embedding_bag(ids.inverse, weighted, starts, mode="sum") / counts.clamp(min=1)
+        if not states:
+            return Encoded(vector)
+        kept, lengths = known[ids.inverse], counts[:, 0].long()
+        kept[starts[lengths == 0]] = True  # an unknown word, which counts as zeros
+        offsets = F.pad(lengths.clamp(min=1).cumsum(0), (1, 0))
+        return Encoded(vector, F.embedding(ids.inverse[kept], weighted), offsets)
