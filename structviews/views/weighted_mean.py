@@ -1,16 +1,24 @@
 """The view without anything to learn: a weighted mean of word vectors."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 
 from structviews.batches.batch import Batch
 from structviews.batches.word_ids import WordIds
-from structviews.settings import Settings
+from structviews.settings import Settings, setting
 from structviews.views import VIEWS
 from structviews.views.view import Encoded, View
 from structviews.views.word_tables import Words
 from structviews.words.word_weights import smooth_inverse
+
+
+@dataclass(frozen=True)
+class WeightedMeanConfig(Settings):
+    """What is averaged."""
+
+    unit_words: bool = setting(False, "Scale word vectors to length 1 before the view sif averages them.", rare=True)
 
 
 @VIEWS.register("sif")
@@ -18,21 +26,25 @@ class SmoothInverseFrequency(View):
     """Mean of a / (a + p(w)) x_w over the known words (Arora et al. 2017, algorithm 1, without its last step).
 
     x_w is the word's vector and p(w) its frequency in the training corpus, 0 if it is not there. Its dimension is that
-    of the word vectors. A sentence without known words gets the zero vector, and this as its only state.
+    of the word vectors. A sentence without known words gets the zero vector, and this as its only state. With
+    ``unit_words``, each x_w is scaled to length 1 first.
     """
 
     linear: ClassVar[bool] = True
     learns: ClassVar[bool] = False
     reads_frequencies: ClassVar[bool] = True
+    Config: ClassVar[type[Settings]] = WeightedMeanConfig
 
-    def __init__(self, word_dim: int, dim: int, config: Settings) -> None:
+    def __init__(self, word_dim: int, dim: int, config: WeightedMeanConfig) -> None:
         super().__init__()
+        self.unit_words = config.unit_words
         self.dim = word_dim
         self.word_dim = word_dim
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         known, starts = ids.distinct > 0, batch.offsets[:-1]
-        weighted = words.rows(ids) * (smooth_inverse(words.shares(ids)) * known)[:, None]
+        rows = F.normalize(words.rows(ids)) if self.unit_words else words.rows(ids)
+        weighted = rows * (smooth_inverse(words.shares(ids)) * known)[:, None]
         counts = F.embedding_bag(ids.inverse, known[:, None].to(weighted.dtype), starts, mode="sum")
         vector = F.embedding_bag(ids.inverse, weighted, starts, mode="sum") / counts.clamp(min=1)
         if not states:

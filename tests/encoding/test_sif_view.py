@@ -18,6 +18,7 @@ from structviews.model import Channel
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
 from structviews.training.trainer import Training
+from structviews.words.vector_files import WordVectors, save_vectors
 from structviews.words.vocabulary import Vocabulary, count_words
 
 DIM = 7
@@ -61,6 +62,22 @@ def test_it_is_the_baseline(fixed, corpus, vectors, sentences, pooling, tmp_path
     expected = baseline.with_representation(remove_component=False, pooling=pooling).encode(sentences)
     np.testing.assert_allclose(view.encode(sentences), expected, atol=1e-6)
     assert not view.encode([sentences[-3]]).any()
+
+
+def test_words_of_length_1(corpus, vectors, sentences, tmp_path):
+    """As the baseline's of vectors that have length 1."""
+    opened_file = WordVectors.open(vectors)
+    words, rows = opened_file.words.to_pylist(), opened_file.rows(np.arange(len(opened_file)))
+    save_vectors(tmp_path / "unit.vec", words, rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    found = []
+    for file, unit in ((vectors, True), (tmp_path / "unit.vec", False)):
+        given = {"channels": ("fixed",), "vectors": str(file), "epochs": 1, "unit_words": unit}
+        run = train(small_config(corpus, tmp_path / f"{unit}", VIEWS, **given))
+        found.append(Embedder.load(run, RandomParser()).with_view("sif").encode(sentences))
+    np.testing.assert_allclose(*found, atol=1e-6)
+    plain = make_baseline("sif", corpus, tmp_path / "sif", vectors, None, Console(quiet=True))
+    other = Embedder.load(plain).with_representation(remove_component=False).encode(sentences)
+    assert np.abs(found[0] - other).max() > 0.01
 
 
 def test_it_is_the_baseline_where_unknown_words_are_composed_too(corpus, sentences, tmp_path):
