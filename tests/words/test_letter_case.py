@@ -11,7 +11,6 @@ from vector_files import fasttext_model, random_vectors, write_vectors
 
 from structviews.corpus.format import Row
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.word_weights import WordStatistics
 from structviews.hub.packing import pack
 from structviews.runs.settings_file import load_run
 from structviews.training.baselines import make_baseline
@@ -21,6 +20,7 @@ from structviews.words.learning import learn_file
 from structviews.words.learning_settings import Word2VecConfig
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import UNKNOWN, Vocabulary, count_words
+from structviews.words.word_weights import WordStatistics
 
 DIM = 6
 PLAIN = [row.sentence.tokens for row in topic_rows()]
