@@ -151,8 +151,9 @@ def _expand(run: Path, file: Path, progress: OnProgress | None) -> Report:
             maps.append(torch.from_numpy(fit_map(inputs, learnt).astype(np.float32)))
             fits.append(Fit(view, r_squared(inputs, learnt, maps[-1].numpy()), _left_out(inputs, learnt)))
     Expansion(str(file.resolve()), vectors.fingerprint, maps).save(run)
-    known = set().union(*(vocabulary.words for vocabulary in vocabularies.values()))
-    return Report(len(vectors) - int((vectors.find(sorted(known)) >= 0).sum()), n_shared, fits)
+    known = vectors.find(set().union(*(vocabulary.words for vocabulary in vocabularies.values())))
+    # Several of the run's words may be one of the file's, in lower case.
+    return Report(len(vectors) - len(np.unique(known[known >= 0])), n_shared, fits)
 
 
 def fit_map(inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:
