@@ -74,8 +74,8 @@ def expansion(folder: Path) -> Any:
 
 @reader(SEALED, "run/vocabulary.*.txt", trained, name="vocabulary")
 def vocabulary(folder: Path) -> Any:
-    config, _ = load_run(folder / "run")
-    return [words.words for words in load_vocabularies(folder / "run", config).values()]
+    run = folder / "run"
+    return [words.words for words in load_vocabularies(run, *load_run(run)).values()]
 
 
 @reader(TEXT, "config.toml", lambda folder, shared: by_hand(folder), covers="runs.settings_file:load_config")

@@ -72,7 +72,11 @@ OF_OBJECTIVES = [
     {"objective": "skip-thought", "conditioning": "start", "output_layers": 2},
     {"objective": "quick-thoughts", "loss": "margin", "negatives": "nearest", "contrasts": 7, "margin": 0.5},
 ]
-OF_VIEWS = [{"views": ("seq", "seq-uni"), "cell": "lstm"}, {"views": ("seq",), "reset_gate": "before"}]
+OF_VIEWS = [
+    {"views": ("seq", "seq-uni"), "cell": "lstm"},
+    {"views": ("seq",), "reset_gate": "before"},
+    {"views": ("seq", "sif"), "unit_words": True},
+]
 
 
 def test_a_configuration_comes_back_from_toml(tmp_path):
