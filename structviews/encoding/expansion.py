@@ -120,8 +120,8 @@ def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
         progress: see ``WordVectors.open``.
 
     Raises:
-        InputError: if the run has no encoders of its own, the file has no word vectors, shares too few words with the
-            run, or differs from the vectors of its fixed channel.
+        InputError: if the run has no encoders of its own, or rounded word vectors, as a packed one; if the file has no
+            word vectors, shares too few words with the run, or differs from the vectors of its fixed channel.
     """
     if run_kind(run) not in ("trained", "random"):
         raise InputError(f"{run}: only trained and random runs can be expanded: expand each run before joining it")
@@ -131,6 +131,8 @@ def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
 
 def _expand(run: Path, file: Path, progress: OnProgress | None) -> Report:
     config, parsed = load_run(run)
+    if parsed.vectors.get("packed"):
+        raise InputError(f"{run}: packed, so its word vectors are rounded: expand the run that it was packed from")
     vocabularies, weights = load_vocabularies(run, config, parsed), read_weights(run)
     vectors = WordVectors.open(file, progress)
     if FIXED in config.words.channels:
