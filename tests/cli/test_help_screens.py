@@ -38,8 +38,8 @@ def test_a_flag_names_its_negation_and_still_takes_it(monkeypatch, tmp_path):
         assert "[default: the run's] [not: --no-remove-component]" in text
         result = CliRunner().invoke(app, ["encode", "nowhere", "--no-remove-component", "-o", "x.npy"])
         assert "No such option" not in str(result.exception)
-    assert "--transductive" in text
-    assert "[not: --no-transductive]" not in text
+    assert "--skip-blank" in text
+    assert "--no-skip-blank" not in text
 
 
 def test_the_full_help_of_training_is_whole_too(monkeypatch):
