@@ -4,6 +4,7 @@ Weights are random but for the bundled model's: speed does not depend on them.
 """
 
 import copy
+import shutil
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,9 +25,11 @@ from structviews.encoding.encoding_pool import open_pool
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.model import build_model
 from structviews.runs.bundled import NAME
+from structviews.runs.folder import SUB_WORDS
 from structviews.runs.settings_file import save_config
 from structviews.runs.vocabularies import save_vocabularies
 from structviews.runs.weights import save_weights
+from structviews.runs.which_vectors import Representation
 from structviews.runtime.device import multiplies_bytes
 from structviews.training.baselines import RANDOM
 
@@ -242,16 +245,19 @@ def in_precisions(run: str | Path, precisions: Sequence[str]) -> dict[str, Train
 
 
 def random_run(views: Sequence[str], folder: Path) -> Path:
-    """A random run with the bundled model's words and sizes, and other views."""
+    """A random run with the bundled model's words, sub-words and sizes, and other views."""
     bundled = Embedder.load(NAME)
     assert isinstance(bundled, TrainedEmbedder)
     ((name, channel),) = bundled.model.each()
-    config = bundled.config
-    config = replace(config, views=replace(config.views, names=tuple(views)))
+    own = replace(bundled.config.views, names=tuple(views), options={})
+    config = replace(bundled.config, views=own, representation=Representation())
     folder.mkdir()
     save_vocabularies(folder, bundled.vocabularies)
+    for path in bundled.folder.glob(SUB_WORDS):
+        shutil.copyfile(path, folder / path.name)
     model = build_model(config, bundled.vocabularies, channel.tables[0].weight)
-    model.channels[name].words.load_state_dict(channel.words.state_dict())
+    # Not strictly: only one of the two may have views that read how frequent words are.
+    model.channels[name].words.load_state_dict(channel.words.state_dict(), strict=False)
     save_weights(folder, model)
     save_config(folder, config, bundled.parsed, RANDOM)
     return folder

@@ -118,10 +118,8 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             input_features: ignored.
         """
         embedder = self._embedder()
-        parts = list(zip(embedder.view_names, embedder.widths, strict=True))
-        if embedder.only is not None:
-            parts = [parts[embedder.only]]
-        elif embedder.representation.join == "average":
+        parts = [(embedder.view_names[i], embedder.widths[i]) for i in embedder.chosen]
+        if embedder.only is None and embedder.representation.join == "average":
             parts = [("average", embedder.dim)]
         return np.array([f"{name}_{i}" for name, width in parts for i in range(width)], dtype=object)
 

@@ -120,8 +120,8 @@ def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
         progress: see ``WordVectors.open``.
 
     Raises:
-        InputError: if the run has no encoders of its own, the file has no word vectors, shares too few words with the
-            run, or differs from the vectors of its fixed channel.
+        InputError: if the run has no encoders of its own, or rounded word vectors, as a packed one; if the file has no
+            word vectors, shares too few words with the run, or differs from the vectors of its fixed channel.
     """
     if run_kind(run) not in ("trained", "random"):
         raise InputError(f"{run}: only trained and random runs can be expanded: expand each run before joining it")
@@ -131,6 +131,8 @@ def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
 
 def _expand(run: Path, file: Path, progress: OnProgress | None) -> Report:
     config, parsed = load_run(run)
+    if parsed.vectors.get("packed"):
+        raise InputError(f"{run}: packed, so its word vectors are rounded: expand the run that it was packed from")
     vocabularies, weights = load_vocabularies(run, config, parsed), read_weights(run)
     vectors = WordVectors.open(file, progress)
     if FIXED in config.words.channels:
@@ -151,8 +153,9 @@ def _expand(run: Path, file: Path, progress: OnProgress | None) -> Report:
             maps.append(torch.from_numpy(fit_map(inputs, learnt).astype(np.float32)))
             fits.append(Fit(view, r_squared(inputs, learnt, maps[-1].numpy()), _left_out(inputs, learnt)))
     Expansion(str(file.resolve()), vectors.fingerprint, maps).save(run)
-    known = set().union(*(vocabulary.words for vocabulary in vocabularies.values()))
-    return Report(len(vectors) - int((vectors.find(sorted(known)) >= 0).sum()), n_shared, fits)
+    known = vectors.find(set().union(*(vocabulary.words for vocabulary in vocabularies.values())))
+    # Several of the run's words may be one of the file's, in lower case.
+    return Report(len(vectors) - len(np.unique(known[known >= 0])), n_shared, fits)
 
 
 def fit_map(inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:

@@ -35,10 +35,10 @@ class Described(TypedDict, total=False):
 
 
 class VectorFile(TypedDict, total=False):
-    """A file of word vectors.
+    """A file of word vectors; what does not hold of it is not written.
 
-    ``packed`` if the run is to know the words that it stores, and no others of the file; ``sub_words`` if it then
-    stores the file's n-grams too. ``uncased`` if its words are looked up in lower case.
+    ``packed`` if the run (see ``structviews.hub.packing``) is to know the words that it stores, and no others of the
+    file; ``sub_words`` if it then stores the file's n-grams too. ``uncased`` if its words are looked up in lower case.
     """
 
     fingerprint: str
@@ -66,8 +66,7 @@ class Parsed:
         fingerprint: hash of the corpus' manifest.
         parser: the parser's description.
         tokeniser: the tokeniser's description.
-        vectors: fingerprint and dimension of the fixed channel's word vectors, and whether the run is packed, see
-            ``structviews.hub.packing``; empty without that channel.
+        vectors: a ``VectorFile``, that of the fixed channel; empty without that channel.
         models: folder of the parser's models if one was named, else empty.
     """
 
@@ -80,9 +79,11 @@ class Parsed:
     @classmethod
     def of(cls, corpus: ParsedCorpus, vectors: WordVectors | None = None) -> Self:
         """Describe a corpus, and the vectors of the fixed channel if there is one."""
-        about = {}
+        about: dict[str, Any] = {}
         if vectors:
-            about = {"fingerprint": vectors.fingerprint, "dim": vectors.dim, "uncased": vectors.uncased}
+            about = {"fingerprint": vectors.fingerprint, "dim": vectors.dim}
+            if vectors.uncased:
+                about["uncased"] = True
         manifest = corpus.manifest
         return cls(corpus.fingerprint, corpus.parser, manifest["tokeniser"], about, manifest.get(MODELS, ""))
 

@@ -32,7 +32,7 @@ def load_vocabularies(run: Path, config: TrainConfig, parsed: Parsed) -> dict[st
     Raises:
         InputError: if they are missing or damaged.
     """
-    uncased = {FIXED: bool(parsed.vectors.get("uncased"))}
+    uncased = {FIXED: parsed.vectors.get("uncased", False)}
     return {
         channel: Vocabulary.load(run / vocabulary_file(channel), uncased.get(channel, False))
         for channel in config.words.channels

@@ -110,7 +110,9 @@ class WordVectors:
     @cached_property
     def uncased(self) -> bool:
         """Whether no word of the file has a capital letter, so that words are looked up in lower case."""
-        return bool(pc.all(pc.equal(self.words, pc.utf8_lower(self.words))).as_py())
+        # By str.lower, as words are looked up: Arrow's own knows letters that Python's does not.
+        parts = (self.words[start : start + 4096].to_pylist() for start in range(0, len(self), 4096))
+        return all(word == word.lower() for part in parts for word in part)
 
     def find(self, words: Iterable[str]) -> np.ndarray:
         """Indices of words in the file: ``(n,)`` int64, -1 for words it does not have."""

@@ -86,9 +86,9 @@ class Vocabulary:
         known = set(self.words)
         words = [*self.words, *(word for word in other.words if word not in known)]
         if other.counts is None:
-            return Vocabulary(words)
+            return Vocabulary(words, uncased=self.uncased)
         counts = dict(zip(other.words, other.counts.tolist(), strict=True))
-        return Vocabulary(words, np.array([counts.get(word, 0) for word in words], dtype=np.int64))
+        return Vocabulary(words, np.array([counts.get(word, 0) for word in words], dtype=np.int64), self.uncased)
 
     def save(self, path: Path) -> None:
         """Write one word per line, and a last line with the digest of all others."""

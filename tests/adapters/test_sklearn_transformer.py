@@ -20,6 +20,7 @@ from structviews.adapters import sklearn as adapter
 from structviews.adapters.sklearn import SentenceVectorizer
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
+from structviews.runs.settings_file import read_settings, write_settings
 from structviews.runtime.seals import write_arrays
 from structviews.training.loop import train
 
@@ -126,6 +127,17 @@ def test_parameters_choose_the_vectors(vectorizer, embedder, parameters, names):
     found = vectorizer.get_feature_names_out()
     assert [found[0], found[-1]] == names
     assert len(set(found)) == vectors.shape[1]
+
+
+def test_columns_are_those_of_the_views_that_are_not_left_out(words_run, tmp_path):
+    run = shutil.copytree(words_run, tmp_path / "run")
+    settings = read_settings(run)
+    settings["representation"]["view_weights"] = [0.0, 2.0]
+    write_settings(run, settings)
+    vectorizer = SentenceVectorizer(run)
+    assert list(vectorizer.get_feature_names_out()) == [f"seq_{i}" for i in range(8)]
+    assert vectorizer.fit_transform(TEXTS).shape == (6, 8)
+    assert list(vectorizer.set_params(view="avg").get_feature_names_out()) == [f"avg_{i}" for i in range(8)]
 
 
 def test_in_a_pipeline_and_a_search(vectorizer):

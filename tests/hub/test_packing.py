@@ -143,6 +143,11 @@ def test_a_packed_run_is_packed_to_the_same(packed, tmp_path):
     assert torch.equal(fewer, weights["channels.fixed.words.0.scale"][: WORDS - 1])
 
 
+def test_a_packed_run_is_not_expanded(packed, corpus):
+    with pytest.raises(InputError, match="packed, so its word vectors are rounded: expand the run that it was"):
+        expand(packed, corpus.parent / "v.vec")
+
+
 def test_one_whose_scales_are_missing_is_damaged(packed):
     weights = load_file(packed / "model.safetensors")
     del weights["channels.fixed.words.0.scale"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from corpora import load_random, random_trees, write_corpus
+from corpora import RandomParser, load_random, random_trees, small_config, write_corpus
 from report_pages import read_page
 from safetensors.numpy import load_file
 from typer.testing import CliRunner
@@ -26,6 +26,7 @@ from structviews.report import page as report
 from structviews.report.page import write_report
 from structviews.runs.settings_file import read_settings, write_settings
 from structviews.runtime.seals import write_arrays
+from structviews.training.loop import train
 
 SECTIONS = ["scores", "curves", "pairs", "projection", "neighbours", "trees", "published", "settings"]
 
@@ -224,6 +225,14 @@ def test_the_same_runs_give_the_same_bytes_and_queries_are_taken(made, tmp_path,
     assert '"><i>' not in first.decode()
     command(*made[1], *flags)
     assert out.read_bytes() == first
+
+
+def test_trees_are_those_of_views_that_are_left_out_too(made, tmp_path):
+    run = train(small_config(made[0], tmp_path / "run", ("dep", "avg"), steps=1, view_weights=(0, 1)))
+    embedder = Embedder.load(run, RandomParser())
+    (sentence,), missing = report.with_trees([["a", "bird"]], [embedder])
+    assert sentence.has_dependencies
+    assert missing == []
 
 
 def test_what_is_missing_says_which_command_makes_it(made, tmp_path):

@@ -75,7 +75,7 @@ OF_OBJECTIVES = [
 OF_VIEWS = [
     {"views": ("seq", "seq-uni"), "cell": "lstm"},
     {"views": ("seq",), "reset_gate": "before"},
-    {"views": ("dep", "sif"), "unit_words": True},
+    {"views": ("seq", "sif"), "unit_words": True},
 ]
 
 

@@ -9,12 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from corpora import opened, small_config, tiny_corpus
 from torch.utils.flop_counter import FlopCounterMode
 from trees_for_tests import SHAPES
+from vector_files import fasttext_model, random_vectors
 
 from structviews import Embedder
 from structviews.corpus.sentence import ParsedSentence
+from structviews.hub.packing import pack
+from structviews.training.loop import train
 from structviews.views.view_by_name import create
+from structviews.words.vocabulary import count_words
 
 pytest.importorskip("transformers", reason="needs structviews[sentence-transformers]")
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -171,6 +176,20 @@ def test_a_random_run_has_the_words_of_the_bundled_model(averages):
         assert [run.vocabularies[name].words for name in run.vocabularies] == [
             bundled.vocabularies[name].words for name in bundled.vocabularies
         ]
+
+
+def test_a_random_run_of_a_model_with_sub_words_and_views_that_weigh_differently(module, tmp_path, monkeypatch):
+    corpus = tiny_corpus(tmp_path / "x.parsed")
+    words = sorted(count_words(opened(corpus)))
+    (tmp_path / "v.bin").write_bytes(fasttext_model(words, random_vectors(range(len(words) + 64), 6)))
+    given = {"channels": ("fixed",), "vectors": str(tmp_path / "v.bin"), "similarity_view_weights": (0, 0, 1)}
+    run = train(small_config(corpus, tmp_path / "run", ("dep", "const", "sif"), unit_words=True, epochs=1, **given))
+    pack(run, tmp_path / "packed", 5)
+    encoders = module("benchmarks.encoders")
+    monkeypatch.setattr(encoders, "NAME", str(tmp_path / "packed"))
+    made = Embedder.load(encoders.random_run(["avg", "avg"], tmp_path / "random"))
+    unheard, other = made.encode([["unheard"], ["otherwise"]])
+    assert np.abs(unheard - other).max() > 1e-3
 
 
 def test_prepared_sentences_have_the_vectors_of_their_text(averages):

@@ -11,8 +11,10 @@ from vector_files import fasttext_model, random_vectors, write_vectors
 
 from structviews.corpus.format import Row
 from structviews.encoding.embedder import Embedder
+from structviews.encoding.expansion import expand
+from structviews.errors import InputError
 from structviews.hub.packing import pack
-from structviews.runs.settings_file import load_run
+from structviews.runs.settings_file import Parsed, load_run, read_settings, write_settings
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
 from structviews.words.channels import fixed_words
@@ -72,6 +74,15 @@ def test_a_file_with_one_capital_is_looked_up_as_it_is(tmp_path):
     assert vectors.find(["The", "the", "Of", "OF"]).tolist() == [-1, 0, 2, -1]
 
 
+def test_what_is_a_capital_is_what_a_look_up_changes(tmp_path):
+    """Arrow's own lower case changes this letter, which Python's does not."""
+    words = ["the", "\uab6c"]
+    vectors = WordVectors.open(write_vectors(tmp_path / "x.vec", words))
+    assert [word.lower() for word in words] == words
+    assert vectors.uncased
+    assert vectors.find(["The", *words]).tolist() == [0, 0, 1]
+
+
 def test_words_are_counted_in_lower_case(corpus):
     counts = Counter(word for words in PLAIN for word in words)
     assert count_words(opened(corpus), uncased=True) == counts
@@ -101,8 +112,8 @@ def test_a_run_encodes_capitals_as_lower_case(run, how, tmp_path):
     embedder = Embedder.load(run)
     words = [KNOWN[0], "Unheard", KNOWN[-1], "of"]
     plain, title, upper = embedder.encode([trees(f(w) for w in words) for f in (str.lower, str.title, str.upper)])
-    np.testing.assert_allclose(plain, title, atol=1e-6)
-    np.testing.assert_allclose(plain, upper, atol=1e-6)
+    np.testing.assert_allclose(title, plain, atol=1e-6)
+    np.testing.assert_allclose(upper, plain, atol=1e-6)
     other = embedder.encode([trees([KNOWN[0], "Unseen", KNOWN[-1], "of"])])[0]
     assert np.abs(plain - other).max() > 1e-4
 
@@ -111,6 +122,41 @@ def test_a_baseline_weighs_words_by_their_count_in_any_case(corpus, file, tmp_pa
     sif = make_baseline("sif", corpus, tmp_path / "sif", file, None, Console(quiet=True))
     plain, upper = (Embedder.load(sif).encode([trees(f(w) for w in PLAIN[0])]) for f in (str.lower, str.upper))
     np.testing.assert_array_equal(plain, upper)
+
+
+def test_a_baseline_whose_words_were_looked_up_otherwise_is_to_be_made_again(corpus, file, tmp_path):
+    run = make_baseline("sif", corpus, tmp_path / "sif", file, None, Console(quiet=True))
+    settings = read_settings(run)
+    del settings["parsed"]["vectors"]["uncased"]
+    write_settings(run, settings)
+    with pytest.raises(
+        InputError, match=r"x\.bin: not the word vectors that .* was made from: make the baseline again"
+    ):
+        Embedder.load(run)
+
+
+def test_a_run_of_words_with_case_says_nothing_of_it(corpus, tmp_path):
+    """So that runs made before it could be said are still the same run."""
+    words = sorted(count_words(opened(corpus)))
+    assert Parsed.of(opened(corpus), WordVectors.open(write_vectors(tmp_path / "x.vec", words))).vectors.keys() == {
+        "fingerprint",
+        "dim",
+    }
+
+
+def test_words_that_differ_in_case_are_one_word_of_the_file(corpus, file, tmp_path):
+    run = train(small_config(corpus, tmp_path / "run", ("avg", "seq"), epochs=1))
+    own = set(Vocabulary.load(run / "vocabulary.trained.txt").words)
+    found = [word for word in KNOWN if word in own or word.title() in own]
+    assert len(found) < sum(word.lower() in KNOWN for word in own)
+    report = expand(run, file)
+    assert report.n_new == len(KNOWN) - len(found)
+
+
+def test_a_vocabulary_with_further_words_is_looked_up_as_before():
+    first = Vocabulary([UNKNOWN, "a"], uncased=True)
+    for counts in (None, np.array([3, 2])):
+        assert first.extended(Vocabulary([UNKNOWN, "b"], counts)).ids(["A", "B", "C"]).tolist() == [1, 2, 0]
 
 
 def test_vectors_are_learnt_of_lower_cased_words(corpus, tmp_path):

@@ -26,9 +26,9 @@ from structviews.runtime.files import new_folder
 from structviews.runtime.progress import OnProgress
 
 JOINED = "joined"
-# Files that a member does not need for encoding.
-# The fields of a representation that say how members are joined; the weights are theirs alone.
+# The fields of a representation that say how members are joined; the weights are the join's alone.
 JOINS, WEIGHTS = ("join", "similarity_join"), ("view_weights", "similarity_view_weights")
+# Files that a member does not need for encoding.
 LEFT_BEHIND = ("state", "log.jsonl", "results*.json", "retrieval.json", ".*")
 
 

@@ -112,7 +112,8 @@ class WordBaseline(PooledEmbedder):
             InputError: if a file is missing, damaged, or has changed.
         """
         vectors = WordVectors.open(settings["vectors"])
-        if vectors.fingerprint != parsed.vectors.get("fingerprint"):
+        about = parsed.vectors  # looked up in the same letter case, too
+        if (vectors.fingerprint, vectors.uncased) != (about.get("fingerprint"), about.get("uncased", False)):
             raise InputError(f"{vectors.path}: not the word vectors that {run} was made from: make the baseline again")
         tensors, vocabulary = read_arrays(run / WEIGHTS, REMEDY), Vocabulary.load(run / WORDS, vectors.uncased)
         wanted: dict[str, tuple[int, ...]] = {"weights": (len(vocabulary),)}

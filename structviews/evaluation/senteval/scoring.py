@@ -200,6 +200,8 @@ def _check(embedder: Embedder, tasks: Sequence[Task], trees: TaskTrees | None) -
 def _members(run: Path, embedder: Embedder) -> JoinedEmbedder:
     if not isinstance(embedder, JoinedEmbedder):
         raise InputError(f"{run}: not a joined run, so no ensemble members: run structviews join RUN RUN -o DIR first")
+    if embedder.representation.view_weights:
+        raise InputError("--ensemble: gives members weights of its own: drop --view-weights, --similarity-view-weights")
     return embedder
 
 

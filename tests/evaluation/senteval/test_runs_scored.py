@@ -158,6 +158,16 @@ def test_an_ensemble_averages_the_predictions_of_the_runs_that_are_joined(runs, 
         assert found["tasks"][task.name]["scores"] == pytest.approx(score_task(task, vectors)["scores"], abs=1e-4)
 
 
+@pytest.mark.parametrize("flag", ["--view-weights", "--similarity-view-weights"])
+def test_an_ensemble_takes_no_weights_of_views(runs, folder, flag):
+    before = sorted(runs[2].iterdir())
+    command = ["eval", str(runs[2]), "--senteval", str(folder), "--partial", "--tasks", "TREC,STS12", "--ensemble"]
+    ended = CliRunner().invoke(app, [*command, flag, "0,1"])
+    assert isinstance(ended.exception, InputError)
+    assert str(ended.exception).startswith("--ensemble: gives members weights of its own: drop --view-weights")
+    assert sorted(runs[2].iterdir()) == before
+
+
 def test_an_ensemble_of_single_views(runs, folder, tmp_path):
     """The papers' en(f1, g1): each view of one run has a classifier of its own."""
     joined = join_runs([Member(runs[0], "seq"), Member(runs[0], "avg")], tmp_path / "joined")
