@@ -146,7 +146,9 @@ def test_a_transformer_gives_each_sentence_its_vector(tiny, name, precision):
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
     alone = np.concatenate([encoder.encode([text], 1) for text in TEXTS])
     assert vectors == pytest.approx(alone, abs=1e-5 if precision == "fp32" else 0.02)
-    assert all(abs(a - b).max() > 0.05 for a, b in combinations(alone, 2))
+    # How far random vectors are apart depends on the tokeniser, which is learnt anew and breaks ties by chance.
+    nearest = np.abs(vectors[:, None] - alone).max(axis=2).argmin(axis=1)
+    assert nearest.tolist() == list(range(len(TEXTS)))
 
 
 def test_operations_of_a_transformer(tiny):
