@@ -3,7 +3,7 @@ import json
 import re
 import sys
 from dataclasses import replace
-from itertools import combinations, count
+from itertools import count
 from pathlib import Path
 
 import numpy as np
