@@ -85,7 +85,11 @@ def arguments() -> argparse.Namespace:
     shipping = steps.add_parser("ship", help="put a packed run into the package")
     shipping.add_argument("packed", type=Path, help="folder made by pack and scored by eval")
     shipping.add_argument(
-        "-o", "--out", type=Path, default=bundled.FOLDER, help="folder to create; default: the package's own"
+        "-o",
+        "--out",
+        type=Path,
+        default=bundled.MODELS / "default",
+        help="folder to create; default: the package's own",
     )
     shipping.add_argument("--baseline", type=Path, help="a run whose scores the card shows for comparison")
     shipping.add_argument("--search", type=Path, help="Markdown for the card on how the settings were found")

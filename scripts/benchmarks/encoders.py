@@ -24,7 +24,6 @@ from structviews.encoding.embedder import Pool
 from structviews.encoding.encoding_pool import open_pool
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.model import build_model
-from structviews.runs.bundled import NAME
 from structviews.runs.folder import SUB_WORDS
 from structviews.runs.settings_file import save_config
 from structviews.runs.vocabularies import save_vocabularies
@@ -34,7 +33,8 @@ from structviews.runtime.device import multiplies_bytes
 from structviews.training.baselines import RANDOM
 
 RAW, PREPARED = "raw", "prepared"
-RUNS = {NAME: (), "seq,seq": ("seq", "seq"), "avg,avg": ("avg", "avg")}
+BUNDLED = "default"
+RUNS = {BUNDLED: (), "seq,seq": ("seq", "seq"), "avg,avg": ("avg", "avg")}
 """Runs by name, with the views of those to be made."""
 
 
@@ -226,7 +226,7 @@ def encoders(
             embedders = in_precisions(random_run(RUNS[name], folder / name) if RUNS[name] else name, precisions)
             for precision, embedder in embedders.items():
                 found += [Run(name, given, precision, embedder) for given in (RAW, PREPARED)]
-                for processes in set(threads) - {1} if name == NAME else ():
+                for processes in set(threads) - {1} if name == BUNDLED else ():
                     torch.set_num_threads(processes)  # which they share
                     pool = stack.enter_context(open_pool(embedder, processes))
                     found.append(Processes(name, precision, embedder, pool, processes))
@@ -246,7 +246,7 @@ def in_precisions(run: str | Path, precisions: Sequence[str]) -> dict[str, Train
 
 def random_run(views: Sequence[str], folder: Path) -> Path:
     """A random run with the bundled model's words, sub-words and sizes, and other views."""
-    bundled = Embedder.load(NAME)
+    bundled = Embedder.load(BUNDLED)
     assert isinstance(bundled, TrainedEmbedder)
     ((name, channel),) = bundled.model.each()
     own = replace(bundled.config.views, names=tuple(views), options={})

@@ -7,6 +7,7 @@ import typer
 
 from structviews.cli.console import inform, say, write
 from structviews.cli.which_runs import Run
+from structviews.runs.bundled import or_bundled
 
 PANEL = "Sharing"
 app = typer.Typer()
@@ -49,9 +50,7 @@ def push_run(
 def pull_run(
     repo: Annotated[
         str,
-        typer.Argument(
-            help="Repository on the Hugging Face Hub: OWNER/NAME, or default for the bundled model.", show_default=False
-        ),
+        typer.Argument(help=f"Repository on the Hugging Face Hub, OWNER/NAME{or_bundled()}.", show_default=False),
     ],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to create.", show_default="runs/NAME")] = None,
     revision: Annotated[
@@ -59,7 +58,7 @@ def pull_run(
         typer.Option(help="Branch, tag or commit of the repository.", show_default="the newest commit"),
     ] = None,
 ) -> None:
-    """Download a run from the Hugging Face Hub, or copy the bundled one. Never executes downloaded code.
+    """Download a run from the Hugging Face Hub, or copy a bundled one. Never executes downloaded code.
 
     The commit that was downloaded is recorded in pulled.json in the folder.
 

@@ -10,11 +10,11 @@ import typer
 from structviews.cli.console import inform
 from structviews.errors import InputError
 from structviews.runs import RUNS
-from structviews.runs.bundled import check_own, run_folder
+from structviews.runs.bundled import check_own, or_bundled, run_folder
 
 
 def named_run(name: str) -> Path:
-    """The path that a run's name means: ``default``, a path, or one in runs/ if it is not here."""
+    """The path that a run's name means: a bundled model, a path, or one in runs/ if it is not here."""
     path = run_folder(name)
     return RUNS / path if not os.path.exists(path) and os.path.exists(RUNS / path) else path
 
@@ -87,19 +87,17 @@ def several_members(given: Any) -> Any:
     return found
 
 
-# Runs that a command only reads may be the bundled model; those that it writes to (Own...) may not.
+# Runs that a command only reads may be bundled models; those that it writes to (Own...) may not.
 Run = Annotated[
     Path,
-    typer.Argument(
-        help="A run, or default for the bundled model.", show_default=False, parser=named_run, callback=one_run
-    ),
+    typer.Argument(help=f"A run{or_bundled()}.", show_default=False, parser=named_run, callback=one_run),
 ]
 
 
 Runs = Annotated[
     list[Path],
     typer.Argument(
-        help="Runs, or folders of runs, or default for the bundled model.",
+        help=f"Runs, or folders of runs{or_bundled()}.",
         show_default=False,
         parser=named_run,
         callback=several_runs,

@@ -81,8 +81,8 @@ class Embedder(StoredRun):
         """Load a run.
 
         Args:
-            run: folder made by ``train``, ``join`` or ``baseline``; ``default`` for the bundled model (``./default``
-                for a folder of that name).
+            run: folder made by ``train``, ``join`` or ``baseline``; or the name of a bundled model, such as
+                ``default`` (``./default`` for a folder of that name).
             parser: parses sentences that have no trees; by default the parser of the training corpus, loaded on
                 first use.
             representation: by default the one in the run's settings.

@@ -12,7 +12,6 @@ from structviews.encoding.further_words import RunVectors
 from structviews.errors import InputError
 from structviews.hub.card import model_card
 from structviews.hub.portable import CARD, stage
-from structviews.runs.bundled import NAME
 from structviews.runs.folder import COMPONENTS
 from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
 from structviews.runs.vocabularies import load_vocabularies, save_sub_words, save_vocabularies
@@ -119,5 +118,5 @@ def ship(packed: Path, out: Path, baseline: Path | None = None, search: Path | N
     with new_folder(out) as folder:
         stage(packed, folder)
         embedder = Embedder.load(folder)
-        card = model_card(packed, NAME, embedder, LICENCE, bundled=True, baseline=baseline, search=found)
+        card = model_card(packed, out.name, embedder, LICENCE, bundled=True, baseline=baseline, search=found)
         (folder / CARD).write_text(card, "utf-8")

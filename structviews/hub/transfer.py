@@ -12,7 +12,8 @@ from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.hub.card import model_card, model_name
 from structviews.hub.portable import CARD, PATTERNS, check_arrived, stage, vectors_left
-from structviews.runs import RUNS, bundled
+from structviews.runs import RUNS
+from structviews.runs.bundled import is_bundled, or_bundled, run_folder
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import new_folder
 from structviews.runtime.network import network_reason
@@ -84,13 +85,13 @@ def _read(card: Path) -> str:
 
 
 def pull(repo: str, out: Path | None = None, *, revision: str | None = None) -> Path:
-    """Download a run from a repository on the Hub, or copy the bundled model.
+    """Download a run from a repository on the Hub, or copy a bundled model.
 
     Only the data files of a run are downloaded: settings, words, tensors. The run is test-loaded before the folder
     appears. The folder's ``pulled.json`` names the repository and the commit.
 
     Args:
-        repo: OWNER/NAME; ``default`` for the bundled model, which needs no network.
+        repo: OWNER/NAME; or the name of a bundled model, such as ``default``, which needs no network.
         out: folder to create; ``runs/NAME`` by default.
         revision: a branch, a tag or a commit; the newest commit by default.
 
@@ -102,10 +103,12 @@ def pull(repo: str, out: Path | None = None, *, revision: str | None = None) -> 
             run.
     """
     out = out or RUNS / model_name(repo)
-    if repo == bundled.NAME:
+    if is_bundled(source := run_folder(repo)):
         if revision is not None:
-            raise InputError(f"--revision {revision}: the bundled model has no revisions: leave it out")
-        return _copy_shipped(out)
+            raise InputError(f"--revision {revision}: bundled models have no revisions: leave it out")
+        return _copy_bundled(source, out)
+    if "/" not in repo:  # the Hub has old repositories without an owner, none of them a run
+        raise InputError(f"{repo}: not a repository name: give OWNER/NAME{or_bundled()}")
     api = _api(repo)
     with new_folder(out) as folder:
         with hub_errors(repo):
@@ -122,10 +125,10 @@ def pull(repo: str, out: Path | None = None, *, revision: str | None = None) -> 
     return out
 
 
-def _copy_shipped(out: Path) -> Path:
+def _copy_bundled(model: Path, out: Path) -> Path:
     with new_folder(out) as folder:
-        stage(bundled.FOLDER, folder)
-        shutil.copyfile(bundled.FOLDER / CARD, folder / CARD)
+        stage(model, folder)
+        shutil.copyfile(model / CARD, folder / CARD)
     return out
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from structviews.errors import InputError, nearest
-from structviews.runs import RUNS, bundled
+from structviews.runs import RUNS
+from structviews.runs.bundled import or_bundled
 from structviews.runtime.seals import read_head
 
 # What to do about a missing or damaged file of a run.
@@ -46,13 +47,12 @@ def find_runs(folder: Path) -> list[Path]:
 
 def no_run(path: Path) -> InputError:
     """The error for a path that is no run."""
-    if path == bundled.FOLDER:
-        return InputError(bundled.MISSING)
     why = f"it has no {CONFIG}"
     if not os.path.exists(path):  # unlike Path.exists, no error for a name that is too long
         near = nearest(str(path), [str(run.relative_to(RUNS)) for run in find_runs(RUNS)])
         why = "no such folder" + (f" (did you mean {RUNS / near}?)" if near else "")
-    return InputError(f"{path}: not a run: {why}; give a folder that structviews train made")
+    other = or_bundled() if path.name == str(path) else ""
+    return InputError(f"{path}: not a run: {why}; give a folder that structviews train made{other}")
 
 
 def run_names(runs: Sequence[Path]) -> list[str]:

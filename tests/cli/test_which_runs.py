@@ -6,7 +6,7 @@ import pytest
 from shell import fails, shell_command
 
 from structviews.cli.which_runs import named_member
-from structviews.runs.bundled import FOLDER
+from structviews.runs.bundled import MODELS
 from structviews.runs.folder import find_runs
 
 
@@ -99,8 +99,8 @@ def test_runs_are_found_at_any_depth(runs, tmp_path):
 def test_single_views_of_runs(runs, monkeypatch):
     monkeypatch.chdir(runs.parent)
     (runs / "a:b").mkdir()
-    assert named_member("default") == (FOLDER, "")
-    assert named_member("default:dep") == (FOLDER, "dep")
+    assert named_member("default") == (MODELS / "default", "")
+    assert named_member("default:dep") == (MODELS / "default", "dep")
     assert named_member("dep-const:seq.2") == (Path("runs/dep-const"), "seq.2")
     assert named_member("a:b") == (Path("runs/a:b"), "")
     assert named_member("runs/a:b:seq") == (Path("runs/a:b"), "seq")

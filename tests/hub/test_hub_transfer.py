@@ -241,7 +241,7 @@ def test_a_run_from_a_revision_says_so(trained, remote, tmp_path, command):
     assert json.loads((pull("me/x", tmp_path / "y") / "pulled.json").read_text())["commit"] == "c0ffee"
     assert push(pulled, "me/again").notes == []
     assert names(remote / "me/again") == names(remote / "me/x")
-    with pytest.raises(InputError, match="--revision v1: the bundled model has no revisions"):
+    with pytest.raises(InputError, match="--revision v1: bundled models have no revisions"):
         pull("default", tmp_path / "z", revision="v1")
 
 

@@ -1,4 +1,4 @@
-"""The model that comes with the package: a small one in its place, and the real one where it is."""
+"""The models that come with the package: small ones in their place, and the real ones where they are."""
 
 import inspect
 import json
@@ -31,81 +31,111 @@ from structviews.words.vocabulary import count_words
 ROOT = Path(__file__).parents[2]
 TEXTS = ["A bird sings.", "The oven is hot.", "It sat on the dead tree."]
 TASK = {"scores": {"accuracy": 75.0}, "partial": {}, "dim": 16}
-READ_ONLY = (
-    "default: the bundled model is read-only: use a copy, which `structviews pull default -o runs/default` makes"
-)
+READ_ONLY = "{0}: bundled models are read-only: use a copy, which `structviews pull {0} -o runs/{0}` makes"
+BUNDLED = ("default", "default-small")
+MOST_BYTES = dict(zip(BUNDLED, (60e6, 12e6), strict=True))
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A corpus, word vectors, a run with them, and the package's folder with the run packed."""
+    """A corpus, word vectors, a run with them, and a folder of models as the package's, with the run packed twice."""
     place = tmp_path_factory.mktemp("place")
     corpus = tiny_corpus(place / "x.parsed")
     words = sorted(count_words(opened(corpus)))
     vectors = write_vectors(place / "v.vec", words, random_vectors(words, 6))
     settings = {"views": ("seq", "avg"), "channels": ("fixed",), "vectors": str(vectors), "epochs": 1}
     run = train(small_config(corpus, place / "run", **settings))
-    folder = place / "models/default"
-    pack(run, folder, 1000)
+    folders = [place / "models" / name for name in BUNDLED]
+    for folder, words in zip(folders, (1000, 20), strict=True):
+        pack(run, folder, words)
+        (folder / "README.md").write_text(f"the card of {folder.name}")
     results = {"format": 1, "dim": 16, "representation": "vector", "protocol": {"name": "senteval"}}
-    for each in (run, folder):
+    for each in (run, *folders):
         save_results(each, results | {"tasks": {"MR": TASK}, "unavailable": {}})
-    (folder / "README.md").write_text("its card")
     (place / "sentences.txt").write_text("\n".join(TEXTS) + "\n")
     return place
 
 
 @pytest.fixture
-def folder(place, monkeypatch, tmp_path):
-    """That folder in the place of the package's; nothing may change in it."""
-    monkeypatch.setattr(bundled, "FOLDER", place / "models/default")
+def models(place, monkeypatch, tmp_path):
+    """That folder of models in the place of the package's; nothing may change in it."""
+    monkeypatch.setattr(bundled, "MODELS", place / "models")
     monkeypatch.chdir(tmp_path)
-    before = contents(bundled.FOLDER)
-    yield bundled.FOLDER
-    assert contents(place / "models/default") == before
+    before = contents(bundled.MODELS)
+    yield bundled.MODELS
+    assert contents(place / "models") == before
+
+
+@pytest.fixture(params=BUNDLED)
+def name(models, request):
+    return request.param
+
+
+@pytest.fixture
+def folder(models):
+    return models / "default"
 
 
 @pytest.fixture
 def missing(monkeypatch, tmp_path):
-    monkeypatch.setattr(bundled, "FOLDER", tmp_path / "models/default")
+    monkeypatch.setattr(bundled, "MODELS", tmp_path / "models")
     monkeypatch.chdir(tmp_path)
 
 
 def contents(folder):
-    return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_it_is_loaded_by_its_name(folder):
-    embedder = Embedder.load("default")
+def test_one_is_loaded_by_its_name(models, name):
+    folder, embedder = models / name, Embedder.load(name)
     assert embedder.folder == folder
+    assert repr(embedder).startswith(f"Embedder(run='{name}', ")
     vectors = embedder.encode(TEXTS)
     assert vectors.shape == (3, 16)
     assert vectors.dtype == np.float32
     assert {weight.dtype for weight in embedder.model.parameters()} == {torch.float32}
     assert load_file(folder / "model.safetensors")["channels.fixed.words.0.weight"].dtype == torch.int8
     np.testing.assert_array_equal(vectors, Embedder.load(folder).encode(TEXTS))
-    np.testing.assert_array_equal(SentenceVectorizer("default").fit_transform(TEXTS), vectors)
+    np.testing.assert_array_equal(SentenceVectorizer(name).fit_transform(TEXTS), vectors)
 
 
-def test_a_folder_of_that_name(folder, place, tmp_path):
-    shutil.copytree(place / "run", tmp_path / "default")
-    for run in ("./default", Path("default")):
-        assert Embedder.load(run).folder == Path("default")
-    assert Embedder.load("default").folder == folder
+def test_each_has_its_own_words(models):
+    assert [len(Embedder.load(name).vocabularies["fixed"]) > 21 for name in BUNDLED] == [True, False]
 
 
-def test_without_it_one_line_says_so(missing, command, tmp_path):
-    line = "default: this copy of structviews has no bundled model: name a run, or ./default for a folder of that name"
-    for call in (Embedder.load, pull):
-        with pytest.raises(InputError) as error:
-            call("default")
-        assert str(error.value) == line
+def test_a_folder_of_that_name(models, name, place, tmp_path):
+    shutil.copytree(place / "run", tmp_path / name)
+    for run in (f"./{name}", Path(name)):
+        assert Embedder.load(run).folder == Path(name)
+        assert repr(Embedder.load(run)).startswith(f"Embedder(run='./{name}', ")
+    assert Embedder.load(name).folder == models / name
+
+
+def test_without_any_one_line_says_so(missing, command, tmp_path):
+    other = " (this copy of structviews has no bundled model)"
+    line = f"default: not a run: no such folder; give a folder that structviews train made{other}"
+    with pytest.raises(InputError) as error:
+        Embedder.load("default")
+    assert str(error.value) == line
     assert command("table", "default") == (2, "", f"error: {line}\n")
+    line = f"default: not a repository name: give OWNER/NAME{other}"
+    assert command("pull", "default") == (2, "", f"error: {line}\n")
     assert not list(tmp_path.rglob("*default*"))
 
 
+def test_a_name_that_no_bundled_model_has(models, command, place, tmp_path):
+    given = "or a bundled model: default, default-small"
+    line = f"default-tiny: not a run: no such folder; give a folder that structviews train made, {given}"
+    assert command("encode", "default-tiny", place / "sentences.txt", "-o", "v.npy") == (2, "", f"error: {line}\n")
+    line = f"default-tiny: not a repository name: give OWNER/NAME, {given}"
+    with pytest.raises(InputError) as error:
+        pull("default-tiny")
+    assert str(error.value) == line
+    assert not list(tmp_path.iterdir())
+
+
 def test_every_command_that_takes_runs_knows_the_name():
-    """Of what is given as a run, ``default`` is the model in the package."""
+    """Of what is given as a run, the name of a bundled model is that model."""
     groups = [group.typer_instance for group in cli.app.registered_groups]
     found = [
         (command.name, name, parameter.annotation.__metadata__[0])
@@ -118,12 +148,15 @@ def test_every_command_that_takes_runs_knows_the_name():
     assert [(command, name) for command, name, given in found if given.parser is not named_run] == []
 
 
-def test_commands_that_read(folder, place, command, tmp_path):
-    code, _, errors = command("encode", "default", place / "sentences.txt", "-o", "v.npy")
+def test_commands_that_read(models, name, place, command, tmp_path):
+    code, _, errors = command("encode", name, place / "sentences.txt", "-o", "v.npy")
     assert code == 0, errors
-    np.testing.assert_allclose(np.load("v.npy"), Embedder.load("default").encode(TEXTS), atol=1e-6)
-    code, output, errors = command("table", "default", place / "run", "--format", "csv")
-    assert (code, output.splitlines()[1:]) == (0, ['default,"seq,avg",16,75.0', 'run,"seq,avg",16,75.0']), errors
+    np.testing.assert_allclose(np.load("v.npy"), Embedder.load(name).encode(TEXTS), atol=1e-6)
+    code, output, errors = command("table", name, place / "run", "--format", "csv")
+    assert (code, output.splitlines()[1:]) == (0, [f'{name},"seq,avg",16,75.0', 'run,"seq,avg",16,75.0']), errors
+
+
+def test_further_commands_that_read(folder, place, command, tmp_path):
     shutil.copy(place / "sentences.txt", "s.txt")
     code, output, errors = command("nearest", "default", "--corpus", "s.txt", "--query", TEXTS[0], "-k", 1)
     assert (code, len(output.splitlines())) == (0, 2), errors
@@ -166,44 +199,49 @@ WRITING = [
 
 
 @pytest.mark.parametrize("arguments", WRITING, ids=lambda words: words[0])
-def test_commands_that_write_refuse_it(folder, command, arguments):
-    assert command(*arguments) == (2, "", f"error: {READ_ONLY}\n")
-    by_path = [folder if word == "default" else word for word in arguments]
-    assert command(*by_path) == (2, "", f"error: {READ_ONLY}\n")
+def test_commands_that_write_refuse_it(models, name, command, arguments):
+    for given in (name, models / name):
+        words = [given if word == "default" else word for word in arguments]
+        assert command(*words) == (2, "", f"error: {READ_ONLY.format(name)}\n")
 
 
-def test_a_copy_is_a_run_like_any_other(folder, command, monkeypatch, tmp_path):
+def test_a_copy_is_a_run_like_any_other(models, name, command, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    assert command("pull", "default") == (0, "runs/default\n", "")
-    assert command("pull", "default", "-o", "mine") == (0, "mine\n", "")
+    assert command("pull", name) == (0, f"runs/{name}\n", "")
+    assert command("pull", name, "-o", "mine") == (0, "mine\n", "")
     copy = tmp_path / "mine"
-    assert {path.name for path in copy.iterdir()} == {path.name for path in folder.iterdir()}
-    assert (copy / "README.md").read_text() == "its card"
-    np.testing.assert_array_equal(Embedder.load(copy).encode(TEXTS), Embedder.load("default").encode(TEXTS))
+    assert {path.name for path in copy.iterdir()} == {path.name for path in (models / name).iterdir()}
+    assert (copy / "README.md").read_text() == f"the card of {name}"
+    np.testing.assert_array_equal(Embedder.load(copy).encode(TEXTS), Embedder.load(name).encode(TEXTS))
     results = {name: value for name, value in load_results(copy).items() if name != "model"}
     save_results(copy, results | {"tasks": {"SUBJ": TASK}})
     assert set(json.loads((copy / "results.json").read_text())["tasks"]) == {"MR", "SUBJ"}
-    code, output, errors = command("pull", "default")
+    code, output, errors = command("pull", name)
     assert (code, output) == (2, "")
-    assert errors == "error: runs/default: already exists: give another folder with --out\n"
+    assert errors == f"error: runs/{name}: already exists: give another folder with --out\n"
 
 
-class TestShippedModel:
-    """The real one."""
+@pytest.mark.parametrize("name", bundled.bundled_names())
+class TestShippedModels:
+    """The real ones."""
 
-    def test_raw_strings_have_vectors(self):
+    def test_raw_strings_have_vectors(self, name):
         warnings.simplefilter("error")  # such as one that another parser is built in than made its trees
-        embedder = Embedder.load("default")
+        embedder = Embedder.load(name)
         vectors = embedder.encode(["A black bird is sitting on a dead tree.", "Nobody knows why.", "zxqv"])
         assert vectors.shape == (3, embedder.dim)
         assert np.isfinite(vectors).all()
         assert np.linalg.norm(vectors[0] - vectors[1]) > 0.1
 
-    def test_it_is_small_and_whole(self):
-        size = sum(path.stat().st_size for path in bundled.FOLDER.iterdir())
-        assert size <= 40e6
+    def test_it_is_small_and_whole(self, name):
+        folder = bundled.MODELS / name
+        assert sum(path.stat().st_size for path in folder.iterdir()) <= MOST_BYTES[name]
         patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
-        packaged = {path for pattern in patterns["structviews"] for path in bundled.FOLDER.parents[1].glob(pattern)}
-        assert set(bundled.FOLDER.iterdir()) <= packaged
-        assert (bundled.FOLDER / "README.md").read_text().startswith("---\n")
-        assert load_results(bundled.FOLDER)["tasks"]
+        packaged = {path for pattern in patterns["structviews"] for path in bundled.MODELS.parent.glob(pattern)}
+        assert set(folder.iterdir()) <= packaged
+        assert (folder / "README.md").read_text().startswith("---\n")
+        assert load_results(folder)["tasks"]
+
+
+def test_default_is_bundled():
+    assert "default" in bundled.bundled_names()
