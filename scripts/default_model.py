@@ -1,12 +1,15 @@
-"""Make the bundled model.
+"""Make the bundled models, ``default`` and ``default-small``.
 
     python scripts/default_model.py make novels-*.txt.zst modern-*.txt.zst --senteval senteval -o work
-    python scripts/default_model.py ship work/packed/default --baseline work/runs/sif --search search.md
+    python scripts/default_model.py ship work/packed/default --baselines work/runs/average work/runs/sif \
+        --sources modern-sources.tsv scripts/bundled_models/novels-sources.tsv \
+        --about scripts/bundled_models/about.md --stages work/stages.json --machine "two cores of ..."
 
 The first step goes from texts to a scored model: it parses the texts, learns word vectors on all of them, trains the
-views, packs the run, and scores it beside baselines of the same words. If it is stopped, run the same command again to
-resume; what each stage took is printed, and kept in stages.json. The last step, which needs the extra ``hub``, puts the
-packed model into the package with its scores and a model card. To pack another run, use the step between:
+views, packs the run, and scores it beside baselines of the same words. With ``--size small`` it makes the small model,
+from the same parsed texts. If it is stopped, run the same command again to resume; what each stage took is printed, and
+kept in stages.json. The last step, which needs the extra ``hub``, puts the packed model into the package with its
+sources, its scores and a model card. To pack another run, use the step between:
 
     python scripts/default_model.py pack runs/dep-const -o packed/default --words 40000
 """
@@ -15,7 +18,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,14 +28,48 @@ from structviews.errors import InputError
 from structviews.hub.packing import pack, ship
 from structviews.runs import bundled
 from structviews.runtime.documents import write_json
+from structviews.runtime.files import text_lines
 from structviews.runtime.wording import duration
+from structviews.training.baselines import RANDOM, make_baseline
 
-# The settings, chosen as docs/default-model.md says.
+
+@dataclass(frozen=True)
+class Size:
+    """The settings of a bundled model, chosen as docs/default-model.md says.
+
+    Attributes:
+        suffix: of the names of the model and of all that is made for it alone.
+        dim: of its word vectors, and so of the view sif.
+        hidden: dimension of each trained view's vector.
+        words: number of words that the packed run keeps.
+    """
+
+    suffix: str
+    dim: int
+    hidden: int
+    words: int
+
+    def named(self, name: str) -> str:
+        """The name of something that is made for this size."""
+        return f"{name}{self.suffix}"
+
+
+# A packed word, or row of sub-words, takes a byte for each number and four more: 24 + 18 MB beside 14 MB of encoders,
+# and 4.2 + 6.2 MB beside 0.5 MB.
+SIZES = {"full": Size("", 300, 600, 80_000), "small": Size("-small", 100, 100, 40_000)}
 VECTORS = ("--lower-case", "--subwords", 60_000, "--epochs", 3, "--workers", 2)
-TRAINING = ("--views", "dep,const,sif", "--unit-words", "--channels", "fixed", "--epochs", 1, "--held-out", 0.01)
-HIDDEN = 600
-KEPT_WORDS = 80_000
-BASELINES = ("average", "sif")
+VIEWS = ("dep", "const", "sif")
+TRAINING = ("--views", ",".join(VIEWS), "--unit-words", "--channels", "fixed", "--epochs", 1, "--held-out", 0.01)
+WORD_BASELINES = ("average", "sif")
+LICENCE = "cc-by-sa-4.0"
+PUBLISHED = "DEP, CONST (UMBC 40M)"
+# Parts of the work as the card tells them, with the first words of their stages' titles.
+WORK = {
+    "texts and tasks parsed": ("parse", "merge"),
+    "word vectors learnt": ("word vectors",),
+    "views trained": ("train",),
+    "packed, and scored beside baselines": ("pack", "baseline", "score"),
+}
 
 
 @dataclass(frozen=True)
@@ -60,7 +97,8 @@ def main() -> None:
         if options.step == "pack":
             keep(options.run, options.out, options.words)
         else:
-            ship(options.packed, options.out, options.baseline, options.search)
+            options.out = options.out or bundled.MODELS / options.packed.name
+            ship_packed(options)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
@@ -75,7 +113,7 @@ def arguments() -> argparse.Namespace:
     making.add_argument("texts", type=Path, nargs="+", help="one sentence per line, an empty line after each document")
     making.add_argument("--senteval", type=Path, required=True, help="folder with SentEval's tasks")
     making.add_argument("-o", "--out", type=Path, required=True, help="folder for all that is made")
-    making.add_argument("--hidden", type=int, default=HIDDEN, help="dimension of a trained view's vector")
+    making.add_argument("--size", choices=SIZES, default="full", help="which of the bundled models to make")
     packing = steps.add_parser("pack", help="make a run small")
     packing.add_argument("run", type=Path, help="a fully trained run")
     packing.add_argument("-o", "--out", type=Path, required=True, help="folder to create; scores carry its name")
@@ -84,24 +122,25 @@ def arguments() -> argparse.Namespace:
     )
     shipping = steps.add_parser("ship", help="put a packed run into the package")
     shipping.add_argument("packed", type=Path, help="folder made by pack and scored by eval")
+    shipping.add_argument("-o", "--out", type=Path, help="folder to create; default: in the package, by the same name")
+    shipping.add_argument("--baselines", type=Path, nargs="+", default=(), help="runs to compare scores with")
+    shipping.add_argument("--sources", type=Path, nargs="+", default=(), help="tables of the texts")
+    shipping.add_argument("--about", type=Path, nargs="+", default=(), help="Markdown files: sections of the card")
+    shipping.add_argument("--stages", type=Path, help="stages.json, for the card's section on what it took")
+    shipping.add_argument("--machine", default="", help="what the stages ran on, such as: two cores of an AMD EPYC")
     shipping.add_argument(
-        "-o",
-        "--out",
-        type=Path,
-        default=bundled.MODELS / "default",
-        help="folder to create; default: the package's own",
+        "--cores", type=int, nargs=len(WORK), default=(2, 2, 1, 1), help=f"cores for each of: {'; '.join(WORK)}"
     )
-    shipping.add_argument("--baseline", type=Path, help="a run whose scores the card shows for comparison")
-    shipping.add_argument("--search", type=Path, help="Markdown for the card on how the settings were found")
     return parser.parse_args()
 
 
 def make(options: argparse.Namespace) -> None:
     """Go through the stages, and say what each took."""
     options.out.mkdir(parents=True, exist_ok=True)
-    file = options.out / "stages.json"
+    size = SIZES[options.size]
+    file = options.out / f"{size.named('stages')}.json"
     seconds: dict[str, float] = json.loads(file.read_text("utf-8")) if file.exists() else {}
-    for stage in stages(options):
+    for stage in stages(options, size):
         if not stage.made.exists():
             began = time.monotonic()
             try:
@@ -114,31 +153,40 @@ def make(options: argparse.Namespace) -> None:
         )
 
 
-def stages(options: argparse.Namespace) -> Iterator[Stage]:
-    """The stages in order."""
-    out, tasks = options.out, options.out / "tasks.parsed"
+def stages(options: argparse.Namespace, size: Size) -> Iterator[Stage]:
+    """The stages in order; parsed texts and tasks are of all sizes."""
+    out, corpus, tasks = options.out, options.out / "all.parsed", options.out / "tasks.parsed"
     parsed = [out / "parsed" / f"{text.name.split('.')[0]}.parsed" for text in options.texts]
-    corpus, vectors, run, packed = (out / name for name in ("all.parsed", "all.bin", "runs/default", "packed/default"))
+    vectors = out / f"{size.named('all')}.bin"
+    run, packed = (out / folder / size.named("default") for folder in ("runs", "packed"))
     for text, each in zip(options.texts, parsed, strict=True):
         yield Stage(f"parse {text.name}", each / "manifest.json", lambda t=text, p=each: parse(t, p))
     yield Stage("merge", corpus / "manifest.json", lambda: command("cache", "merge", *parsed, "-o", corpus))
-    yield Stage("word vectors", vectors, lambda: command("vectors", corpus, "-o", vectors, *VECTORS))
+    learning = (*VECTORS, "--dim", size.dim)
+    yield Stage("word vectors", vectors, lambda: command("vectors", corpus, "-o", vectors, *learning))
     given = ("--corpus", corpus, "--vectors", vectors)
-    training = (*TRAINING, "--hidden", options.hidden, "--out", run)
+    training = (*TRAINING, "--hidden", size.hidden, "--out", run)
     yield Stage("train", run / "components.safetensors", lambda: command("train", *given, *training))
-    yield Stage("pack", packed, lambda: keep(run, packed, KEPT_WORDS))
+    yield Stage("pack", packed, lambda: keep(run, packed, size.words))
     yield Stage(
         "parse tasks", tasks / "manifest.json", lambda: command("parse", "--senteval", options.senteval, "-o", tasks)
     )
     scored = [packed]
-    for kind in BASELINES:
-        scored.append(out / "runs" / kind)
+    for kind in (*WORD_BASELINES, RANDOM):
+        scored.append(out / "runs" / size.named(kind))
         yield Stage(
-            f"baseline {kind}", scored[-1], lambda k=kind, r=scored[-1]: command("baseline", k, *given, "-o", r)
+            f"baseline {kind}",
+            scored[-1],
+            lambda k=kind, r=scored[-1]: make_baseline(k, corpus, r, vectors, encoders(k, size)),
         )
     for each in scored:
         marker = out / f"{each.name}.scored"  # scores are saved task by task
         yield Stage(f"score {each.name}", marker, lambda r=each, m=marker: score(r, options.senteval, tasks, m))
+
+
+def encoders(kind: str, size: Size) -> dict[str, object] | None:
+    """The settings of a baseline: untrained encoders like the model's, or none."""
+    return {"views": VIEWS, "hidden": size.hidden, "unit_words": True} if kind == RANDOM else None
 
 
 def parse(text: Path, out: Path) -> None:
@@ -157,6 +205,53 @@ def keep(run: Path, out: Path, words: int) -> None:
     """Pack a run, and say what is left out."""
     for note in pack(run, out, words):
         print(note, file=sys.stderr)
+
+
+def ship_packed(options: argparse.Namespace) -> None:
+    """Put a packed run into the package."""
+    sections = [text_of(file).strip() for file in options.about]
+    if options.stages:
+        sections.insert(0, took(json.loads(text_of(options.stages)), options.machine, options.cores))
+    ship(
+        options.packed,
+        options.out,
+        LICENCE,
+        sources=options.sources,
+        baselines=options.baselines,
+        published=PUBLISHED,
+        about="\n\n".join(sections),
+    )
+
+
+def text_of(file: Path) -> str:
+    """A text file's content."""
+    return "\n".join(text_lines(file))
+
+
+def took(seconds: dict[str, float], machine: str, cores: Sequence[int]) -> str:
+    """The card's section on time and energy.
+
+    Args:
+        seconds: what each stage took, by title.
+        machine: what they ran on.
+        cores: how many of its cores each part of ``WORK`` used.
+    """
+    hours = [
+        sum(taken for title, taken in seconds.items() if title.startswith(first)) / 3600 for first in WORK.values()
+    ]
+    parts = list(zip(WORK, hours, cores, strict=True))
+    rows = [f"| {work} | {each:.1f} | {n} | {each * n:.1f} |" for work, each, n in parts if each]
+    place = f" on {machine}" if machine else ""
+    return "\n".join(
+        [
+            "## What it took\n",
+            "| | hours | cores | core-hours |",
+            "|---|--:|--:|--:|",
+            *rows,
+            f"| all | {sum(hours):.1f} | | {sum(each * n for _, each, n in parts):.1f} |\n",
+            f"By the clock{place}, without the trials before it. The machine does not report its energy.",
+        ]
+    )
 
 
 if __name__ == "__main__":

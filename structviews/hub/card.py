@@ -1,6 +1,6 @@
 """The model card of a run."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +19,8 @@ from structviews.evaluation.scores.tables import (
     shown_scores,
 )
 from structviews.hub.portable import trained_parts
-from structviews.runs.folder import CONFIG
+from structviews.hub.sources import read_sources, summed
+from structviews.runs.folder import CONFIG, SOURCES
 from structviews.runs.settings_file import load_run, read_settings, run_kind, run_views
 from structviews.runs.vocabularies import load_vocabularies
 from structviews.runtime.markdown import as_block, as_code, as_text
@@ -39,8 +40,9 @@ def model_card(
     licence: str = "",
     *,
     bundled: bool = False,
-    baseline: Path | None = None,
-    search: str = "",
+    baselines: Sequence[Path] = (),
+    published: str = "",
+    about: str = "",
 ) -> str:
     """Render a model card: Markdown with a YAML header, in the Hub's format.
 
@@ -49,12 +51,14 @@ def model_card(
         repo: the model's name on the Hub, or in the package.
         embedder: the loaded run.
         licence: licence identifier of the Hub, such as ``apache-2.0``; empty for none.
-        bundled: whether this is the bundled model, whose card says more about data and licence.
-        baseline: a run to compare scores with.
-        search: Markdown on how the settings were found.
+        bundled: whether the model comes with the package.
+        baselines: runs to compare scores with, which are then shown with their intervals.
+        published: name of a model of the papers whose scores are shown beside, as in ``structviews table --published``.
+        about: Markdown, sections of their own.
 
     Raises:
-        InputError: if the ``hub`` extra is not installed, or the baseline lacks a score.
+        InputError: if the ``hub`` extra is not installed, a baseline lacks a score, or the run's sources cannot be
+            read.
     """
     try:
         from huggingface_hub import ModelCardData  # noqa: PLC0415 - an extra
@@ -89,9 +93,9 @@ def model_card(
         joined=run_kind(run) == JOINED,
         untrained=run_kind(run) == "random",
         parts=parts,
-        scores=_scores(run, baseline),
-        baseline=_baseline(baseline) if baseline else None,
-        search=search.strip(),
+        scores=_scores(run, baselines, published),
+        baselines=list(map(_baseline, baselines)),
+        about=about.strip(),
         settings=(run / CONFIG).read_text("utf-8"),
         licence=licence,
         languages=languages,
@@ -115,21 +119,24 @@ def _part(run: Path) -> dict[str, Any]:
         "words": ", ".join(f"{count} ({channel})" for channel, count in words.items()),
         "vectors": config.words.vectors,
         "composes": bool(parsed.vectors.get("sub_words")),
+        "packed": bool(parsed.vectors.get("packed")),
         "language": parsed.parser.get("language", "en"),
+        "sources": summed(read_sources(run / SOURCES)) if (run / SOURCES).exists() else [],
     }
 
 
-def _scores(run: Path, baseline: Path | None) -> str:
-    """The scores of the run and the baseline in Markdown; empty if the run has none.
+def _scores(run: Path, baselines: Sequence[Path], published: str) -> str:
+    """The scores of the run and the baselines in Markdown; empty if the run has none.
 
     Notes on missing scores are left out, as they name local folders.
     """
     tasks = {task for results in all_results(run) for task in results["tasks"]}
     if not tasks:
         return ""
-    if baseline:
+    for baseline in baselines:
         _check_scored(baseline, tasks)
-    return as_markdown(replace(score_table([run, *([baseline] if baseline else [])], tasks=tasks), notes=[]))
+    table = score_table([run, *baselines], tasks=tasks, intervals=bool(baselines), published=published)
+    return as_markdown(replace(table, notes=[]))
 
 
 def _check_scored(baseline: Path, tasks: Collection[str]) -> None:
@@ -142,7 +149,7 @@ def _check_scored(baseline: Path, tasks: Collection[str]) -> None:
 
 
 def _baseline(run: Path) -> dict[str, str]:
-    """The card's entry for the baseline."""
+    """The card's entry for a baseline."""
     settings = read_settings(run)
     vectors = str(settings.get("vectors") or settings.get("words", {}).get("vectors", ""))
     kind = str(settings.get(BASELINE, run_kind(run)))

@@ -1,6 +1,6 @@
 """Make a trained run small enough to ship, like the bundled model (docs/default-model.md)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ from structviews.encoding.further_words import RunVectors
 from structviews.errors import InputError
 from structviews.hub.card import model_card
 from structviews.hub.portable import CARD, stage
-from structviews.runs.folder import COMPONENTS
+from structviews.hub.sources import read_sources, write_sources
+from structviews.runs.folder import COMPONENTS, SOURCES
 from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
 from structviews.runs.vocabularies import load_vocabularies, save_sub_words, save_vocabularies
 from structviews.runs.weights import read_weights, write_weights
@@ -21,7 +22,6 @@ from structviews.words import FIXED, TRAINED
 from structviews.words.eight_bits import quantise
 from structviews.words.vocabulary import Vocabulary
 
-LICENCE = "apache-2.0"
 # The fixed word table and its scales, see ``words.eight_bits``.
 TABLE, SCALE = (f"channels.{FIXED}.words.0.{name}" for name in ("weight", "scale"))
 
@@ -98,25 +98,41 @@ def _packed(run: Path, n_rows: int) -> Iterator[tuple[str, Tensor]]:
         yield name, packed
 
 
-def ship(packed: Path, out: Path, baseline: Path | None = None, search: Path | None = None) -> None:
-    """Create the folder of the bundled model: a packed run with its scores and model card, and nothing else.
+def ship(
+    packed: Path,
+    out: Path,
+    licence: str,
+    *,
+    sources: Sequence[Path] = (),
+    baselines: Sequence[Path] = (),
+    published: str = "",
+    about: str = "",
+) -> None:
+    """Create the folder of a bundled model: a packed run with its sources, scores and model card, and nothing else.
 
     Args:
         packed: an evaluated run that ``pack`` made.
-        out: folder to create.
-        baseline: a run to compare scores with in the card.
-        search: Markdown file on how the settings were found, for the card.
+        out: folder to create; the model gets its name.
+        licence: of the weights, by its name on the Hub.
+        sources: tables of the texts that it was trained on, see ``read_sources``.
+        baselines, published, about: see ``model_card``.
 
     Raises:
-        InputError: if ``packed`` is not a run, ``out`` exists, ``search`` cannot be read, the baseline lacks a score,
-            or the ``hub`` extra is not installed.
+        InputError: if ``packed`` is not a run, ``out`` exists, a table of sources cannot be read, a baseline lacks a
+            score, or the ``hub`` extra is not installed.
     """
-    try:
-        found = search.read_text("utf-8") if search else ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{search}: not readable ({error}): give a Markdown file") from None
     with new_folder(out) as folder:
         stage(packed, folder)
-        embedder = Embedder.load(folder)
-        card = model_card(packed, out.name, embedder, LICENCE, bundled=True, baseline=baseline, search=found)
+        if sources:
+            write_sources(folder / SOURCES, [row for file in sources for row in read_sources(file)])
+        card = model_card(
+            folder,
+            out.name,
+            Embedder.load(folder),
+            licence,
+            bundled=True,
+            baselines=baselines,
+            published=published,
+            about=about,
+        )
         (folder / CARD).write_text(card, "utf-8")

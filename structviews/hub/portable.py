@@ -10,7 +10,7 @@ from structviews.encoding.kinds.joined import JOINED
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results
 from structviews.runs.config import path_settings
-from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION, MEMBERS, SUB_WORDS, WEIGHTS, model_checksum
+from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION, MEMBERS, SOURCES, SUB_WORDS, WEIGHTS, model_checksum
 from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
 from structviews.runtime.documents import write_json
 from structviews.words import FIXED
@@ -18,7 +18,7 @@ from structviews.words import FIXED
 CARD = "README.md"
 # Kinds of runs whose folders are self-contained.
 TRAINED_KINDS = ("trained", "random")
-PARTS = (CONFIG, WEIGHTS, COMPONENTS, SUB_WORDS, "vocabulary.*.txt")
+PARTS = (CONFIG, WEIGHTS, COMPONENTS, SUB_WORDS, SOURCES, "vocabulary.*.txt")
 # The same as filters for the Hub, whose * also matches "/" and so covers joins of joins.
 PATTERNS = [CARD, "results*.json", *PARTS, *(f"{MEMBERS}/*/{part}" for part in PARTS)]
 
@@ -135,7 +135,7 @@ def check_arrived(folder: Path) -> None:
     """
     for path in folder.rglob("*"):
         if path.is_symlink() or (
-            path.is_file() and path.suffix not in (".toml", ".safetensors", ".txt", ".json", ".md")
+            path.is_file() and path.suffix not in (".toml", ".safetensors", ".txt", ".tsv", ".json", ".md")
         ):
             raise InputError(f"{path}: does not belong to a run")
     check_whole(folder)

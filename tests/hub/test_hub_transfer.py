@@ -198,7 +198,7 @@ def test_the_card(trained, remote):
     assert "lr = 0.02" in card
     assert "No licence" not in card
     assert not re.search(r"\{[{%]|[%}]\}|\n\n\n", card)
-    assert "public domain" not in push(trained, "default", dry_run=True).card  # which is of the package's alone
+    assert "bundled" not in push(trained, "default", dry_run=True).card  # which is of the package's models alone
 
 
 def test_the_card_of_joined_and_random_runs(joined, corpus, remote):

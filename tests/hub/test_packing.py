@@ -1,11 +1,11 @@
 """Trained runs made small, and put into the package with a card."""
 
-import importlib.util
+import json
+import re
 import shutil
 import sys
 import warnings
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ import torch
 from corpora import RandomParser, opened, random_trees, small_config, tiny_corpus
 from rich.console import Console
 from safetensors.torch import load_file
+from scripts_for_tests import SCRIPTS, load
 from vector_files import random_vectors, write_vectors
 
 from structviews.encoding.embedder import Embedder
@@ -24,7 +25,12 @@ from structviews.evaluation.scores.results import (
     results_name,
     save_results,
 )
+from structviews.hub.card import model_card
 from structviews.hub.packing import pack, ship
+from structviews.hub.portable import check_arrived, stage
+from structviews.hub.sources import HEADER, read_sources, summed
+from structviews.runs import bundled
+from structviews.runs.folder import SOURCES
 from structviews.runs.settings_file import read_settings
 from structviews.runtime.tensors import write_tensors
 from structviews.training.baselines import make_baseline
@@ -32,7 +38,6 @@ from structviews.training.loop import train
 from structviews.words.eight_bits import quantise, restore
 from structviews.words.vocabulary import Vocabulary, count_words
 
-SCRIPT = Path(__file__).parents[2] / "scripts/default_model.py"
 WORDS = 12
 TASK = {"partial": {}, "dim": 16}
 FILES = ["components.safetensors", "config.toml", "model.safetensors", "vocabulary.fixed.txt", "vocabulary.trained.txt"]
@@ -232,33 +237,84 @@ def hub():
     return pytest.importorskip("huggingface_hub", reason="needs structviews[hub]")
 
 
-def test_what_is_shipped(hub, packed, average, tmp_path):
+ROW = "novels\tTwo novels\t1900\tpublic domain\tX & Y\t3\t4000"
+CC = "wiki\tA wiki\t2015\tCC BY-SA 3.0\tits writers\t20\t6000"
+
+
+def table(path, *rows):
+    path.write_text("\n".join([HEADER, *rows]) + "\n")
+    return path
+
+
+@pytest.fixture
+def random(corpus, vectors):
+    encoders = {"views": ("dep", "const"), "hidden": 8}
+    run = make_baseline("random", corpus, corpus.parent / "random", vectors, encoders, Console(quiet=True))
+    scored(run, MR=60.0, SUBJ=61.0)
+    yield run
+    shutil.rmtree(run)
+
+
+def test_what_is_shipped(hub, packed, average, random, tmp_path):
     scored(packed, {"CR": f"{tmp_path}/CR: no such file"}, MR=75.0, SUBJ=91.0)
     (packed / "predictions.safetensors").write_bytes(b"")
-    (tmp_path / "search.md").write_text("| words | MR |\n|--:|--:|\n| 12 | 75.0 |\n")
-    ship(packed, tmp_path / "models/default", average, tmp_path / "search.md")
-    folder = tmp_path / "models/default"
-    assert names(folder) == ["README.md", *FILES[:3], "results.json", *FILES[3:]]
-    assert load_results(folder)["tasks"]["MR"]["scores"] == {"accuracy": 75.0}
-    for path in folder.iterdir():
+    sources = [table(tmp_path / "a.tsv", ROW), table(tmp_path / "b.tsv", CC)]
+    about = "## How they were found\n\n| words | MR |\n|--:|--:|\n| 12 | 75.0 |"
+    published = "DEP, CONST (UMBC 40M)"
+    out = tmp_path / "models/default-small"
+    ship(packed, out, "mit", sources=sources, baselines=[average, random], published=published, about=about)
+    assert names(out) == ["README.md", *FILES[:3], "results.json", SOURCES, *FILES[3:]]
+    assert load_results(out)["tasks"]["MR"]["scores"] == {"accuracy": 75.0}
+    assert (out / SOURCES).read_text() == f"{HEADER}\n{ROW}\n{CC}\n"
+    for path in out.iterdir():
         assert str(tmp_path).encode() not in path.read_bytes(), path
-    card = (folder / "README.md").read_text()
+    card = (out / "README.md").read_text()
     header = hub.ModelCard(card).data
-    assert (header.license, header.language, header.model_name) == ("apache-2.0", ["en"], "default")
-    assert 'Embedder.load("default")' in card
+    assert (header.license, header.language, header.model_name) == ("mit", ["en"], "default-small")
+    assert 'Embedder.load("default-small")' in card
+    assert "This model is bundled with structviews; nothing is downloaded." in card
     assert "structviews pull" not in card
     assert "- vocabulary: 12 (fixed), 12 (trained)" in card
-    assert "first published from 1781 to 1929 and in the public domain" in card
-    assert "| default | dep,const | 16 | 75.0 | 91.0 |\n| average | average | 16 | 70.0 | 71.0 |" in card
-    assert "- `average`: the baseline `average`, of the word vectors `v.vec`\n\n## How its settings" in card
-    assert "were found\n\n| words | MR |\n|--:|--:|\n| 12 | 75.0 |\n\n## Limits" in card
-    assert "The weights are under Apache-2.0." in card
+    assert "| A wiki | CC BY-SA 3.0 | 20 | 6,000 |\n| Two novels | public domain | 3 | 4,000 |\n" in card
+    assert "| all | | 23 | 10,000 |\n\n## Scores\n\n| run |" in card
+    assert "| default-small | dep,const | 16 | 75.0 | 91.0 |\n| average | average | 16 | 70.0 | 71.0 |\n" in card
+    assert "| random | dep,const (random) | 16 | 60.0 | 61.0 |\n| **published** |  |  |  |  |\n" in card
+    assert "| DEP, CONST (UMBC 40M) | S 1 | 4800 | 80.7 | 94.9 |\n\n" in card
+    assert "SEQ" not in card
+    assert "- `average`: the baseline `average`, of the word vectors `v.vec`\n- `random`: the baseline `random`" in card
+    assert f"of the word vectors `v.vec`\n\n{about}\n\n## Limits" in card
     assert "rounded to half precision, fixed word vectors to 8 bits" in card
     assert "lr = 0.02" in card
+    assert "\n\n\n" not in card
 
 
-def test_the_card_without_scores_and_search(hub, packed, tmp_path):
-    ship(packed, tmp_path / "models/default")
+def test_scores_have_their_intervals_beside_baselines(hub, packed, average, tmp_path):
+    scored(packed, MR=75.0)
+    results = load_results(packed)
+    results["tasks"]["MR"]["intervals"] = {"accuracy": [73.04, 76.96]}
+    save_results(packed, {name: value for name, value in results.items() if name != "model"})
+    ship(packed, tmp_path / "models/default", "mit", baselines=[average])
+    card = (tmp_path / "models/default/README.md").read_text()
+    assert "| default | dep,const | 16 | 75.0 [73.0, 77.0] |\n| average | average | 16 | 70.0 |\n" in card
+    assert "- \\[low, high\\]: 95 % bootstrap interval" in card
+
+
+def test_the_sources_go_wherever_the_run_goes(hub, packed, tmp_path):
+    shipped = tmp_path / "models/shipped"
+    ship(packed, shipped, "mit", sources=[table(tmp_path / "a.tsv", ROW)])
+    stage(shipped, tmp_path / "staged")
+    check_arrived(tmp_path / "staged")
+    joined = join_runs([shipped, packed], tmp_path / "joined")
+    stage(joined, tmp_path / "staged-too")
+    for folder in ("staged", "staged-too/members/0-shipped"):
+        assert read_sources(tmp_path / folder / SOURCES) == read_sources(tmp_path / "a.tsv")
+    card = model_card(tmp_path / "staged-too", "me/x", Embedder.load(joined))
+    assert "| Two novels | public domain | 3 | 4,000 |\n| all | | 3 | 4,000 |\n\n**1-default**\n" in card
+    assert card.count("| Two novels |") == card.count("ask the owner of this repository") == 1
+
+
+def test_the_card_without_scores_and_sections(hub, packed, tmp_path):
+    ship(packed, tmp_path / "models/default", "mit")
     card = (tmp_path / "models/default/README.md").read_text()
     assert "## Scores\n\nNot evaluated yet (`structviews eval`).\n\n## Limits" in card
 
@@ -266,7 +322,7 @@ def test_the_card_without_scores_and_search(hub, packed, tmp_path):
 def test_the_card_does_not_say_where_to_score_more(hub, packed, tmp_path):
     scored(packed, MR=75.0, SUBJ=91.0)
     scored(packed, representation="mean", MR=74.0)
-    ship(packed, tmp_path / "models/default")
+    ship(packed, tmp_path / "models/default", "mit")
     card = (tmp_path / "models/default/README.md").read_text()
     assert "| default (mean) | dep,const | 16 | 74.0 | - |" in card
     assert str(tmp_path) not in card
@@ -276,21 +332,19 @@ def test_what_cannot_be_shipped(hub, run, packed, average, tmp_path):
     scored(packed, MR=75.0, CR=80.0)
     out = tmp_path / "models"
     with pytest.raises(InputError, match="average: has no score for CR to compare with: run structviews eval"):
-        ship(packed, out, average)
-    with pytest.raises(InputError, match=r"none\.md: not readable"):
-        ship(packed, out, None, tmp_path / "none.md")
+        ship(packed, out, "mit", baselines=[average])
+    with pytest.raises(InputError, match=r"none\.tsv: No such file"):
+        ship(packed, out, "mit", sources=[tmp_path / "none.tsv"])
     assert not list(tmp_path.glob("*models*"))
     out.mkdir()
     (out / "notes.txt").write_text("")
     with pytest.raises(InputError, match="models: already exists"):
-        ship(packed, out)
+        ship(packed, out, "mit")
 
 
 @pytest.fixture
 def script(monkeypatch):
-    spec = importlib.util.spec_from_file_location("default_model", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load("default_model", monkeypatch)
 
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["default_model.py", *map(str, arguments)])
@@ -299,16 +353,44 @@ def script(monkeypatch):
     return call
 
 
-def test_the_script(script, hub, run, tmp_path, capsys):
-    script("pack", run, "-o", tmp_path / "packed/default", "--words", WORDS)
-    script("ship", tmp_path / "packed/default", "-o", tmp_path / "models/default")
+def test_the_script(script, hub, run, average, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(bundled, "MODELS", tmp_path / "models")
+    packed = tmp_path / "packed/default-small"
+    script("pack", run, "-o", packed, "--words", WORDS)
+    scored(packed, MR=75.0)
+    seconds = {"parse a.txt": 3600, "merge": 1800, "word vectors": 720, "train": 36000, "score default-small": 360}
+    (tmp_path / "stages.json").write_text(json.dumps(seconds))
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.md").write_text(f"\n## Section {name}\n\nText.\n")
+    given = ("--sources", table(tmp_path / "a.tsv", ROW), "--stages", tmp_path / "stages.json", "--baselines", average)
+    about = ("--about", tmp_path / "one.md", tmp_path / "two.md", "--machine", "two cores")
+    script("ship", packed, *given, *about, "--cores", 2, 1, 1, 2)
     output, errors = capsys.readouterr()
-    assert output == f"{tmp_path}/packed/default: 0.0 MB\n{tmp_path}/models/default: 0.0 MB\n"
+    assert output == f"{packed}: 0.0 MB\n{tmp_path}/models/default-small: 0.0 MB\n"
     assert errors == ""
-    assert names(tmp_path / "models/default") == ["README.md", *FILES]
-    with pytest.raises(SystemExit) as stop:
-        script("pack", run, "-o", tmp_path / "packed/default", "--words", WORDS)
-    assert stop.value.code == 2
-    assert capsys.readouterr().err == (
-        f"error: {tmp_path}/packed/default: already exists: give another folder with --out\n"
-    )
+    assert names(bundled.MODELS / "default-small") == ["README.md", *FILES[:3], "results.json", SOURCES, *FILES[3:]]
+    card = (bundled.MODELS / "default-small/README.md").read_text()
+    assert hub.ModelCard(card).data.license == "cc-by-sa-4.0"
+    assert "| texts and tasks parsed | 1.5 | 2 | 3.0 |\n| word vectors learnt | 0.2 | 1 | 0.2 |\n" in card
+    assert "| views trained | 10.0 | 1 | 10.0 |\n| packed, and scored beside baselines | 0.1 | 2 | 0.2 |\n" in card
+    assert "| all | 11.8 | | 13.4 |\n\nBy the clock on two cores, without" in card
+    assert "energy.\n\n## Section one\n\nText.\n\n## Section two\n\nText.\n\n## Limits" in card
+    for arguments, message in (
+        (("pack", run, "-o", packed, "--words", WORDS), f"{packed}: already exists: give another folder with --out"),
+        (
+            ("ship", packed, "-o", "x", "--about", "no.md"),
+            "no.md: No such file or directory: give the path of a text file",
+        ),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            script(*arguments)
+        assert stop.value.code == 2
+        assert capsys.readouterr().err == f"error: {message}\n"
+
+
+def test_what_the_package_says_about_the_texts(hub, packed, tmp_path):
+    """The files that stand beside the script."""
+    folder = SCRIPTS / "bundled_models"
+    rows = summed(read_sources(folder / "novels-sources.tsv"))
+    assert [(row.licence, row.documents, row.sentences) for row in rows] == [("public domain", 7305, 1021870)]
+    assert re.findall("(?m)^#+ .*", (folder / "about.md").read_text())[:2] == ["## The texts", "## Licence"]

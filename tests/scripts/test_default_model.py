@@ -1,10 +1,12 @@
-"""The bundled model is made from texts in stages, which are not done twice."""
+"""The bundled models are made from texts in stages, which are not done twice."""
 
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scripts_for_tests import load
 
@@ -25,10 +27,12 @@ def make(command, monkeypatch, tmp_path):
     for i in range(2):
         (tmp_path / f"text-{i}.txt").write_text("\n".join(lines[300 * i : 300 * (i + 1)]) + "\n")
     module = load("default_model", monkeypatch)
-    monkeypatch.setattr(module, "VECTORS", (*module.VECTORS, "--epochs", 1, "--subwords", 50, "--dim", 8))
-    monkeypatch.setattr(module, "KEPT_WORDS", 20)
+    monkeypatch.setattr(module, "VECTORS", (*module.VECTORS, "--epochs", 1, "--subwords", 50))
+    sizes = {"full": replace(module.SIZES["full"], dim=8, hidden=4, words=20)}
+    sizes["small"] = replace(module.SIZES["small"], dim=6, hidden=3, words=10)
+    monkeypatch.setattr(module, "SIZES", sizes)
 
-    def run(stopped_at=None):
+    def run(stopped_at=None, size="full"):
         ran = []
 
         def structviews(*arguments):
@@ -40,7 +44,7 @@ def make(command, monkeypatch, tmp_path):
             assert code == 0, err
 
         monkeypatch.setattr(module, "command", structviews)
-        given = ("text-0.txt", "text-1.txt", "--senteval", "senteval", "-o", "work", "--hidden", 4)
+        given = ("text-0.txt", "text-1.txt", "--senteval", "senteval", "-o", "work", "--size", size)
         monkeypatch.setattr(sys, "argv", ["default_model.py", "make", *map(str, given)])
         if stopped_at:
             with pytest.raises(KeyboardInterrupt):
@@ -54,12 +58,7 @@ def make(command, monkeypatch, tmp_path):
 
 def test_from_texts_to_scores_stopped_in_several_stages(make, capsys):
     ran = [make(stopped_at) for stopped_at in (*STOPPED, None)]
-    assert ran == [
-        ["parse", "parse", "cache"],
-        ["vectors"],
-        ["train", "parse", "baseline", "baseline"],
-        ["eval", "eval", "eval"],
-    ]
+    assert ran == [["parse", "parse", "cache"], ["vectors"], ["train", "parse"], ["eval"] * 4]
     capsys.readouterr()
     assert make() == []
     stages = json.loads(Path("work/stages.json").read_text())
@@ -70,5 +69,22 @@ def test_from_texts_to_scores_stopped_in_several_stages(make, capsys):
     assert embedder.view_names == ["dep", "const", "sif"]
     assert embedder.encode(["The Unheardof word"]).shape == (1, 4 + 4 + 8)
     assert (embedder.encode(["THE unheardof"]) == embedder.encode(["the Unheardof"])).all()
-    for run in (packed, "work/runs/average", "work/runs/sif"):
-        assert load_results(Path(run))["tasks"].keys() == {"TREC", "SICK14"}
+    for run in (packed, *map(Path, ("work/runs/average", "work/runs/sif", "work/runs/random"))):
+        assert load_results(run)["tasks"].keys() == {"TREC", "SICK14"}
+
+    # The small one, from the same parsed texts and tasks.
+    assert make(size="small") == ["vectors", "train", *["eval"] * 4]
+    assert json.loads(Path("work/stages.json").read_text()) == stages
+    small = json.loads(Path("work/stages-small.json").read_text())
+    assert {title for title in stages if title not in small} == {
+        *("parse text-0.txt", "parse text-1.txt", "merge", "parse tasks"),
+        *("score default", "score average", "score sif", "score random"),
+    }
+    packed = Embedder.load("work/packed/default-small")
+    assert packed.encode(["The Unheardof word"]).shape == (1, 3 + 3 + 6)
+    assert len(packed.vocabularies["fixed"]) == 1 + 10
+    random = Embedder.load("work/runs/random-small")
+    assert random.view_names == packed.view_names
+    assert random.dim == packed.dim
+    of_one_word = [embedder.encode_views(["The"])[2] for embedder in (random, packed)]  # of sif, which is not learnt
+    np.testing.assert_allclose(*of_one_word, atol=0.03 * np.abs(of_one_word).max())

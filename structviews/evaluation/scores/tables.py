@@ -84,7 +84,7 @@ class ScoreTable:
 
 
 def score_table(
-    runs: Sequence[Path], *, tasks: Collection[str] = (), intervals: bool = False, published: bool = False
+    runs: Sequence[Path], *, tasks: Collection[str] = (), intervals: bool = False, published: bool | str = False
 ) -> ScoreTable:
     """Read the runs' ``config.toml`` and ``results.json`` into a table.
 
@@ -92,7 +92,7 @@ def score_table(
         runs: the runs' folders.
         tasks: tasks to show; by default all that any run was evaluated on.
         intervals: append the 95 % interval to each score.
-        published: add rows from papers with a score for one of the tasks.
+        published: add rows from papers with a score for one of the tasks; or those of the model with this name.
 
     Raises:
         InputError: if a folder is not a run, or one of its files cannot be read.
@@ -122,11 +122,11 @@ def score_table(
     legend = meanings([name for i, name in enumerate(tasks) if any(row.cells[i].figures for row in rows)])
     if counted and tasks:
         legend.append(SEEDS)
-    if intervals and tasks:
+    if intervals and any(figure.interval for row in rows for cell in row.cells for figure in cell.figures):
         legend.append(INTERVALS)
     legend += [note for _, result in scored if result for note in partial_notes(result, tasks)]
     legend += grid_end_notes([result for _, result in scored if result], tasks)
-    papers = published_rows(tasks) if published else []
+    papers = [row for row in published_rows(tasks) if published in (True, row.name)]
     legend += published_legend(papers)
     empty = ("",) if counted else ()
     return ScoreTable(
