@@ -19,7 +19,7 @@ from structviews.evaluation.scores.tables import (
     shown_scores,
 )
 from structviews.hub.portable import trained_parts
-from structviews.hub.sources import read_sources, summed
+from structviews.hub.text_sources import read_sources, summed
 from structviews.runs.folder import CONFIG, SOURCES
 from structviews.runs.settings_file import load_run, read_settings, run_kind, run_views
 from structviews.runs.vocabularies import load_vocabularies

@@ -12,7 +12,7 @@ from structviews.encoding.further_words import RunVectors
 from structviews.errors import InputError
 from structviews.hub.card import model_card
 from structviews.hub.portable import CARD, stage
-from structviews.hub.sources import read_sources, write_sources
+from structviews.hub.text_sources import read_sources, write_sources
 from structviews.runs.folder import COMPONENTS, SOURCES
 from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
 from structviews.runs.vocabularies import load_vocabularies, save_sub_words, save_vocabularies

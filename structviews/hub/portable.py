@@ -9,6 +9,7 @@ from typing import Any
 from structviews.encoding.kinds.joined import JOINED
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results
+from structviews.hub.text_sources import read_sources
 from structviews.runs.config import path_settings
 from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION, MEMBERS, SOURCES, SUB_WORDS, WEIGHTS, model_checksum
 from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
@@ -64,7 +65,7 @@ def stage(run: Path, folder: Path) -> list[str]:
     """Copy the portable part of a run, without local paths; return notes on what is left out.
 
     Raises:
-        InputError: if it is not a run, or depends on files outside its folder.
+        InputError: if it is not a run, its table of sources is not one, or it depends on files outside its folder.
     """
     notes = []
     for part in trained_parts(run):
@@ -74,6 +75,8 @@ def stage(run: Path, folder: Path) -> list[str]:
             for path in sorted(part.glob(pattern)):
                 shutil.copyfile(path, target / path.name)
         load_run(part)  # which checks the settings
+        if (part / SOURCES).exists():
+            read_sources(part / SOURCES)  # which checks them
         write_settings(target, _without_places(read_settings(part)))
         if (part / EXPANSION).exists():
             notes.append(f"{part}: its expansion is left out, as it reads a file on this machine")

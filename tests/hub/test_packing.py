@@ -28,7 +28,7 @@ from structviews.evaluation.scores.results import (
 from structviews.hub.card import model_card
 from structviews.hub.packing import pack, ship
 from structviews.hub.portable import check_arrived, stage
-from structviews.hub.sources import HEADER, read_sources, summed
+from structviews.hub.text_sources import HEADER, read_sources, summed
 from structviews.runs import bundled
 from structviews.runs.folder import SOURCES
 from structviews.runs.settings_file import read_settings

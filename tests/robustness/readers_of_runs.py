@@ -19,10 +19,11 @@ from structviews.evaluation.scores.rendering import as_markdown
 from structviews.evaluation.scores.results import load_predictions, load_results, save_results
 from structviews.evaluation.scores.tables import score_table
 from structviews.hub.portable import check_arrived
+from structviews.hub.text_sources import Source, write_sources
 from structviews.hub.transfer import PULLED, push
 from structviews.recipes.rates import Rates, TrainingRate
 from structviews.report.curves import curves
-from structviews.runs.folder import model_checksum
+from structviews.runs.folder import SOURCES, model_checksum
 from structviews.runs.log_file import cut_log, read_log
 from structviews.runs.settings_file import load_config, load_run, run_corpus, run_kind, run_views
 from structviews.runs.vocabularies import load_vocabularies
@@ -257,6 +258,12 @@ def with_card(folder: Path, shared: Shared) -> None:
     (folder / "card.md").write_text("---\nlicense: mit\n---\n# A card\n")
 
 
+def with_sources(folder: Path, shared: Shared) -> None:
+    with_card(folder, shared)
+    rows = [Source("books", f"Book {i}", "1900", "CC BY 4.0", "its author", i, 10 * i) for i in range(6)]
+    write_sources(folder / "run" / SOURCES, rows)
+
+
 @reader(TEXT, "card.md", with_card, covers="hub.transfer:_read")
 def card(folder: Path) -> Any:
     return push(folder / "run", "me/x", card=folder / "card.md", dry_run=True).card
@@ -264,5 +271,6 @@ def card(folder: Path) -> Any:
 
 @reader(TEXT, "run/config.toml", with_card, covers="hub.card:model_card", named="run", name="pushed-settings")
 @reader(SEALED, "run/results.json", with_card)
+@reader(TEXT, "run/sources.tsv", with_sources, covers="hub.text_sources:read_sources", name="pushed-sources")
 def pushed(folder: Path) -> Any:
     return push(folder / "run", "me/x", dry_run=True).card

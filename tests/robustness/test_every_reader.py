@@ -43,7 +43,6 @@ NOT_READERS = {
     "hub.card:model_card": "package data; the settings are copied as they are",
     "serving.endpoints:add_pages": "package data",
     "demo.python_docs:parsed": "Python's own files",
-    "hub.packing:ship": "only by scripts/default_model.py",
 }
 
 
