@@ -128,7 +128,7 @@ def ship(
         card = model_card(
             folder,
             out.name,
-            Embedder.load(folder),
+            Embedder.load(folder, precision="fp32"),
             licence,
             bundled=True,
             baselines=baselines,

@@ -274,6 +274,7 @@ def test_what_is_shipped(hub, packed, average, random, tmp_path):
     assert 'Embedder.load("default-small")' in card
     assert "This model is bundled with structviews; nothing is downloaded." in card
     assert "structviews pull" not in card
+    assert "The vectors are of the kind `vector`;" in card
     assert "- vocabulary: 12 (fixed), 12 (trained)" in card
     assert "| A wiki | CC BY-SA 3.0 | 20 | 6,000 |\n| Two novels | public domain | 3 | 4,000 |\n" in card
     assert "| all | | 23 | 10,000 |\n\n## Scores\n\n| run |" in card
