@@ -137,7 +137,7 @@ def test_fine_tune(tmp_path):
     # One of six classes, by chance, 17 %.
     assert all(40 < each <= 100 for each in accuracies)
     assert "How many legs does a spider have? -> number" in printed
-    assert "gives vectors of 1200 numbers" in printed
+    assert f"gives vectors of {Embedder.load('default').dim} numbers" in printed
     words = [["Where", "is", "it", "?"]]
     before, after = (Embedder.load(each).encode(words) for each in ("default", tmp_path / "out/tuned"))
     assert not np.allclose(before, after)
@@ -171,7 +171,7 @@ def test_search(tmp_path):
     pytest.importorskip("faiss")
     printed = run("search", tmp_path)
     vectors = np.load(tmp_path / "out/vectors.npy")
-    assert f"{len(vectors)} sentences, 1200 dimensions, searched by FAISS" in printed
+    assert f"{len(vectors)} sentences, {Embedder.load('default').dim} dimensions, searched by FAISS" in printed
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-4)
     hits = hits_of(printed, queries=3)
     assert "open source" in hits[0][1]
@@ -203,9 +203,10 @@ def test_grid_search(tmp_path):
 def test_open_the_page(tmp_path):
     pytest.importorskip("fastapi")
     printed = run("open_the_page", tmp_path)
-    assert "default: a sentence is 1,200 numbers, by the views dep, const" in printed
+    model = Embedder.load("default")
+    assert f"default: a sentence is {model.dim:,} numbers, by the views {', '.join(model.view_names)}" in printed
     shares = re.findall(r"^  (\w+) +(-?\d\.\d{3})  closer than (\d+)% of random pairs$", printed, re.M)
-    assert [view for view, _, _ in shares] == ["dep", "const", "joined"]
+    assert [view for view, _, _ in shares] == [*model.view_names, "joined"]
     assert all(-1 <= float(cosine) <= 1 and 0 <= int(share) <= 100 for _, cosine, share in shares)
     hits_of(printed, queries=2)
     assert re.search(r"^  He +nsubj +walked$", printed, re.M)

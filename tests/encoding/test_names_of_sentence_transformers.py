@@ -95,9 +95,10 @@ def test_it_says_what_it_is(embedder):
 
 
 def test_what_the_bundled_and_a_joined_run_say(runs_of_all_kinds):
-    assert repr(Embedder.load("default")) == (
-        "Embedder(run='default', views=['dep', 'const'], dim=1200, vectors='vector', parser='builtin', "
-        "corpus='novels.parsed')"
+    bundled = Embedder.load("default")
+    assert repr(bundled) == (
+        f"Embedder(run='default', views={bundled.view_names}, dim={bundled.dim}, vectors='{bundled.description}', "
+        f"parser='builtin', corpus={bundled.corpora[0]!r})"
     )
     joined = repr(Embedder.load(runs_of_all_kinds["joined"]))
     assert f"run='{runs_of_all_kinds['joined']}', views=['0-trees', '1-average']" in joined

@@ -171,7 +171,7 @@ def test_a_random_run_has_the_words_of_the_bundled_model(averages):
     for encoder in averages:
         run = encoder.embedder
         assert run.views == ("avg", "avg")
-        assert run.dim == bundled.dim == 1200
+        assert run.dim == 2 * bundled.config.views.hidden
         (channel,), (original,) = run.model.channels.values(), bundled.model.channels.values()
         ids = torch.arange(100)
         assert torch.equal(channel.tables[0].own_rows(ids), original.tables[0].own_rows(ids))
@@ -188,7 +188,7 @@ def test_a_random_run_of_a_model_with_sub_words_and_views_that_weigh_differently
     run = train(small_config(corpus, tmp_path / "run", ("dep", "const", "sif"), unit_words=True, epochs=1, **given))
     pack(run, tmp_path / "packed", 5)
     encoders = module("benchmarks.encoders")
-    monkeypatch.setattr(encoders, "NAME", str(tmp_path / "packed"))
+    monkeypatch.setattr(encoders, "BUNDLED", str(tmp_path / "packed"))
     made = Embedder.load(encoders.random_run(["avg", "avg"], tmp_path / "random"))
     unheard, other = made.encode([["unheard"], ["otherwise"]])
     assert np.abs(unheard - other).max() > 1e-3
