@@ -60,6 +60,8 @@ SIZES = {"full": Size("", 300, 600, 80_000), "small": Size("-small", 100, 100, 4
 VECTORS = ("--lower-case", "--subwords", 60_000, "--epochs", 3, "--workers", 2)
 VIEWS = ("dep", "const", "sif")
 TRAINING = ("--views", ",".join(VIEWS), "--unit-words", "--channels", "fixed", "--epochs", 1, "--held-out", 0.01)
+# All views side by side for classifiers; for cosines, const is left out, and not parsed for.
+REPRESENTATION = ("--normalise", "--similarity-view-weights", "1,0,1.4")
 WORD_BASELINES = ("average", "sif")
 LICENCE = "cc-by-sa-4.0"
 PUBLISHED = "DEP, CONST (UMBC 40M)"
@@ -165,7 +167,7 @@ def stages(options: argparse.Namespace, size: Size) -> Iterator[Stage]:
     learning = (*VECTORS, "--dim", size.dim)
     yield Stage("word vectors", vectors, lambda: command("vectors", corpus, "-o", vectors, *learning))
     given = ("--corpus", corpus, "--vectors", vectors)
-    training = (*TRAINING, "--hidden", size.hidden, "--out", run)
+    training = (*TRAINING, *REPRESENTATION, "--hidden", size.hidden, "--out", run)
     yield Stage("train", run / "components.safetensors", lambda: command("train", *given, *training))
     yield Stage("pack", packed, lambda: keep(run, packed, size.words))
     yield Stage(
