@@ -59,9 +59,10 @@ class Size:
 SIZES = {"full": Size("", 300, 600, 80_000), "small": Size("-small", 100, 100, 40_000)}
 VECTORS = ("--lower-case", "--subwords", 60_000, "--epochs", 3, "--workers", 2)
 VIEWS = ("dep", "const", "sif")
+# For cosines, const is left out, and not parsed for.
+SIMILARITY = (1.0, 0.0, 1.4)
 TRAINING = ("--views", ",".join(VIEWS), "--unit-words", "--channels", "fixed", "--epochs", 1, "--held-out", 0.01)
-# All views side by side for classifiers; for cosines, const is left out, and not parsed for.
-REPRESENTATION = ("--normalise", "--similarity-view-weights", "1,0,1.4")
+REPRESENTATION = ("--normalise", "--similarity-view-weights", ",".join(f"{weight:g}" for weight in SIMILARITY))
 WORD_BASELINES = ("average", "sif")
 LICENCE = "cc-by-sa-4.0"
 PUBLISHED = "DEP, CONST (UMBC 40M)"
@@ -188,7 +189,8 @@ def stages(options: argparse.Namespace, size: Size) -> Iterator[Stage]:
 
 def encoders(kind: str, size: Size) -> dict[str, object] | None:
     """The settings of a baseline: untrained encoders like the model's, or none."""
-    return {"views": VIEWS, "hidden": size.hidden, "unit_words": True} if kind == RANDOM else None
+    settings = {"views": VIEWS, "hidden": size.hidden, "unit_words": True}
+    return settings | {"normalise": True, "similarity_view_weights": SIMILARITY} if kind == RANDOM else None
 
 
 def parse(text: Path, out: Path) -> None:
