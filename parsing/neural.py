@@ -124,7 +124,9 @@ def convolved(convolution: nn.Conv1d, x: Tensor) -> Tensor:
 
 
 def hiding(mask: Tensor, n_heads: int) -> Tensor:
-    """What attention adds to scores, to see no word outside ``mask (B, n)``: ``(B H, 1, n)`` for H heads."""
+    """What attention adds to scores, to see no word outside ``mask (B, n)``: ``(B H, 1, n)`` for H heads, or a zero."""
+    if mask.all():
+        return torch.zeros(1, 1, 1)
     return torch.zeros(mask.shape).masked_fill_(~mask, -1e4).repeat_interleave(n_heads, 0)[:, None]
 
 
