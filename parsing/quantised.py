@@ -186,7 +186,8 @@ class QuantisedWords:
     """``WordEmbedding`` with its linear layer in 8 bits."""
 
     def __init__(self, words: WordEmbedding, grid: Grid):
-        self.tables, self.norm = (words.form, words.hashed, words.offsets), words.norm
+        self.tables = words.form.weight.detach(), words.hashed.weight.detach(), words.offsets
+        self.norm = words.norm
         self.project = QuantisedLinear.of(words.project, grid)
 
     def __call__(self, features: Tensor) -> Tensor:
