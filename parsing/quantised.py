@@ -38,9 +38,10 @@ Ranges = Mapping[str, Sequence[float]]
 LARGEST = 255
 # A level with this bit the other way round is, as a signed byte, 128 less.
 SIGN = 128
-# So many rows, of one sentence, are multiplied by a plain call: oneDNN's product with packed weights is as fast, but
-# takes five times as long to call.
-FEW = 64
+# So many rows, of one sentence, are not padded; of more, the number is a multiple of the second.
+FEW, LEAST_ROWS = 32, 8
+# So many results are calculated by a plain call: oneDNN's with packed weights takes five times as long to start.
+RESULTS = 20_000
 # Rows of a biaffine layer computed at a time, so that its outputs stay in the CPU cache.
 ROWS = 256
 # The linear layers of a block.
@@ -96,7 +97,7 @@ def few_rows(count: int) -> int:
     """
     if count <= FEW:
         return count
-    step = 1 << (count - 1).bit_length() - 4
+    step = max(LEAST_ROWS, 1 << (count - 1).bit_length() - 4)
     return -(-count // step) * step
 
 
@@ -155,7 +156,7 @@ class QuantisedLinear:
 
     def product(self, integers: Tensor) -> Tensor:
         """The outputs ``(R, outputs)`` for inputs ``(R, K)`` on its grid, in uint8 and ``few_rows``."""
-        if len(integers) <= FEW:
+        if integers.shape[0] * self.scales.shape[0] <= RESULTS:
             sums = torch._int_mm((integers ^ SIGN).view(torch.int8), self.plain)
             # Each step rounds as oneDNN does, so that a sentence's scores are those that it has in a batch.
             outputs = sums.add_(self.offset).mul(self.grid.scale).mul_(self.scales)
