@@ -78,13 +78,14 @@ class WordEmbedding(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Map ``(..., F)`` integers to ``(..., D)``."""
-        words: Tensor = self.norm(self.project(gathered(features, self.form, self.hashed, self.offsets)))
+        words: Tensor = self.norm(self.project(gathered(features, self.form.weight, self.hashed.weight, self.offsets)))
         return words
 
 
-def gathered(features: Tensor, form: nn.Module, hashed: nn.Module, offsets: Tensor) -> Tensor:
+def gathered(features: Tensor, form: Tensor, hashed: Tensor, offsets: Tensor) -> Tensor:
     """The vectors of each word's features, concatenated; the tables are those of ``WordEmbedding``."""
-    return torch.cat([form(features[..., 0]), hashed(features[..., 1:] + offsets).flatten(-2)], dim=-1)
+    own, rows = features[..., 0], features[..., 1:] + offsets
+    return torch.cat([torch.embedding(form, own), torch.embedding(hashed, rows).flatten(-2)], dim=-1)
 
 
 class Block(nn.Module):
@@ -124,7 +125,9 @@ def convolved(convolution: nn.Conv1d, x: Tensor) -> Tensor:
 
 
 def hiding(mask: Tensor, n_heads: int) -> Tensor:
-    """What attention adds to scores, to see no word outside ``mask (B, n)``: ``(B H, 1, n)`` for H heads."""
+    """What attention adds to scores, to see no word outside ``mask (B, n)``: ``(B H, 1, n)`` for H heads, or a zero."""
+    if mask.all():
+        return torch.zeros(1, 1, 1)
     return torch.zeros(mask.shape).masked_fill_(~mask, -1e4).repeat_interleave(n_heads, 0)[:, None]
 
 

@@ -36,8 +36,12 @@ from structviews.parsing.neural import (
 # layer name -> minimum and maximum of its inputs
 Ranges = Mapping[str, Sequence[float]]
 LARGEST = 255
-# Rows of a product are a multiple of this.
-LEAST_ROWS = 8
+# A level with this bit the other way round is, as a signed byte, 128 less.
+SIGN = 128
+# So many rows, of one sentence, are not padded; of more, the number is a multiple of the second.
+FEW, LEAST_ROWS = 32, 8
+# So many results are calculated by a plain call: oneDNN's with packed weights takes five times as long to start.
+RESULTS = 20_000
 # Rows of a biaffine layer computed at a time, so that its outputs stay in the CPU cache.
 ROWS = 256
 # The linear layers of a block.
@@ -87,11 +91,13 @@ def levels(shifted: Tensor) -> Tensor:
 
 @lru_cache(1024)
 def few_rows(count: int) -> int:
-    """The number of rows, one of few, that so many are padded to.
+    """The number of rows that so many are padded to: one of few, unless there are ``FEW``.
 
     oneDNN prepares the product of each new shape, which takes a fifth of a millisecond, as long as the product itself.
     """
-    step = max(LEAST_ROWS, 1 << max(0, (count - 1).bit_length() - 4))
+    if count <= FEW:
+        return count
+    step = max(LEAST_ROWS, 1 << (count - 1).bit_length() - 4)
     return -(-count // step) * step
 
 
@@ -120,15 +126,19 @@ class QuantisedLinear:
         weight, self.bias = weight.detach(), None if bias is None else bias.detach()
         self.grid = grid
         self.scales = (weight.abs().amax(dim=1) / 127).clamp_min(1e-12)
-        self.packed = packed((weight / self.scales[:, None]).round().to(torch.int8).contiguous())
+        integers = (weight / self.scales[:, None]).round().to(torch.int8).contiguous()
+        self.packed = packed(integers)
         self.zeros = torch.zeros(len(weight), dtype=torch.int32)
+        # For few rows, whose levels are 128 less: what levels of zero would add.
+        self.plain = integers.t().contiguous()
+        self.offset = (SIGN - grid.zero) * integers.sum(dim=1, dtype=torch.int32)
 
     def __getstate__(self) -> dict[str, Any]:
         # Packed weights are laid out for this process's CPU and cannot be pickled or copied.
-        return self.__dict__ | {"packed": self.packed.to_dense().t().contiguous()}
+        return {name: each for name, each in self.__dict__.items() if name != "packed"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state | {"packed": packed(state["packed"])})
+        self.__dict__.update(state, packed=packed(state["plain"].t().contiguous()))
 
     @classmethod
     def of(cls, linear: nn.Linear, grid: Grid) -> "QuantisedLinear":
@@ -146,6 +156,11 @@ class QuantisedLinear:
 
     def product(self, integers: Tensor) -> Tensor:
         """The outputs ``(R, outputs)`` for inputs ``(R, K)`` on its grid, in uint8 and ``few_rows``."""
+        if integers.shape[0] * self.scales.shape[0] <= RESULTS:
+            sums = torch._int_mm((integers ^ SIGN).view(torch.int8), self.plain)
+            # Each step rounds as oneDNN does, so that a sentence's scores are those that it has in a batch.
+            outputs = sums.add_(self.offset).mul(self.grid.scale).mul_(self.scales)
+            return outputs if self.bias is None else outputs.add_(self.bias)
         return self._product(integers, 1.0, 0, torch.float32, "none")
 
     def gelu(self, integers: Tensor, grid: Grid) -> Tensor:
@@ -172,7 +187,8 @@ class QuantisedWords:
     """``WordEmbedding`` with its linear layer in 8 bits."""
 
     def __init__(self, words: WordEmbedding, grid: Grid):
-        self.tables, self.norm = (words.form, words.hashed, words.offsets), words.norm
+        self.tables = words.form.weight.detach(), words.hashed.weight.detach(), words.offsets
+        self.norm = words.norm
         self.project = QuantisedLinear.of(words.project, grid)
 
     def __call__(self, features: Tensor) -> Tensor:
@@ -211,8 +227,10 @@ class QuantisedBlock:
             hidden: see ``neural.hiding``.
         """
         count = shape.numel()
-        gated = F.glu(self.gate.product(self.before_gate(x))).index_fill_(0, padding, 0)[:count]
-        mixed = F.silu(convolved(gated.view(*shape, -1), self.taps, self.bias), inplace=True)
+        gated = F.glu(self.gate.product(self.before_gate(x)))
+        if len(padding):
+            gated.index_fill_(0, padding, 0)
+        mixed = F.silu(convolved(gated[:count].view(*shape, -1), self.taps, self.bias), inplace=True)
         x = self.mix.product(in_rows(self.mix.grid(mixed))).add_(x)
         qkv = self.qkv.product(self.before_qkv(x))[:count].view(*shape, -1)
         x = self.attend.product(in_rows(self.attend.grid(attended(qkv, hidden, self.n_heads)))).add_(x)
@@ -222,11 +240,11 @@ class QuantisedBlock:
 def convolved(x: Tensor, taps: Sequence[Tensor], bias: Tensor) -> Tensor:
     """Convolve the words of ``x (B, n, D)`` by taps ``(D,)``, one for each neighbour and for the word itself."""
     # For a sentence in half the time of PyTorch's convolution, which lays out inputs and weights anew.
-    middle = len(taps) // 2
+    middle, n = len(taps) // 2, x.shape[1]
     out = torch.addcmul(bias, x, taps[middle])
-    for k in range(1, middle + 1):
-        out[:, k:].addcmul_(x[:, :-k], taps[middle - k])
-        out[:, :-k].addcmul_(x[:, k:], taps[middle + k])
+    for k in range(1, min(middle + 1, n)):
+        out.narrow(1, k, n - k).addcmul_(x.narrow(1, 0, n - k), taps[middle - k])
+        out.narrow(1, 0, n - k).addcmul_(x.narrow(1, k, n - k), taps[middle + k])
     return out
 
 
@@ -346,7 +364,9 @@ class QuantisedNetwork:
     def contextualise(self, words: Tensor, mask: Tensor) -> Tensor:
         """As ``ParserNetwork.contextualise``."""
         count = mask.numel()
-        x = F.pad(words.flatten(0, 1), (0, 0, 0, few_rows(count) - count))
+        x = words.flatten(0, 1)
+        if further := few_rows(count) - count:
+            x = F.pad(x, (0, 0, 0, further))
         padding = (~mask).flatten().nonzero()[:, 0]
         hidden = hiding(mask, self.blocks[0].n_heads)
         for block in self.blocks:

@@ -147,13 +147,13 @@ def _run_pairs(products: _Pairs, vectors: Tensor, trees: SharedPairs, h: Tensor,
 
 def _run_few_pairs(of_both: Product, trees: SharedPairs, h: Tensor, c: Tensor) -> None:
     """Fill in states and cells ``(R, H)`` of the inner nodes, by one product for a level."""
-    n_leaves = trees.levels[1]
-    below = trees.children.t().flatten()
-    for start, stop in pairwise(trees.levels[1:]):
-        children = below[2 * (start - n_leaves) : 2 * (stop - n_leaves)]
-        gates = of_both(h.index_select(0, children).view(stop - start, -1)).to(h.dtype)
-        left, right = c.index_select(0, children).view(stop - start, 2, -1).unbind(1)
-        _open_pairs(gates, left, right, c[start:stop], h[start:stop])
+    sizes = [stop - start for start, stop in pairwise(trees.levels[1:])]
+    below = trees.children.t().flatten().split([2 * size for size in sizes])
+    states, cells = (each[trees.levels[1] :].split(sizes) for each in (h, c))  # in a third of the time of slices
+    for size, children, h_own, c_own in zip(sizes, below, states, cells, strict=True):
+        gates = of_both(h.index_select(0, children).view(size, -1)).to(h.dtype)
+        left, right = c.index_select(0, children).view(size, 2, -1).unbind(1)
+        _open_pairs(gates, left, right, c_own, h_own)
 
 
 def _run_families(products: _Families, vectors: Tensor, trees: SharedFamilies, h: Tensor, c: Tensor) -> None:

@@ -10,7 +10,16 @@ from torch import nn
 from structviews.parsing import neural
 from structviews.parsing.features import Featuriser
 from structviews.parsing.neural import ParserConfig, ParserNetwork
-from structviews.parsing.quantised import Grid, QuantisedLinear, QuantisedNetwork, convolved, in_rows, measured
+from structviews.parsing.quantised import (
+    FEW,
+    RESULTS,
+    Grid,
+    QuantisedLinear,
+    QuantisedNetwork,
+    convolved,
+    in_rows,
+    measured,
+)
 from structviews.runtime.device import multiplies_bytes
 
 pytestmark = pytest.mark.skipif(not multiplies_bytes(), reason="the CPU has no products in 8 bits")
@@ -95,16 +104,18 @@ def test_rows_have_one_of_few_sizes(count):
     rows = in_rows(integers)
     assert rows.dtype == torch.uint8
     assert torch.equal(rows[: 2 * count].int(), integers.view(-1, 5).int())
-    assert len(rows) % 8 == 0
-    assert 2 * count <= len(rows) <= max(16, 2.25 * count + 16)
+    assert len(rows) == 2 * count if 2 * count <= FEW else len(rows) % 8 == 0
+    assert 2 * count <= len(rows) <= 2.25 * count + 8
     assert in_rows(rows) is rows or in_rows(rows).data_ptr() == rows.data_ptr()
 
 
-def test_a_product_is_the_same_in_any_number_of_rows():
-    layer, x = QuantisedLinear.of(nn.Linear(40, 24), Grid(-2.5, 3.0)), torch.randn(37, 40)
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_product_is_the_same_in_any_number_of_rows(bias):
+    layer, x = QuantisedLinear.of(nn.Linear(40, 600, bias), Grid(-2.5, 3.0)), torch.randn(FEW + 37, 40)
     together = layer(x)
-    assert together.shape == (37, 24)
-    assert torch.equal(torch.cat([layer(x[:5]), layer(x[5:6]), layer(x[6:])]), together)
+    assert together.shape == (FEW + 37, 600)
+    assert together.numel() > RESULTS > 600 * FEW
+    assert torch.equal(torch.cat([layer(x[:5]), layer(x[5:6]), layer(x[6:FEW]), layer(x[FEW:])]), together)
 
 
 @torch.inference_mode()
