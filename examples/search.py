@@ -44,7 +44,7 @@ def main() -> None:
 
     text = CORPUS.read_text("utf-8").split("\n\n")[:DOCUMENTS]
     sentences = [line for document in text for line in document.splitlines()]
-    embedder = Embedder.load("default")
+    embedder = Embedder.load("default").for_similarity()  # of its views, those that are best for cosines
     if not (out / "vectors.npy").exists():
         np.save(out / "vectors.npy", embedder.encode(sentences, normalize_embeddings=True))
     vectors = np.load(out / "vectors.npy")

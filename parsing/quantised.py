@@ -102,15 +102,10 @@ def few_rows(count: int) -> int:
 
 
 def in_rows(integers: Tensor) -> Tensor:
-    """Integers ``(..., K)`` as uint8 ``(R, K)`` with ``few_rows``, the last rows arbitrary."""
-    rows = integers.flatten(0, -2)
-    count = rows.shape[0]
-    wanted = few_rows(count)
-    if wanted == count:
-        return rows.to(torch.uint8)
-    filled = torch.empty(wanted, rows.shape[1], dtype=torch.uint8)
-    filled[:count] = rows
-    return filled
+    """Integers ``(..., K)`` as uint8 ``(R, K)`` with ``few_rows``, the last rows zeros."""
+    rows = integers.flatten(0, -2).to(torch.uint8)
+    further = few_rows(len(rows)) - len(rows)
+    return F.pad(rows, (0, 0, 0, further)) if further else rows
 
 
 class QuantisedLinear:

@@ -29,6 +29,8 @@ class Words(NamedTuple):
 
 def of_view(view: View, sentences: Sequence[Words]) -> int:
     """Operations of an encoder on some sentences."""
+    if not view.learns:  # nothing to multiply with
+        return 0
     n_words = len({word for each in sentences for word in each.ids})
     if isinstance(view, ProjectedMean):
         return 2 * len(sentences) * view.word_dim * view.dim
