@@ -1,0 +1,2 @@
+def write_pages(plan, kept, docs):
+    return []
