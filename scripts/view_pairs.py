@@ -21,12 +21,13 @@ from pathlib import Path
 
 from pairs.budget import budget
 from pairs.kept import score
-from pairs.pages import write_pages
+from pairs.pages import readme_rows, write_pages
 from pairs.plan import FULL, QUICK, Plan
 from pairs.work import Work
 
 from structviews.errors import InputError
 from structviews.runtime.documents import write_json
+from structviews.runtime.signals import Interrupted
 
 ROOT = Path(__file__).resolve().parents[1]
 STEPS = ("budget", "run", "pages")
@@ -47,6 +48,10 @@ def main() -> None:
         if "pages" in steps:
             for path in write_pages(work.plan, work.kept, options.out / "docs" if options.quick else ROOT / "docs"):
                 print(path)
+            print("\nFor the README:\n", *readme_rows(work.plan, work.kept), sep="\n")
+    except Interrupted as stop:
+        print(f"stopped at step {stop.step}, saved; run the same command again to resume", file=sys.stderr)
+        sys.exit(128 + stop.signal)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
@@ -61,7 +66,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--texts", type=Path, nargs="+", help="texts with one sentence per line, or parsed corpora")
     parser.add_argument("--senteval", type=Path, help="folder with SentEval's tasks")
     parser.add_argument("--vectors", type=Path, help="word vectors; by default learnt on the texts")
-    parser.add_argument("--only", default="*", help="names of the runs to do, as in 'dep-const*'")
+    parser.add_argument("--only", default="*", help="names of the runs to do, as in 'dep-const*,sif'")
     parser.add_argument("--quick", action="store_true", help="a hundredth of the size")
     parser.add_argument("-o", "--out", type=Path, default=Path("view-pairs"), help="folder for all that is made")
     options = parser.parse_args()
@@ -84,7 +89,7 @@ def work_of(options: argparse.Namespace) -> Work:
 def run_all(work: Work, only: str) -> None:
     """Train and score every run that has no scores yet and that no other process has."""
     work.keep_agreement()
-    runs = [run for run in work.plan.runs() if fnmatch(run.name, only)]
+    runs = [run for run in work.plan.runs() if any(fnmatch(run.name, each) for each in only.split(","))]
     for number, run in enumerate(runs, 1):
         with work.claimed(run.name) as ours:
             if ours and not work.file(run).exists():

@@ -46,7 +46,7 @@ def measured(work: Work) -> dict[str, float]:
         if any(wanted):
             steps = max(10, STEPS * work.plan.sizes.batch // row.batch)
             run = Run(row, 0)
-            folder = work.train(run, steps=steps, log_every=max(1, steps // 8))
+            folder = work.train(run, steps=steps)
             known[row.name] = round(rate(folder), 1)
             write_json(file, known, sealed=False)
         if wanted[1]:

@@ -39,8 +39,9 @@ class Estimate:
     @classmethod
     def of(cls, draws: np.ndarray) -> "Estimate":
         """From ``(1 + B,)`` draws; p counts the data as one more draw, as ``evaluation.scores.intervals`` does."""
-        low, high = np.percentile(draws[1:], LEVELS)
-        tail = (1 + min(np.sum(draws[1:] <= 0), np.sum(draws[1:] >= 0))) / len(draws)
+        others = draws[1:]
+        low, high = np.percentile(others, LEVELS)
+        tail = (1 + min(np.sum(others <= 0), np.sum(others >= 0))) / len(draws)
         return cls(float(draws[0]), float(low), float(high), float(min(1, 2 * tail)))
 
 
@@ -88,7 +89,7 @@ class Draws:
         return values
 
     def deviation(self, score: str) -> tuple[float, int]:
-        """A score's standard deviation over seeds, pooled over the rows that have several, and its degrees of freedom."""
+        """Standard deviation over seeds, pooled over the rows that have several, and its degrees of freedom."""
         squares, freedom = 0.0, 0
         for runs in self.runs.values():
             values = self._values[score][[self._places[run] for run in runs], 0]
@@ -131,8 +132,9 @@ def drawn(task: str, runs: Sequence[Examples]) -> np.ndarray:
             blocks.append(SCORERS[kind](rng.multinomial(n, np.full(n, 1 / n), size).astype(float), table))
         found.append(np.concatenate(blocks, axis=1))
     values = np.mean(found, axis=0)
-    moved: np.ndarray = values + (np.array([run.score for run in runs])[:, None] - values[:, :1])
-    return np.where(np.isfinite(moved), moved, moved[:, :1])  # a draw of equal scores has no correlation
+    reported = np.array([run.score for run in runs])[:, None]
+    moved = values + reported - values[:, :1]
+    return np.where(np.isfinite(moved), moved, reported)  # a draw of equal scores has no correlation
 
 
 def accuracy(weights: np.ndarray, table: np.ndarray) -> np.ndarray:

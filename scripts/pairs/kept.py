@@ -1,7 +1,8 @@
 """What is kept of each run: its scores, and what they say about each example, in one small file.
 
-Of a classifier, one bit an example: whether it was right. Of a correlation, the predicted and the gold scores in half
-precision. Of the next sentence, the reciprocal ranks of each document. The tests between runs need no more.
+Of a classifier, one bit an example: whether it was right. Of a correlation, the predicted and the gold scores,
+standardised, in half precision. Of the next sentence, the reciprocal ranks of each document. The tests between runs
+need no more.
 """
 
 import json
@@ -30,6 +31,7 @@ from structviews.evaluation.scores.results import load_predictions, load_results
 from structviews.evaluation.scores.tables import shown_scores
 from structviews.evaluation.senteval.scoring import score_with_bar
 from structviews.evaluation.senteval.task_trees import TaskTrees
+from structviews.runtime.documents import checksum
 
 NEXT = "next sentence"
 
@@ -77,7 +79,7 @@ def score(work: Work, run: Run, folder: Path) -> dict[str, Any]:
         "dim": max(entry["dim"] for entry in entries.values()),
         "scoring minutes": round((time.monotonic() - began) / 60, 2),
         "versions": {"structviews": __version__, "torch": torch.__version__, "machine": platform.machine()},
-        "data": {task: entry["data"] for task, entry in entries.items()},
+        "data": checksum({task: entry["data"] for task, entry in entries.items()}),
         "partial": sorted(task for task, entry in entries.items() if entry["partial"]),
     }
     if not run.row.baseline:
@@ -104,7 +106,14 @@ def examples_of(folder: Path, task: str) -> Examples:
     tested = load_predictions(folder, results)[task].values()
     if name == "accuracy":
         return Examples(name, scores[name], tuple((predicted == gold)[None] for predicted, gold in tested))
-    return Examples("pearson", 100 * scores[name], tuple(np.stack(each) for each in tested))
+    return Examples("pearson", 100 * scores[name], tuple(np.stack(list(map(standard, each))) for each in tested))
+
+
+def standard(values: np.ndarray) -> np.ndarray:
+    """Moved and scaled to mean 0 and deviation 1, which correlations do not notice and half precision needs."""
+    moved = values.astype(np.float64) - values.mean()
+    found: np.ndarray = moved / (moved.std() or 1)
+    return found
 
 
 def next_sentences(work: Work, run: Run, folder: Path) -> Examples:

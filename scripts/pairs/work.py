@@ -166,6 +166,7 @@ class Work:
             "epochs": 1,
             "seed": run.seed,
             "held_out": VALIDATED,
+            "log_every": 1 if self.quick else 10,
         }
         return train(TrainConfig.from_flat(settings | changes, run.name), errors)
 
