@@ -39,8 +39,6 @@ def main() -> None:
     work = work_of(options)
     steps = [options.step] if options.step else list(STEPS)
     try:
-        if steps != ["pages"]:
-            work.prepare()
         if "budget" in steps:
             print("\n".join(budget(work)))
         if "run" in steps:
@@ -88,8 +86,11 @@ def work_of(options: argparse.Namespace) -> Work:
 
 def run_all(work: Work, only: str) -> None:
     """Train and score every run that has no scores yet and that no other process has."""
-    work.keep_agreement()
     runs = [run for run in work.plan.runs() if any(fnmatch(run.name, each) for each in only.split(","))]
+    if all(work.file(run).exists() for run in runs):
+        return
+    work.prepare()
+    work.keep_agreement()
     for number, run in enumerate(runs, 1):
         with work.claimed(run.name) as ours:
             if ours and not work.file(run).exists():

@@ -16,6 +16,7 @@ STEPS = 40
 
 def budget(work: Work) -> Iterator[str]:
     """Lines of Markdown: measured rates, and hours of one thread for each kind of run."""
+    work.prepare()
     rates = measured(work)
     yield "| runs | sentences/s | runs | sentences a run | hours |"
     yield "|---|--:|--:|--:|--:|"

@@ -59,7 +59,7 @@ def lines(
             band = fit(draws, rows, MEAN) @ np.stack([np.ones_like(ends), ends])
             low, high = np.percentile(band[1:], LEVELS, axis=0)
             axes.plot(ends, band[0], color=colour, linewidth=1)
-            axes.fill_between(ends, low, high, color=colour, alpha=0.15, linewidth=0)
+            axes.fill(np.r_[ends, ends[::-1]], np.r_[low, high[::-1]], color=colour, alpha=0.15, linewidth=0)
     axes.set_xlabel(label)
     axes.set_ylabel(AXIS)
     axes.grid(axis="y", alpha=0.25)

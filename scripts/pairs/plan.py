@@ -40,7 +40,8 @@ class Sizes:
         probing: training examples of a probing task.
         hidden: numbers of a view.
         batch: sentences in a batch; ``batches`` are the others that are tried.
-        seeds: of a row that has several.
+        seeds: of the six pairs, and of the smaller corpora.
+        other_seeds: of all other rows.
     """
 
     sentences: int = 1_000_000
@@ -53,6 +54,7 @@ class Sizes:
     batch: int = 400
     batches: tuple[int, ...] = (100, 1600)
     seeds: int = 3
+    other_seeds: int = 1
 
     @property
     def corpora(self) -> tuple[int, ...]:
@@ -177,7 +179,8 @@ class Plan:
     def seeds(self, row: Row) -> int:
         """How many seeds a row has."""
         several = row in self.table[: len(SIX)] or (row in self.size and row.sentences < self.sizes.sentences)
-        return self.sizes.seeds if several else 1
+        # The words alone have no seed.
+        return self.sizes.seeds if several else self.sizes.other_seeds if row.views else 1
 
     def runs(self) -> list[Run]:
         """In the order in which they are trained: a first complete table early, the largest corpus last."""
