@@ -237,7 +237,8 @@ def test_all_of_it_at_a_small_size(study, part, command, monkeypatch, tmp_path, 
         assert code == 0, err
 
     monkeypatch.setattr(part("work"), "command", structviews)
-    only = "dep-const-b100-n10000-*,seq-seq-b100-n*,dep-const-noise-60-*,dep-const-trivial-random-heads-*,sif,random-*"
+    pairs = "dep-const-b100-n10000-*,seq-seq-b100-n10000-*,seq-seq-b100-n300-*"
+    only = f"{pairs},dep-const-noise-60-*,dep-const-trivial-random-heads-*,sif,random-dep-const-*"
 
     def run(*step):
         given = (*step, "--quick", "--texts", tmp_path / "modern-000.txt", "--only", only, "-o", "work")
@@ -251,7 +252,7 @@ def test_all_of_it_at_a_small_size(study, part, command, monkeypatch, tmp_path, 
     assert "| dep,const | 32 | 2 |" in page
     assert "nan" not in page
     kept = {path.name for path in Path("work/kept/runs").iterdir()}
-    assert len(kept) == 2 + 2 + 3 * 2 + 2 + 1 + 1 + 4
+    assert len(kept) == 3 * 2 + 4
     trees = json.loads(Path("work/kept/trees.json").read_text())
     assert 0.8688 * trees["agreement"]["noise:60"]["las"] == pytest.approx(60, abs=1.5)
     held_out, most = (ParsedCorpus.open(f"work/corpora/{name}.parsed") for name in ("held-out", "30000"))
@@ -260,6 +261,7 @@ def test_all_of_it_at_a_small_size(study, part, command, monkeypatch, tmp_path, 
         if path.name != "kept":
             shutil.rmtree(path, ignore_errors=True)
     monkeypatch.setattr(study, "score", None)
+    capsys.readouterr()
     run("run")
     assert "run " not in capsys.readouterr().err
     run("pages")
