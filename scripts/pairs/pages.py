@@ -198,18 +198,26 @@ def choices(found: Found) -> Iterator[str]:
     ):
         yield title
         yield ""
-        yield from figures(found.draws, found.there(rows), name)
+        yield from paragraph(
+            "The difference is that of the mean of the tasks from the same pair in the table above; p is corrected by "
+            "Holm's method for this table."
+        )
+        yield from figures(found, found.there(rows), name)
         yield ""
 
 
-def figures(draws: Draws, rows: Sequence[Row], name: Callable[[Row], str]) -> Iterator[str]:
-    """A table of the tasks."""
-    names = [*draws.tasks, MEAN, NEXT]
-    lines = [
-        [name(row), str(len(draws.runs[row])), *(spread(draws.estimate(row, each), brief=True) for each in names)]
-        for row in rows
-    ]
-    yield from table(["", "seeds", *names], lines)
+def figures(found: Found, rows: Sequence[Row], name: Callable[[Row], str]) -> Iterator[str]:
+    """A table of the tasks, with each row's difference from that of its views in the table of pairs."""
+    draws, names = found.draws, [*found.draws.tasks, MEAN, NEXT]
+    usual = {row: row_of(found.plan, row.views) for row in rows}
+    asked = [claim_between(row, own) for row, own in usual.items() if row != own]
+    tested = {verdict.claim.terms[0][1]: verdict for verdict in verdicts(draws, asked)}
+    lines = []
+    for row in rows:
+        last = [spread(tested[row].difference), f"{tested[row].p:.3f}"] if row in tested else ["", ""]
+        scores = [spread(draws.estimate(row, each), brief=True) for each in names]
+        lines.append([name(row), str(len(draws.runs[row])), *scores, *last])
+    yield from table(["", "seeds", *names, "difference", "p"], lines)
 
 
 def probing(found: Found) -> Iterator[str]:
