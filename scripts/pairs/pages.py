@@ -107,6 +107,11 @@ def introduction(found: Found) -> Iterator[str]:
         f"{len(found.draws.tasks)} tasks: {spread(main.difference)}, p = {main.difference.p:.3f}, and {main.p:.3f} "
         "corrected for all claims below."
     )
+    done, planned = len(found.draws.known), len(found.plan.runs())
+    if done < planned:
+        yield from paragraph(f"This is not the end of it: {done} of {planned} runs have scores so far.")
+    if not found.draws.deviation(MEAN)[1]:
+        yield from paragraph("No row has several seeds so far, so that intervals are over examples alone.")
     yield from paragraph(
         f"All pairs were trained alike: {sentences[str(sizes.sentences)]:,} sentences, modern text and novels half and "
         f"half, one pass, batches of {sizes.batch}, the pairwise objective, {sizes.hidden} numbers a view, and fixed "
