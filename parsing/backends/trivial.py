@@ -31,7 +31,7 @@ class TrivialParser:
 
     def __init__(self, shape: str) -> None:
         self.shape = shape
-        self.heads, self.children = SHAPES[shape]
+        self.draw = SHAPES[shape]
 
     def describe(self) -> dict[str, Any]:
         return {"name": "trivial", "version": "1", "settings": {}, "model": ""}
@@ -44,12 +44,11 @@ class TrivialParser:
         n = len(tokens)
         # Seeded with the words, so that a sentence has the same trees in any run, shard and order.
         rng = random.Random(" ".join(tokens))
-        heads = tuple(self.heads(n, rng))
-        left, right = self.children(n, rng)
+        heads, (left, right) = self.draw(n, rng)
         inner = "" if self.shape == "chain" else "X"
         return ParsedSentence(
             tokens=tokens,
-            heads=heads,
+            heads=tuple(heads),
             relations=tuple("dep" if head else "root" for head in heads),
             left=tuple(left),
             right=tuple(right),
@@ -153,10 +152,33 @@ def bracketed_at_random(n: int, rng: random.Random) -> Children:
     return left, right
 
 
-SHAPES: dict[str, tuple[Callable[[int, random.Random], Heads], Callable[[int, random.Random], Children]]] = {
-    "right-branching": (on_the_word_before, to_the_right),
-    "left-branching": (on_the_word_after, to_the_left),
-    "balanced": (on_the_middle, in_halves),
-    "random": (at_random, bracketed_at_random),
-    "chain": (on_the_word_after, to_the_left),
+def headed_at_random(n: int, rng: random.Random) -> tuple[Heads, Children]:
+    """A uniformly random binary tree, and heads within it: of each node's two children, a random one holds its head.
+
+    The head of the other child depends on it, so arcs do not cross, and every constituent has one head, as in syntax.
+    """
+    left, right = bracketed_at_random(n, rng)
+    heads, head_of = [0] * n, list(range(n))
+    for pair in zip(left, right, strict=True):
+        head, dependent = (head_of[child] for child in rng.sample(pair, 2))
+        heads[dependent] = head + 1
+        head_of.append(head)
+    return heads, (left, right)
+
+
+Shape = Callable[[int, random.Random], tuple[Heads, Children]]
+
+
+def apart(heads: Callable[[int, random.Random], Heads], children: Callable[[int, random.Random], Children]) -> Shape:
+    """The two kinds of tree, each drawn without regard to the other."""
+    return lambda n, rng: (heads(n, rng), children(n, rng))
+
+
+SHAPES: dict[str, Shape] = {
+    "right-branching": apart(on_the_word_before, to_the_right),
+    "left-branching": apart(on_the_word_after, to_the_left),
+    "balanced": apart(on_the_middle, in_halves),
+    "random": apart(at_random, bracketed_at_random),
+    "random-heads": headed_at_random,
+    "chain": apart(on_the_word_after, to_the_left),
 }

@@ -68,15 +68,16 @@ def test_they_are_trees_of_any_length(shape):
 
 
 @pytest.mark.slow
-def test_random_trees_are_seeded_by_the_words_alone():
-    parser = specification.load("trivial:random")
+@pytest.mark.parametrize("shape", ["random", "random-heads"])
+def test_random_trees_are_seeded_by_the_words_alone(shape):
+    parser = specification.load(f"trivial:{shape}")
     sentences = [[f"w{i}", *FIVE, *FIVE] for i in range(20)]
     trees = parser.parse(sentences)
     assert len({tree.heads for tree in trees}) > 15
     assert len({tree.left for tree in trees}) > 15
     order = random.Random(0).sample(range(20), 20)
     assert parser.parse([sentences[i] for i in order]) == [trees[i] for i in order]
-    code = f"from structviews.parsing.specification import load; print(load('trivial:random').parse([{sentences[3]}]))"
+    code = f"from structviews.parsing.specification import load; print(load('trivial:{shape}').parse([{sentences[3]}]))"
     for seed in ("1", "2"):
         done = subprocess.run(
             [sys.executable, "-c", code],
@@ -124,6 +125,39 @@ def test_random_trees_are_uniform():
     check_uniform(Counter(tree.heads for tree in trees), every, draws)
     shapes = Counter(brackets(tree).replace(tree.tokens[-1], "d") for tree in trees)
     check_uniform(shapes, all_brackets("abcd"), draws)
+
+
+def heads_by_spans(tree):
+    """For each constituent, the words in it whose head is outside."""
+    for start, end, _ in tree.spans():
+        yield [word for word in range(start, end) if not start < tree.heads[word] <= end]
+
+
+def test_random_heads_are_one_in_each_constituent():
+    trees = specification.load("trivial:random-heads").parse([[*"abcdefghijk", f"l{i}"] for i in range(50)])
+    assert all(len(outside) == 1 for tree in trees for outside in heads_by_spans(tree))
+    apart = specification.load("trivial:random").parse([[*"abcdefghijk", f"l{i}"] for i in range(50)])
+    assert any(len(outside) > 1 for tree in apart for outside in heads_by_spans(tree))
+
+
+def test_random_heads_are_either_side_with_equal_chance():
+    draws = 4000
+    trees = specification.load("trivial:random-heads").parse([[*"abc", f"d{i}"] for i in range(draws)])
+    shapes = Counter(brackets(tree).replace(tree.tokens[-1], "d") for tree in trees)
+    check_uniform(shapes, all_brackets("abcd"), draws)
+    flat = [tree.heads for tree in trees if brackets(tree).startswith("((a b) (c")]
+    # Two choices within the halves and one between them.
+    every = [
+        (0, 1, 1, 3),
+        (3, 1, 0, 3),
+        (0, 1, 4, 1),
+        (4, 1, 4, 0),
+        (2, 0, 2, 3),
+        (2, 3, 0, 3),
+        (2, 0, 4, 2),
+        (2, 4, 4, 0),
+    ]
+    check_uniform(Counter(flat), every, len(flat))
 
 
 def check_uniform(counts, every, draws):

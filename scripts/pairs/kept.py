@@ -1,0 +1,168 @@
+"""What is kept of each run: its scores, and what they say about each example, in one small file.
+
+Of a classifier, one bit an example: whether it was right. Of a correlation, the predicted and the gold scores,
+standardised, in half precision. Of the next sentence, the reciprocal ranks of each document. The tests between runs
+need no more.
+"""
+
+import json
+import platform
+import time
+import zlib
+from base64 import b64decode, b64encode
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from smoke import log, scores_of
+
+from pairs.plan import Run
+from pairs.work import Work, rate
+from structviews import __version__
+from structviews.cli.console import errors
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.encoding.embedder import Embedder
+from structviews.evaluation.retrieval.next_sentence import Passages, read_passages
+from structviews.evaluation.retrieval.ranking import Trials, cosine_scores, ranks_of_first
+from structviews.evaluation.scores.results import load_predictions, load_results
+from structviews.evaluation.scores.tables import shown_scores
+from structviews.evaluation.senteval.scoring import score_with_bar
+from structviews.evaluation.senteval.task_trees import TaskTrees
+from structviews.runtime.documents import checksum
+
+NEXT = "next sentence"
+
+
+@dataclass(frozen=True)
+class Examples:
+    """A score, and what its test examples contribute.
+
+    Attributes:
+        kind: ``accuracy``, ``pearson``, or ``ratio``: a sum of the first row over a sum of the second one.
+        score: as reported, in the tables' unit.
+        parts: for each data set ``(1, n)`` hits, or ``(2, n)`` predicted and gold scores, or sums and counts.
+    """
+
+    kind: str
+    score: float
+    parts: tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The content of a run's file.
+
+    Attributes:
+        about: settings, times, dimensions.
+        examples: by task.
+    """
+
+    about: dict[str, Any]
+    examples: dict[str, Examples]
+
+
+def score(work: Work, run: Run, folder: Path) -> dict[str, Any]:
+    """Score a trained run; what is kept of it."""
+    began = time.monotonic()
+    trees = task_trees(work.with_trees("tasks", run.row.trees))
+    left = [task for task in work.tasks if task.name not in scores_of(folder)]
+    if left:
+        score_with_bar(folder, left, {}, errors, trees=trees)
+    entries = scores_of(folder)
+    examples = {task: examples_of(folder, task) for task in entries} | {NEXT: next_sentences(work, run, folder)}
+    about = {
+        "run": run.name,
+        "row": vars(run.row) | {"seed": run.seed},
+        "dim": max(entry["dim"] for entry in entries.values()),
+        "scoring minutes": round((time.monotonic() - began) / 60, 2),
+        "versions": {"structviews": __version__, "torch": torch.__version__, "machine": platform.machine()},
+        "data": checksum({task: entry["data"] for task, entry in entries.items()}),
+        "partial": sorted(task for task, entry in entries.items() if entry["partial"]),
+    }
+    if not run.row.baseline:
+        validation = list(log(folder, "validation"))[-1]
+        per_second = rate(folder)
+        minutes = validation["step"] * run.row.batch / per_second / 60
+        about["training"] = {"sentences a second": round(per_second, 1), "minutes": round(minutes, 2)}
+        about["validation"] = {name: value for name, value in validation.items() if isinstance(value, float)}
+    return {**about, "examples": {task: packed(each) for task, each in examples.items()}}
+
+
+@lru_cache(maxsize=1)
+def task_trees(corpus: Path) -> TaskTrees:
+    """The trees of the tasks' sentences."""
+    return TaskTrees(corpus)
+
+
+def examples_of(folder: Path, task: str) -> Examples:
+    """The score of a task, and its test examples."""
+    results = load_results(folder)
+    assert results
+    scores = results["tasks"][task]["scores"]
+    name = shown_scores(scores)[0]
+    tested = load_predictions(folder, results)[task].values()
+    if name == "accuracy":
+        return Examples(name, scores[name], tuple((predicted == gold)[None] for predicted, gold in tested))
+    return Examples("pearson", 100 * scores[name], tuple(np.stack(list(map(standard, each))) for each in tested))
+
+
+def standard(values: np.ndarray) -> np.ndarray:
+    """Moved and scaled to mean 0 and deviation 1, which correlations do not notice and half precision needs."""
+    moved = values.astype(np.float64) - values.mean()
+    found: np.ndarray = moved / (moved.std() or 1)
+    return found
+
+
+def next_sentences(work: Work, run: Run, folder: Path) -> Examples:
+    """The mean reciprocal rank of the next sentence, in per cent, and its documents."""
+    passages, trials = passages_of(work.with_trees("held-out", run.row.trees), work.plan.sizes.asked)
+    vectors = Embedder.load(folder).encode(passages.sentences)
+    ranks = 100 * ranks_of_first(cosine_scores(vectors, trials)).reciprocal()
+    _, places = np.unique(trials.documents, return_inverse=True)
+    return Examples("ratio", float(ranks.mean()), (np.stack([np.bincount(places, ranks), np.bincount(places)]),))
+
+
+@lru_cache(maxsize=1)
+def passages_of(corpus: Path, most: int) -> tuple[Passages, Trials]:
+    """The sentences whose next ones are looked for, and the candidates of each."""
+    passages = read_passages([], ParsedCorpus.open(corpus), most)
+    return passages, passages.trials()
+
+
+def packed(examples: Examples) -> dict[str, Any]:
+    """As JSON."""
+    form = bool if examples.kind == "accuracy" else np.float16 if examples.kind == "pearson" else np.float32
+    parts = [
+        {
+            "shape": list(part.shape),
+            "values": b64encode(
+                zlib.compress((np.packbits(part) if form is bool else part.astype(form)).tobytes(), 9)
+            ).decode(),
+        }
+        for part in examples.parts
+    ]
+    return {"kind": examples.kind, "score": round(examples.score, 4), "parts": parts}
+
+
+def unpacked(content: dict[str, Any]) -> Examples:
+    """What ``packed`` packed."""
+    kind, parts = content["kind"], []
+    for part in content["parts"]:
+        values, shape = zlib.decompress(b64decode(part["values"])), part["shape"]
+        if kind == "accuracy":
+            bits = np.unpackbits(np.frombuffer(values, np.uint8), count=int(np.prod(shape)))
+            parts.append(bits.reshape(shape).astype(np.float64))
+        else:
+            form = np.float16 if kind == "pearson" else np.float32
+            parts.append(np.frombuffer(values, form).reshape(shape).astype(np.float64))
+    return Examples(kind, content["score"], tuple(parts))
+
+
+def load(file: Path) -> Kept:
+    """A run's file."""
+    content = json.loads(file.read_text("utf-8"))
+    examples = {task: unpacked(each) for task, each in content.pop("examples").items()}
+    return Kept(content, examples)

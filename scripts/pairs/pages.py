@@ -1,0 +1,286 @@
+"""The study's pages, every figure from the files that are kept."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pairs import pictures
+from pairs.claims import Claim, against, claims, verdicts
+from pairs.draws import MEAN, PROBING, Draws
+from pairs.kept import NEXT
+from pairs.markdown import paragraph, spread, table
+from pairs.plan import CONTROL, MAIN, SIX, Plan, Row
+from pairs.studies import quality_page, size_page
+from structviews.errors import InputError
+
+COMMANDS = """\
+<!-- not run: the record of a larger job -->
+
+    python scripts/view_pairs.py run --texts modern-*.txt.zst novels-*.txt.zst --senteval senteval -o view-pairs
+    python scripts/view_pairs.py pages
+"""
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that the pages read.
+
+    Attributes:
+        plan: the rows.
+        draws: their scores.
+        trees: how other trees agree with the parser's, and the sizes of the corpora.
+        stages: seconds of each stage.
+    """
+
+    plan: Plan
+    draws: Draws
+    trees: dict[str, Any]
+    stages: dict[str, int]
+
+    def there(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows that have scores."""
+        return [row for row in rows if self.draws.has(row)]
+
+
+def write_pages(plan: Plan, kept: Path, docs: Path) -> list[Path]:
+    """Write the pages and pictures below a folder of documentation; their paths.
+
+    Raises:
+        InputError: if there are no scores of the main pair and of the control.
+    """
+    draws = Draws(plan, kept)
+    main, control = (row_of(plan, views) for views in (MAIN, CONTROL))
+    if not draws.has(main, control):
+        raise InputError(f"{kept}: no scores of {MAIN} and {CONTROL}: run the study first")
+    read = {name: json.loads((kept / f"{name}.json").read_text("utf-8")) for name in ("trees", "stages")}
+    found = Found(plan, draws, **read)
+    pages = {
+        "view-pairs": pairs_page(found),
+        "size": size_page(plan, draws, found.trees["sentences"]),
+        "parser-quality": quality_page(plan, draws, found.trees["agreement"]),
+    }
+    images = docs / "images"
+    rows = found.there(plan.table)
+    means = {row: draws.estimate(row, MEAN) for row in rows}
+    pictures.write(
+        images / "view-pairs.svg", "Mean of the tasks by row, with intervals", lambda: pictures.intervals(means, [main])
+    )
+    written = [images / "view-pairs.svg"]
+    for name, (lines, picture) in pages.items():
+        path = docs / "results" / f"{name}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        written.append(path)
+        if picture:
+            pictures.write(images / f"{name}.svg", *picture)
+            written.append(images / f"{name}.svg")
+    return written
+
+
+def row_of(plan: Plan, title: str) -> Row:
+    """A row of the table."""
+    return next(row for row in plan.table if row.title == title)
+
+
+def pairs_page(found: Found) -> tuple[list[str], None]:
+    """The page of the table."""
+    parts = (introduction, scores, six, claims_of, choices, probing, method, effort)
+    return [line for part in parts for line in part(found)], None
+
+
+def introduction(found: Found) -> Iterator[str]:
+    """The answer, and what was trained."""
+    main = verdicts(found.draws, claims(found.plan))[0]
+    answer = {
+        "shows": "Yes, in this study.",
+        "does not show": "This study does not show it.",
+        "reversed": "No: in this study it is the other way round.",
+    }[main.word]
+    sizes, sentences = found.plan.sizes, found.trees["sentences"]
+    yield "# Two structures, or one seen twice"
+    yield ""
+    yield from paragraph(
+        f"Do two different structures of a sentence teach each other more than one structure seen twice? {answer} "
+        f"Dependencies with constituents (`{MAIN}`) minus two sequences (`{CONTROL}`), in the mean of "
+        f"{len(found.draws.tasks)} tasks: {spread(main.difference)}, p = {main.difference.p:.3f}, and {main.p:.3f} "
+        "corrected for all claims below."
+    )
+    done, planned = len(found.draws.known), len(found.plan.runs())
+    if done < planned:
+        yield from paragraph(f"This is not the end of it: {done} of {planned} runs have scores so far.")
+    if not found.draws.deviation(MEAN)[1]:
+        yield from paragraph("No row has several seeds so far, so that intervals are over examples alone.")
+    yield from paragraph(
+        f"All pairs were trained alike: {sentences[str(sizes.sentences)]:,} sentences, modern text and novels half and "
+        f"half, one pass, batches of {sizes.batch}, the pairwise objective, {sizes.hidden} numbers a view, and fixed "
+        "word vectors (skip-gram with sub-words, lower case, learnt on all of the text). Other settings are the "
+        f"defaults. {sentences['held-out']:,} sentences of other documents are held out: the probing tasks are made of "
+        "them, and the next sentence is looked for among them. Related pages: [size](size.md), [parser "
+        "quality](parser-quality.md)."
+    )
+    yield from paragraph(
+        "The corpus is whole documents: those of each kind of text are shuffled with a seed; the first ones are held "
+        "out, and the following ones are taken until there are enough sentences. So smaller corpora are parts of "
+        "larger ones."
+    )
+    yield COMMANDS
+    yield from paragraph("makes it all again, these pages included; with `--quick`, at a hundredth of the size.")
+
+
+def scores(found: Found) -> Iterator[str]:
+    """The table of all rows."""
+    draws, rows = found.draws, found.there(found.plan.table)
+    tested = against(draws, rows, row_of(found.plan, CONTROL))
+    names = [*draws.tasks, MEAN, NEXT, *([PROBING] if PROBING in draws.scores else [])]
+    yield "## The table"
+    yield ""
+    yield from paragraph(
+        "Scores in per cent, correlations x 100; next sentence: mean reciprocal rank among a thousand, or fewer for a "
+        "small corpus. ± is half of a 95 % interval over seeds and examples. The last columns are a row's mean of the "
+        f"tasks minus that of `{CONTROL}`, with its 95 % interval, and p corrected by Holm's method for all rows. Rows "
+        "differ in dimensions: compare those of the same number. Trees that are no syntax are those of the "
+        "[control parsers](../parsers.md#controls): balanced, right-branching, and random with random heads. Untrained "
+        "rows and words alone are [baselines](../representations.md). No row is left out."
+    )
+    head = ["views", "dim", "seeds", *names, f"above {CONTROL}", "p"]
+    lines = []
+    for row in rows:
+        about = draws.known[draws.runs[row][0]].about
+        verdict = tested.get(row)
+        last = [spread(verdict.difference), f"{verdict.p:.3f}"] if verdict else ["", ""]
+        figures = [spread(draws.estimate(row, name), brief=True) for name in names]
+        lines.append([row.title, str(about["dim"]), str(len(draws.runs[row])), *figures, *last])
+    yield from table(head, lines)
+    yield ""
+    yield "![The mean of the tasks for each row, with intervals](../images/view-pairs.svg)"
+    yield ""
+
+
+def six(found: Found) -> Iterator[str]:
+    """The six pairs of sequence, dependencies and constituents against each other."""
+    rows = found.there([row_of(found.plan, views) for views in SIX])
+    found_claims = [claim_between(a, b) for place, a in enumerate(rows) for b in rows[place + 1 :]]
+    yield "## The six pairs against each other"
+    yield ""
+    yield from paragraph("Differences of the mean of the tasks, p corrected by Holm's method for all of this table.")
+    lines = [
+        [each.claim.text, spread(each.difference), f"{each.p:.3f}"] for each in verdicts(found.draws, found_claims)
+    ]
+    yield from table(["pairs", "difference", "p"], lines)
+    yield ""
+
+
+def claim_between(first: Row, second: Row) -> Claim:
+    """The difference of two rows in the mean of the tasks."""
+    return Claim("", f"{first.title} - {second.title}", ((1, first, MEAN), (-1, second, MEAN)))
+
+
+def claims_of(found: Found) -> Iterator[str]:
+    """The claims with their verdicts."""
+    yield "## The claims"
+    yield ""
+    yield from paragraph(
+        "Claims of [structured views](../citing.md) by its sections, those without a section being ours. The "
+        "difference is above 0 if the claim holds; in the mean of the tasks unless a task is named. A claim is decided"
+        " by its p, corrected by Holm's method for all claims: below 0.05 the study *shows* it or finds it *reversed*;"
+        " otherwise it *does not show* it, which is no proof of the contrary."
+    )
+    lines = [
+        [each.claim.section, each.claim.text, each.word, spread(each.difference), f"{each.p:.3f}"]
+        for each in verdicts(found.draws, claims(found.plan))
+    ]
+    yield from table(["section", "claim", "verdict", "difference", "p"], lines, texts=3)
+    yield ""
+
+
+def choices(found: Found) -> Iterator[str]:
+    """The studies of batches and of objectives."""
+    for title, rows, name in (
+        ("## Sentences in a batch", found.plan.batches, lambda row: str(row.batch)),
+        ("## Objectives", found.plan.objectives, lambda row: f"{row.views}, {row.objective}"),
+    ):
+        yield title
+        yield ""
+        yield from paragraph(
+            "The difference is that of the mean of the tasks from the same pair in the table above; p is corrected by "
+            "Holm's method for this table."
+        )
+        yield from figures(found, found.there(rows), name)
+        yield ""
+
+
+def figures(found: Found, rows: Sequence[Row], name: Callable[[Row], str]) -> Iterator[str]:
+    """A table of the tasks, with each row's difference from that of its views in the table of pairs."""
+    draws, names = found.draws, [*found.draws.tasks, MEAN, NEXT]
+    usual = {row: row_of(found.plan, row.views) for row in rows}
+    asked = [claim_between(row, own) for row, own in usual.items() if row != own]
+    tested = {verdict.claim.terms[0][1]: verdict for verdict in verdicts(draws, asked)}
+    lines = []
+    for row in rows:
+        last = [spread(tested[row].difference), f"{tested[row].p:.3f}"] if row in tested else ["", ""]
+        scores = [spread(draws.estimate(row, each), brief=True) for each in names]
+        lines.append([name(row), str(len(draws.runs[row])), *scores, *last])
+    yield from table(["", "seeds", *names, "difference", "p"], lines)
+
+
+def probing(found: Found) -> Iterator[str]:
+    """The table of the probing tasks."""
+    draws = found.draws
+    yield "## Probing tasks"
+    yield ""
+    yield from paragraph(
+        "Accuracy in per cent on [tasks](../probing.md) made from the held-out documents, with the built-in parser's "
+        "trees. Intervals are left out; they are as wide as the tests are small."
+    )
+    lines = [
+        [row.title, *(f"{draws.of(row, name)[0]:.1f}" for name in draws.probing)]
+        for row in found.there(found.plan.table)
+    ]
+    yield from table(["views", *draws.probing], lines)
+    yield ""
+
+
+def method(found: Found) -> Iterator[str]:
+    """How intervals and tests are computed."""
+    deviation, freedom = found.draws.deviation(MEAN)
+    yield "## Intervals and tests"
+    yield ""
+    yield from paragraph(
+        "Test examples are drawn with replacement, 2,000 times, the same ones for all rows, so that differences are "
+        "paired: STS 2014's sets separately, whole documents for the next sentence, tasks independently of each other."
+        " To a row's mean over its seeds each draw adds a seed's deviation: Student's t, times the standard deviation "
+        f"over seeds, which is pooled over all rows with several seeds ({deviation:.2f} in the mean of the tasks, "
+        f"{freedom} degrees of freedom), over the root of the number of seeds. So rows of one seed have it too. "
+        "Intervals are from the 2.5th to the 97.5th percentile. p is twice the share of draws on the other side of 0, "
+        "at least 0.001. The classifiers of the tasks are fixed, and so are the corpus and the words."
+    )
+
+
+def effort(found: Found) -> Iterator[str]:
+    """Hours, versions, and what is missing."""
+    abouts = [each.about for each in found.draws.known.values()]
+    training = sum(each["training"]["minutes"] for each in abouts if "training" in each) / 60
+    scoring = sum(each["scoring minutes"] for each in abouts) / 60
+    partial = sorted({task for each in abouts for task in each["partial"]})
+    yield "## What it took"
+    yield ""
+    yield from paragraph(
+        f"{len(abouts)} of {len(found.plan.runs())} runs, each with one thread: {training:.1f} hours of training, at "
+        f"the median rate of a run's steps, and {scoring:.1f} of scoring; before them, "
+        f"{sum(found.stages.values()) / 3600:.1f} hours to make corpora, words and trees. structviews "
+        f"{abouts[0]['versions']['structviews']}, PyTorch {abouts[0]['versions']['torch']}, "
+        f"{abouts[0]['versions']['machine']}. What each run scored, example by example, is in "
+        "`docs/results/view-pairs/runs`."
+        + (f" Only part of these tasks was there: {', '.join(partial)}." if partial else "")
+    )
+
+
+def readme_rows(plan: Plan, kept: Path) -> list[str]:
+    """Three rows for the README: the main pair, the control, and the main pair on random trees."""
+    draws = Draws(plan, kept)
+    titles = (MAIN, CONTROL, f"{MAIN}, random trees")
+    rows = [row for row in plan.table if row.title in titles and draws.has(row)]
+    lines = [[row.title, spread(draws.estimate(row, MEAN), brief=True)] for row in rows]
+    return list(table(["views", "mean of the tasks"], lines))

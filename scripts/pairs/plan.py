@@ -1,0 +1,188 @@
+"""What the study trains: its sizes, which are written here alone, its rows, and their runs."""
+
+import re
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+BUILTIN = "builtin"
+# Trees that are not syntax, and what the tables call them.
+SHAPES = {
+    "trivial:balanced": "balanced",
+    "trivial:right-branching": "right-branching",
+    "trivial:random-heads": "random",
+}
+NOISE = "noise:"
+# Of the built-in parser on GUM's development section, in 8 bits: docs/parser.md.
+OWN_LAS, OWN_UAS, OWN_F1 = 86.88, 89.22, 85.97
+# Labelled attachment scores that noise lowers its trees to.
+LEVELS = (86, 75, 60)
+SIX = ("seq,seq", "dep,dep", "const,const", "dep,const", "dep,seq", "seq,const")
+OTHERS = ("bow,seq", "bow,dep", "avg,const", "dep,const,seq")
+SHAPED = ("dep,const", "dep,seq", "seq,const")
+MAIN, CONTROL = "dep,const", "seq,seq"
+SIZED = (MAIN, CONTROL)
+BOTH_CHANNELS = "fixed,trained"
+BASELINES = ("average", "tfidf", "sif", "up", "all-but-the-top")
+UNTRAINED = ("seq,seq", "dep,dep", "const,const", "dep,const")
+# Quick-thoughts takes two encoders of the same architecture.
+OBJECTIVES = ((CONTROL, "quick-thoughts"), (CONTROL, "consensus"), (MAIN, "consensus"))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large everything is.
+
+    Attributes:
+        sentences: of the study's corpus.
+        smaller, larger: sentences of the other corpora of the study of size, the larger one trained on once.
+        held_out: sentences that no run is trained on: for the probing tasks and the next sentence.
+        asked: of these, sentences among which next ones are looked for.
+        probing: training examples of a probing task.
+        hidden: numbers of a view.
+        batch: sentences in a batch; ``batches`` are the others that are tried.
+        seeds: of the six pairs, and of the smaller corpora.
+        other_seeds: of all other rows.
+    """
+
+    sentences: int = 1_000_000
+    smaller: tuple[int, ...] = (30_000, 100_000, 300_000)
+    larger: int = 3_000_000
+    held_out: int = 200_000
+    asked: int = 20_000
+    probing: int = 10_000
+    hidden: int = 300
+    batch: int = 400
+    batches: tuple[int, ...] = (100, 1600)
+    seeds: int = 3
+    other_seeds: int = 1
+
+    @property
+    def corpora(self) -> tuple[int, ...]:
+        """Sentences of every corpus, ascending."""
+        return (*self.smaller, self.sentences, self.larger)
+
+
+FULL = Sizes()
+QUICK = Sizes(10_000, (300, 1_000, 3_000), 30_000, 1_500, 500, 500, 16, 100, (25, 400), 2)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model of the tables, whatever its seed.
+
+    Attributes:
+        views: comma-separated.
+        sentences: number that it is trained on; 0 if it is not trained.
+        batch: sentences in a batch.
+        trees: ``builtin``, a shape of the parser ``trivial``, or ``noise:`` and the labelled attachment score.
+        channels: word vectors.
+        objective: of the training.
+        baseline: kind of the baseline, ``random`` with ``views``; empty if it is trained.
+    """
+
+    views: str
+    sentences: int
+    batch: int
+    trees: str = BUILTIN
+    channels: str = "fixed"
+    objective: str = "pairwise"
+    baseline: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of its files."""
+        if self.baseline:
+            return slug(f"{self.baseline} {self.views}")
+        usual = (self.trees == BUILTIN, self.channels == "fixed", self.objective == "pairwise")
+        special = [part for part, left_out in zip(self.special, usual, strict=True) if not left_out]
+        return slug(" ".join((self.views, *special, f"b{self.batch}", f"n{self.sentences}")))
+
+    @property
+    def special(self) -> tuple[str, str, str]:
+        """Trees, channels and objective."""
+        return self.trees, self.channels, self.objective
+
+    @property
+    def title(self) -> str:
+        """Name in the tables, where size and batch are clear."""
+        if self.baseline:
+            return f"{self.views}, untrained" if self.views else f"words: {self.baseline}"
+        parts = [self.views]
+        if self.trees in SHAPES:
+            parts.append(f"{SHAPES[self.trees]} trees")
+        elif self.trees != BUILTIN:
+            parts.append(f"noise, LAS {self.trees.removeprefix(NOISE)}")
+        if self.channels != "fixed":
+            parts.append("both channels")
+        if self.objective != "pairwise":
+            parts.append(self.objective)
+        return ", ".join(parts)
+
+
+class Run(NamedTuple):
+    """A row with a seed."""
+
+    row: Row
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Name of its folder and its file of scores."""
+        return f"{self.row.name}-seed{self.seed}" if self.row.sentences or self.row.views else self.row.name
+
+
+def slug(text: str) -> str:
+    """A file name."""
+    return re.sub(r"[^a-z0-9]+", "-", text).strip("-")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The rows of every part of the study; a row may be in several.
+
+    Attributes:
+        sizes: see ``Sizes``.
+        table: rows of the table of pairs.
+        size, quality, batches, objectives: rows of the studies.
+    """
+
+    sizes: Sizes
+    table: list[Row]
+    size: list[Row]
+    quality: list[Row]
+    batches: list[Row]
+    objectives: list[Row]
+
+    @classmethod
+    def of(cls, sizes: Sizes) -> "Plan":
+        """All rows at some sizes."""
+        own = {views: Row(views, sizes.sentences, sizes.batch) for views in (*SIX, *OTHERS)}
+        shaped = [replace(own[views], trees=shape) for views in SHAPED for shape in SHAPES]
+        both = [replace(own[views], channels=BOTH_CHANNELS) for views in SIZED]
+        untrained = [Row(views, 0, 0, baseline="random") for views in UNTRAINED]
+        words = [Row("", 0, 0, baseline=kind) for kind in BASELINES]
+        main = own[MAIN]
+        return cls(
+            sizes,
+            [*own.values(), *shaped, *both, *untrained, *words],
+            [replace(own[views], sentences=n) for views in SIZED for n in sizes.corpora],
+            [main, *(replace(main, trees=each) for each in (*(f"{NOISE}{level}" for level in LEVELS), *SHAPES))],
+            [replace(main, batch=batch) for batch in sorted((sizes.batch, *sizes.batches))],
+            [own[CONTROL], main, *(replace(own[views], objective=objective) for views, objective in OBJECTIVES)],
+        )
+
+    @property
+    def rows(self) -> list[Row]:
+        """Each row once."""
+        return list(dict.fromkeys([*self.table, *self.size, *self.quality, *self.batches, *self.objectives]))
+
+    def seeds(self, row: Row) -> int:
+        """How many seeds a row has."""
+        several = row in self.table[: len(SIX)] or (row in self.size and row.sentences < self.sizes.sentences)
+        # The words alone have no seed.
+        return self.sizes.seeds if several else self.sizes.other_seeds if row.views else 1
+
+    def runs(self) -> list[Run]:
+        """In the order in which they are trained: a first complete table early, the largest corpus last."""
+        found = [Run(row, seed) for row in self.rows for seed in range(1, self.seeds(row) + 1)]
+        return sorted(found, key=lambda run: (run.row.sentences == self.sizes.larger, run.seed))
