@@ -18,7 +18,7 @@ from pathlib import Path
 from structviews.evaluation.scores.results import load_results
 from structviews.recipes.joining import join_members
 from structviews.recipes.recipe import Recipe, names
-from structviews.runs.folder import model_checksum
+from structviews.runs.folder import RESULTS, model_checksum
 
 # Tasks, with the score of each and its unit in papers.
 TASKS = {"SICK-R": ("pearson", 100), "SUBJ": ("accuracy", 1)}
@@ -96,9 +96,9 @@ def command(*arguments: object) -> None:
     subprocess.run([sys.executable, "-m", "structviews", *text], check=True, stdout=sys.stderr)
 
 
-def scores_of(run: Path) -> dict:
+def scores_of(run: Path, file: str = RESULTS) -> dict:
     """A run's results by task, of these very weights."""
-    results = load_results(run)
+    results = load_results(run, file)
     return results["tasks"] if results and results["model"] == model_checksum(run) else {}
 
 

@@ -29,11 +29,14 @@ from structviews.evaluation.retrieval.next_sentence import Passages, read_passag
 from structviews.evaluation.retrieval.ranking import Trials, cosine_scores, ranks_of_first
 from structviews.evaluation.scores.results import load_predictions, load_results
 from structviews.evaluation.scores.tables import shown_scores
-from structviews.evaluation.senteval.scoring import score_with_bar
+from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
+from structviews.evaluation.senteval.scoring import Scored, place_of, score_with_bar
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.runtime.documents import checksum
 
 NEXT = "next sentence"
+# Otherwise the view with the longest vectors drowns the others, and SentEval's penalties end too early for short ones.
+SCORED = Scored(changes={"normalise": True}, flags="--normalise")
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,12 @@ def score(work: Work, run: Run, folder: Path) -> dict[str, Any]:
     """Score a trained run; what is kept of it."""
     began = time.monotonic()
     trees = task_trees(work.with_trees("tasks", run.row.trees))
-    left = [task for task in work.tasks if task.name not in scores_of(folder)]
+    _, file = place_of(folder, SCORED, SENTEVAL, ensemble=False)
+    left = [task for task in work.tasks if task.name not in scores_of(folder, file)]
     if left:
-        score_with_bar(folder, left, {}, errors, trees=trees)
-    entries = scores_of(folder)
-    examples = {task: examples_of(folder, task) for task in entries} | {NEXT: next_sentences(work, run, folder)}
+        score_with_bar(folder, left, {}, errors, trees=trees, scored=SCORED)
+    entries = scores_of(folder, file)
+    examples = {task: examples_of(folder, file, task) for task in entries} | {NEXT: next_sentences(work, run, folder)}
     about = {
         "run": run.name,
         "row": vars(run.row) | {"seed": run.seed},
@@ -97,13 +101,13 @@ def task_trees(corpus: Path) -> TaskTrees:
     return TaskTrees(corpus)
 
 
-def examples_of(folder: Path, task: str) -> Examples:
-    """The score of a task, and its test examples."""
-    results = load_results(folder)
+def examples_of(folder: Path, file: str, task: str) -> Examples:
+    """The score of a task in a file of results, and its test examples."""
+    results = load_results(folder, file)
     assert results
     scores = results["tasks"][task]["scores"]
     name = shown_scores(scores)[0]
-    tested = load_predictions(folder, results)[task].values()
+    tested = load_predictions(folder, results, file)[task].values()
     if name == "accuracy":
         return Examples(name, scores[name], tuple((predicted == gold)[None] for predicted, gold in tested))
     return Examples("pearson", 100 * scores[name], tuple(np.stack(list(map(standard, each))) for each in tested))
@@ -119,7 +123,7 @@ def standard(values: np.ndarray) -> np.ndarray:
 def next_sentences(work: Work, run: Run, folder: Path) -> Examples:
     """The mean reciprocal rank of the next sentence, in per cent, and its documents."""
     passages, trials = passages_of(work.with_trees("held-out", run.row.trees), work.plan.sizes.asked)
-    vectors = Embedder.load(folder).encode(passages.sentences)
+    vectors = Embedder.load(folder).with_representation(**SCORED.changes).encode(passages.sentences)
     ranks = 100 * ranks_of_first(cosine_scores(vectors, trials)).reciprocal()
     _, places = np.unique(trials.documents, return_inverse=True)
     return Examples("ratio", float(ranks.mean()), (np.stack([np.bincount(places, ranks), np.bincount(places)]),))

@@ -116,8 +116,9 @@ def introduction(found: Found) -> Iterator[str]:
         f"All pairs were trained alike: {sentences[str(sizes.sentences)]:,} sentences, modern text and novels half and "
         f"half, one pass, batches of {sizes.batch}, the pairwise objective, {sizes.hidden} numbers a view, and fixed "
         "word vectors (skip-gram with sub-words, lower case, learnt on all of the text). Other settings are the "
-        f"defaults. {sentences['held-out']:,} sentences of other documents are held out: the probing tasks are made of "
-        "them, and the next sentence is looked for among them. Related pages: [size](size.md), [parser "
+        "defaults. For all scores, each view's vector is scaled to length 1 "
+        f"(`--normalise`). {sentences['held-out']:,} sentences of other documents are held out: the probing tasks are "
+        "made of them, and the next sentence is looked for among them. Related pages: [size](size.md), [parser "
         "quality](parser-quality.md)."
     )
     yield from paragraph(
