@@ -39,30 +39,38 @@ class Size:
 
     Attributes:
         suffix: of the names of the model and of all that is made for it alone.
-        dim: of its word vectors, and so of the view sif.
+        dim: of its word vectors, and so of the views sif and average.
         hidden: dimension of each trained view's vector.
         words: number of words that the packed run keeps.
+        views: the trained views, and those that learn nothing.
     """
 
     suffix: str
     dim: int
     hidden: int
     words: int
+    views: tuple[str, ...]
 
     def named(self, name: str) -> str:
         """The name of something that is made for this size."""
         return f"{name}{self.suffix}"
 
+    @property
+    def similarity(self) -> tuple[float, ...]:
+        """The weights of the views for cosines."""
+        return tuple(SIMILARITY.get(view, 0.0) for view in self.views)
+
 
 # A packed word, or row of sub-words, takes a byte for each number and four more: 24 + 18 MB beside 14 MB of encoders,
 # and 4.2 + 6.2 MB beside 0.5 MB.
-SIZES = {"full": Size("", 300, 600, 80_000), "small": Size("-small", 100, 100, 40_000)}
+SIZES = {
+    "full": Size("", 300, 600, 80_000, ("dep", "const", "sif", "average")),
+    "small": Size("-small", 100, 100, 40_000, ("dep", "const", "sif")),
+}
+# For cosines, the other views are left out, and const is not parsed for.
+SIMILARITY = {"dep": 1.0, "sif": 1.4}
 VECTORS = ("--lower-case", "--subwords", 60_000, "--epochs", 3, "--workers", 2)
-VIEWS = ("dep", "const", "sif")
-# For cosines, const is left out, and not parsed for.
-SIMILARITY = (1.0, 0.0, 1.4)
-TRAINING = ("--views", ",".join(VIEWS), "--unit-words", "--channels", "fixed", "--epochs", 1, "--held-out", 0.01)
-REPRESENTATION = ("--normalise", "--similarity-view-weights", ",".join(f"{weight:g}" for weight in SIMILARITY))
+TRAINING = ("--unit-words", "--channels", "fixed", "--epochs", 1, "--held-out", 0.01, "--normalise")
 WORD_BASELINES = ("average", "sif")
 LICENCE = "cc-by-sa-4.0"
 PUBLISHED = "DEP, CONST (UMBC 40M)"
@@ -168,7 +176,9 @@ def stages(options: argparse.Namespace, size: Size) -> Iterator[Stage]:
     learning = (*VECTORS, "--dim", size.dim)
     yield Stage("word vectors", vectors, lambda: command("vectors", corpus, "-o", vectors, *learning))
     given = ("--corpus", corpus, "--vectors", vectors)
-    training = (*TRAINING, *REPRESENTATION, "--hidden", size.hidden, "--out", run)
+    weights = ",".join(f"{weight:g}" for weight in size.similarity)
+    views = ("--views", ",".join(size.views), "--hidden", size.hidden, "--similarity-view-weights", weights)
+    training = (*TRAINING, *views, "--out", run)
     yield Stage("train", run / "components.safetensors", lambda: command("train", *given, *training))
     yield Stage("pack", packed, lambda: keep(run, packed, size.words))
     yield Stage(
@@ -189,8 +199,8 @@ def stages(options: argparse.Namespace, size: Size) -> Iterator[Stage]:
 
 def encoders(kind: str, size: Size) -> dict[str, object] | None:
     """The settings of a baseline: untrained encoders like the model's, or none."""
-    settings = {"views": VIEWS, "hidden": size.hidden, "unit_words": True}
-    return settings | {"normalise": True, "similarity_view_weights": SIMILARITY} if kind == RANDOM else None
+    settings = {"views": size.views, "hidden": size.hidden, "unit_words": True}
+    return settings | {"normalise": True, "similarity_view_weights": size.similarity} if kind == RANDOM else None
 
 
 def parse(text: Path, out: Path) -> None:

@@ -66,8 +66,8 @@ def test_from_texts_to_scores_stopped_in_several_stages(make, capsys):
     assert sorted(line.partition(":")[0] for line in told) == sorted(stages)
     packed = Path("work/packed/default")
     embedder = Embedder.load(packed)
-    assert embedder.view_names == ["dep", "const", "sif"]
-    assert embedder.encode(["The Unheardof word"]).shape == (1, 4 + 4 + 8)
+    assert embedder.view_names == ["dep", "const", "sif", "average"]
+    assert embedder.encode(["The Unheardof word"]).shape == (1, 4 + 4 + 8 + 8)
     assert (embedder.encode(["THE unheardof"]) == embedder.encode(["the Unheardof"])).all()
     for run in (packed, *map(Path, ("work/runs/average", "work/runs/sif", "work/runs/random"))):
         assert load_results(run)["tasks"].keys() == {"TREC", "SICK14"}

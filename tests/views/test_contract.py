@@ -22,6 +22,7 @@ SENTENCES = [*SHAPES["mixed"], with_trees(("an", *words(3)), (2, 0, 2, 2), lambd
 OPTIONS = {"lstm": {"cell": "lstm"}, "before": {"reset_gate": "before"}}
 TWO_WAY, ONE_WAY = ([name, *(f"{name} {option}" for option in OPTIONS)] for name in ("seq", "seq-uni"))
 SEQUENCES = [*TWO_WAY, *ONE_WAY]
+MEANS = ("average", "sif")
 every_view = pytest.mark.parametrize("name", dict.fromkeys([*VIEWS, *SEQUENCES]))
 
 
@@ -71,7 +72,7 @@ def test_every_parameter_learns(name):
             assert gradient.any(), parameter_name
     read = table.weight.grad.to_dense().any(dim=1)
     assert read[1:].all()
-    assert read[0] == (name != "sif")  # which leaves out unknown words
+    assert read[0] == (name not in MEANS)  # which leave out unknown words
     assert any(True for _ in view.parameters()) == (view.learns and name != "bow")
 
 
@@ -98,7 +99,7 @@ def test_states_and_offsets_on_request(name):
         return
     lengths = [len(s.tokens) for s in SENTENCES]
     sizes = [2 * n - 1 for n in lengths] if view.needs == "constituency" else lengths
-    if name == "sif":
+    if name in MEANS:
         sizes = [max(1, sum(token in WORDS for token in s.tokens)) for s in SENTENCES]
     assert encoded.offsets.tolist() == [sum(sizes[:i]) for i in range(len(sizes) + 1)]
     assert encoded.states.shape == (sum(sizes), view.dim)
@@ -114,7 +115,7 @@ def root_of(states, sentence):
 VECTOR_OF_STATES = {
     "bow": lambda states, _: states.sum(dim=0),
     "avg": lambda states, _: states.mean(dim=0),
-    "sif": lambda states, _: states.mean(dim=0),
+    **dict.fromkeys(MEANS, lambda states, _: states.mean(dim=0)),
     **dict.fromkeys(ONE_WAY, lambda states, _: states[-1]),
     **dict.fromkeys(TWO_WAY, lambda states, _: torch.cat([states[-1, : DIM // 2], states[0, DIM // 2 :]])),
     "dep": root_of,
@@ -140,7 +141,7 @@ def test_the_words_and_what_the_view_reads_decide(name):
     assert same == (view.needs == "tokens")
     there, back = (with_trees(tokens, (2, 0, 2), lambda _, b: b - 1) for tokens in (words(3), words(3)[::-1]))
     assert torch.allclose(*encode(view, table, [there, back]).vector) == (
-        name in ("bow", "avg", "sif", "dep", "dep-sum")
+        name in ("bow", "avg", *MEANS, "dep", "dep-sum")
     )
 
 
@@ -223,14 +224,16 @@ def test_the_projected_mean_is_a_loop_over_words():
         torch.testing.assert_close(vector, sum(projected) / len(projected), rtol=0, atol=1e-12)
 
 
-def test_the_weighted_mean_is_a_loop_over_known_words():
-    view, table = make("sif")
+@pytest.mark.parametrize("name", MEANS)
+def test_a_mean_is_a_loop_over_known_words(name):
+    view, table = make(name)
     ids = {word: i for i, word in enumerate(VOCABULARY.words)}
     unknown = with_trees(("zzz", "an", "yyy"), (2, 0, 2), lambda _, b: b - 1)
     for some in (SENTENCES, [unknown], [*SENTENCES, unknown]):
         for sentence, vector in zip(some, encode(view, table, some).vector, strict=True):
             known = [ids[token] for token in sentence.tokens if token in ids]
-            weighted = [0.001 / (0.001 + table.frequencies[i]) * table.weight[i] for i in known]
+            weights = [0.001 / (0.001 + table.frequencies[i]) if name == "sif" else 1.0 for i in known]
+            weighted = [weight * table.weight[i] for weight, i in zip(weights, known, strict=True)]
             expected = sum(weighted) / len(known) if known else torch.zeros_like(vector)
             torch.testing.assert_close(vector, expected, rtol=0, atol=1e-12)
     lonely = encode(view, table, [with_trees(("zzz",), (0,), None), *SENTENCES], states=True)

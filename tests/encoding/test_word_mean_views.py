@@ -1,4 +1,4 @@
-"""The view ``sif``: the baseline of the same name before its component is removed, beside views that learn."""
+"""The views ``average`` and ``sif``: the baselines of the same names before a component is removed, beside views that learn."""
 
 import numpy as np
 import pytest
@@ -23,6 +23,7 @@ from structviews.words.vocabulary import Vocabulary, count_words
 
 DIM = 7
 VIEWS = ("dep", "sif", "const")
+MEANS = ("average", "sif")
 LEARNING = ("dep", "const")
 POOLINGS = ["vector", "mean", "pooled"]
 
@@ -45,7 +46,7 @@ def fixed(corpus, vectors):
         folder = corpus.parent / "-".join(views)
         return small_config(corpus, folder, views, channels=("fixed",), vectors=str(vectors), epochs=2)
 
-    return {views: train(settings(views)) for views in (VIEWS, LEARNING)}
+    return {views: train(settings(views)) for views in (VIEWS, LEARNING, (*LEARNING, *MEANS))}
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +57,11 @@ def sentences(corpus):
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_it_is_the_baseline(fixed, corpus, vectors, sentences, pooling, tmp_path):
-    baseline = Embedder.load(make_baseline("sif", corpus, tmp_path / "sif", vectors, None, Console(quiet=True)))
-    view = Embedder.load(fixed[VIEWS], RandomParser()).with_view("sif").with_representation(pooling=pooling)
+@pytest.mark.parametrize("name", MEANS)
+def test_it_is_the_baseline(fixed, corpus, vectors, sentences, name, pooling, tmp_path):
+    baseline = Embedder.load(make_baseline(name, corpus, tmp_path / name, vectors, None, Console(quiet=True)))
+    run = Embedder.load(fixed[(*LEARNING, *MEANS)], RandomParser())
+    view = run.with_view(name).with_representation(pooling=pooling)
     expected = baseline.with_representation(remove_component=False, pooling=pooling).encode(sentences)
     np.testing.assert_allclose(view.encode(sentences), expected, atol=1e-6)
     assert not view.encode([sentences[-3]]).any()
@@ -80,14 +83,15 @@ def test_words_of_length_1(corpus, vectors, sentences, tmp_path):
     assert np.abs(found[0] - other).max() > 0.01
 
 
-def test_it_is_the_baseline_where_unknown_words_are_composed_too(corpus, sentences, tmp_path):
+@pytest.mark.parametrize("name", MEANS)
+def test_it_is_the_baseline_where_unknown_words_are_composed_too(corpus, sentences, name, tmp_path):
     words = sorted(count_words(opened(corpus)))
     (tmp_path / "v.bin").write_bytes(fasttext_model(words, random_vectors(range(len(words) + 64), DIM)))
     given = {"channels": ("fixed",), "vectors": str(tmp_path / "v.bin"), "epochs": 1}
-    run = train(small_config(corpus, tmp_path / "run", VIEWS, **given))
-    made = make_baseline("sif", corpus, tmp_path / "sif", tmp_path / "v.bin", None, Console(quiet=True))
+    run = train(small_config(corpus, tmp_path / "run", (*LEARNING, name), **given))
+    made = make_baseline(name, corpus, tmp_path / name, tmp_path / "v.bin", None, Console(quiet=True))
     expected = Embedder.load(made).with_representation(remove_component=False).encode(sentences)
-    np.testing.assert_allclose(Embedder.load(run).with_view("sif").encode(sentences), expected, atol=1e-6)
+    np.testing.assert_allclose(Embedder.load(run).with_view(name).encode(sentences), expected, atol=1e-6)
     assert expected[-3].any()  # no word of the corpus
 
 
