@@ -1,4 +1,4 @@
-"""The views ``average`` and ``sif``: the baselines of the same names before a component is removed, beside views that learn."""
+"""The views ``average`` and ``sif``: the baselines of these names before a component is removed, beside other views."""
 
 import numpy as np
 import pytest
