@@ -251,7 +251,7 @@ def _gradients(
         by_reset, from_reset = torch.mm(d_n, w_reset).to(h.dtype), h.new_empty(len(below), h.shape[1])
         into = above[level.edges], from_reset, above_sent[level.edges], d_own[1:][level.inner]
         steps.spread_to_children(level, below, at.reset, h, None, by_sum, by_reset, *into)
-        above[level.edges] += from_reset
+        above[level.edges].add_(from_reset)
     slots = trees.slot.index_select(0, rows.leaves)
     by_h, by_sent = (steps.sums_by_group(each, slots, rows.leaf_starts) for each in (above, above_sent))
     close(slice(0, rows.n_leaves), by_h, by_sent, None)

@@ -45,7 +45,7 @@ class Constituency(View):
 
 @VIEWS.register("const-gru")
 class ConstituencyGru(Constituency):
-    """Binary Tree-GRU with words at the leaves (Kokkinos and Potamianos 2017); see ``kernels.nary_gru``."""
+    """Binary Tree-GRU with words at the leaves (after Kokkinos and Potamianos 2017); see ``kernels.nary_gru``."""
 
     @staticmethod
     def make_cell(word_dim: int, dim: int) -> TreeCell:
