@@ -9,12 +9,12 @@ For a leaf with the word vector x, and a parent of the children l and r, whose s
     parent:    z = sigmoid(Uz [h_l; h_r] + bz)          n = tanh(Un [g h_l; g h_r] + bn)
                g = sigmoid(Ug [h_l; h_r] + bg)          h = z (h_l + h_r) + (1 - z) n
 
-Here g is the reset gate. Left and right children have their own matrices, as in the N-ary Tree-LSTM of Tai et al. 2015.
-Tree-GRUs over constituency trees were proposed by Kokkinos and Potamianos 2017 (Structural attention neural networks for
-improved sentiment analysis, EACL) and by Tsakalos and Henriques 2018 (Sentiment classification using N-ary
-tree-structured gated recurrent unit networks, KDIR). Implementations differ: both children share the reset and the
-update gate, as here, or each has its own; z and 1 - z may be exchanged; and a parent's z may read tanh(h). States add up
-without bound, as cells of a Tree-LSTM do.
+Here g is the reset gate. Left and right children have their own matrices, as in the N-ary Tree-LSTM of Tai et al.
+2015. Tree-GRUs over constituency trees were proposed by Kokkinos and Potamianos 2017 (Structural attention neural
+networks for improved sentiment analysis, EACL) and by Tsakalos and Henriques 2018 (Sentiment classification using
+N-ary tree-structured gated recurrent unit networks, KDIR). Implementations differ: both children share the reset and
+the update gate, as here, or each has its own; z and 1 - z may be exchanged; and a parent's z may read tanh(h). States
+add up without bound, as cells of a Tree-LSTM do.
 
 Shapes: N nodes, I inner nodes, R rows, L distinct leaves, U distinct words, H hidden size, X input size. Gates are in
 the order n, z, g.

@@ -120,7 +120,10 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"corpus": 3}, "corpus = 3 is not of type text"),
         ({"views": "dep"}, "views = 'dep' is not of type list of texts"),
         ({"views": ["dep", 3]}, "is not of type list of texts"),
-        ({"views": ["dep", "deep"]}, "unknown view 'deep' .did you mean dep..: choose one of avg, bow, const, const-gru, dep, "),
+        (
+            {"views": ["dep", "deep"]},
+            "unknown view 'deep' .did you mean dep..: choose one of avg, bow, const, const-gru, dep, ",
+        ),
         (
             {"objective": "max"},
             "unknown objective 'max': choose one of consensus, generative, pairwise, quick-thoughts, skip-thought",
