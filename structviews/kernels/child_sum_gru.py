@@ -178,16 +178,16 @@ class _ChildSumGru(torch.autograd.Function):
             reset=x.new_empty(trees.n_edges, size),
         )
         sent, children = buffers.sent, rows.of_nodes.index_select(0, trees.children)
+        w_reset, w_total = w_sums.chunk(2)
         gru_steps.open_gates(buffers.gates[leaves], None, h[leaves])
         steps.multiply(h[leaves].to(x.dtype), w_send.T, out=sent[leaves])
         for level in trees.upper_levels():
             at, below = buffers.at(level, rows), children[level.edges]
             # The states take the place of a Tree-LSTM's cells.
             steps.sum_children(level, below, sent, at.own, h, h, None, at.reset, at.h_sum, at.reset_sum)
-            for total, gate, weight in zip(
-                (at.reset_sum, at.h_sum), at.gates.chunk(2, 1), w_sums.chunk(2), strict=True
-            ):
-                gate.addmm_(total.to(x.dtype), weight.T)
+            n, z = at.gates.chunk(2, dim=1)
+            n.addmm_(at.reset_sum.to(x.dtype), w_reset.T)
+            z.addmm_(at.h_sum.to(x.dtype), w_total.T)
             gru_steps.open_gates(at.gates, at.h_sum, at.h)
             torch.mm(at.h.to(x.dtype), w_send.T, out=at.sent)
         ctx.trees, ctx.rows, ctx.children = trees, rows, children
