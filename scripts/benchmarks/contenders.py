@@ -29,7 +29,7 @@ WORD_DIM = 300
 # Rows of a word table at the paper's size, however few words the corpus has.
 VOCABULARY = 50_001
 LEARNING_RATE, LARGEST_NORM = 5e-4, 5.0
-ENCODERS = ("dep-sum", "dep", "const", "seq")
+ENCODERS = ("dep-sum", "dep", "dep-gru", "const", "const-gru", "seq")
 
 
 class Way(NamedTuple):

@@ -12,8 +12,8 @@ from torch import nn
 from structviews.batches.batch import Batch
 from structviews.batches.trees import TreeBatch
 from structviews.batches.word_ids import WordIds
-from structviews.kernels.child_sum import ChildSumCell
-from structviews.kernels.nary import BinaryCell
+from structviews.kernels.cells import TreeCell
+from structviews.kernels.nary_gru import BinaryGruCell
 from structviews.views.view import View
 
 # Forward and backward, for each multiplication of the forward pass.
@@ -29,18 +29,20 @@ def of_view(view: View, batch: Batch) -> int:
     return of_tree_cell(view.cell, ids, trees)
 
 
-def of_tree_cell(cell: ChildSumCell | BinaryCell, ids: WordIds, trees: TreeBatch) -> int:
-    """Operations of a Tree-LSTM on a batch of trees and their words."""
+def of_tree_cell(cell: TreeCell, ids: WordIds, trees: TreeBatch) -> int:
+    """Operations of a Tree-LSTM or a Tree-GRU on a batch of trees and their words."""
     n_distinct, inner = len(ids.distinct), len(trees) - trees.n_leaves
-    x, h = cell.input.in_features, cell.hidden
+    x, h, gates = cell.input.in_features, cell.hidden, cell.input.out_features
     # What a node brings to its parent's gates; of leaves once for each different one, on either side.
     senders = len(ids.nodes_of(trees).of_nodes[trees.children].unique())
-    if isinstance(cell, BinaryCell):
-        return OPERATIONS * (n_distinct * x * 3 * h + senders * h * 5 * h)
+    if isinstance(cell, BinaryGruCell):  # the candidate is of what the reset gate lets through
+        return OPERATIONS * (n_distinct * x * gates + senders * h * 2 * h + inner * 2 * h * h)
+    if cell.binary:
+        return OPERATIONS * (n_distinct * x * gates + senders * h * 5 * h)
     heads = len(ids.inverse[trees.words[trees.n_leaves :]].unique())
-    gates = n_distinct * x * 3 * h + inner * h * 3 * h
-    forget = heads * x * h + senders * h * h
-    return OPERATIONS * (gates + (2 if cell.attention else 1) * forget)  # queries and keys are as large
+    own = n_distinct * x * gates + inner * h * gates
+    of_children = heads * x * h + senders * h * h
+    return OPERATIONS * (own + (2 if cell.attention else 1) * of_children)  # queries and keys are as large
 
 
 def of_recurrent(network: nn.RNNBase, n_distinct: int, n_steps: int) -> int:

@@ -8,7 +8,7 @@ Shapes: N nodes, I inner nodes, R rows (``trees.NodeRows``), E edges, U distinct
 input size. Letters as in Tai et al. 2015 (eqs. 2-8), and for the attention structured views 3.2.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -16,18 +16,22 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from structviews.batches.trees import Level, NodeRows, TreeBatch
-from structviews.kernels import steps
+from structviews.kernels import inference, steps
+from structviews.kernels.cells import State, TreeCell
 from structviews.kernels.initialisation import xavier
+from structviews.runtime.products import Product, of_words
 
 
-class ChildSumCell(nn.Module):
-    """Parameters of a Child-Sum Tree-LSTM.
+class ChildSumCell(TreeCell):
+    """Child-Sum Tree-LSTM.
 
     Args:
         input_dim: dimension X of a word vector.
         hidden: dimension H of a state, and of queries and keys.
         attention: weigh the children's states by attention instead of summing them.
     """
+
+    binary = False
 
     def __init__(self, input_dim: int, hidden: int, attention: bool = False):
         super().__init__()
@@ -42,32 +46,76 @@ class ChildSumCell(nn.Module):
             self.key = nn.Linear(hidden, hidden)  # Wp, bp
         xavier(self, {"input.weight": 3, "recurrent.weight": 3})
 
+    def node(self, x: Tensor, children: Sequence[State]) -> tuple[State, Tensor | None]:
+        i, o, u = self.input(x).chunk(3)
+        alpha = x.new_ones(len(children))
+        if self.attention and children:
+            q = self.query(x)
+            p = [self.key(h_k) for h_k, _ in children]
+            a = [(q @ p_k) / ((q @ q + steps.EPSILON).sqrt() * (p_k @ p_k + steps.EPSILON).sqrt()) for p_k in p]
+            alpha = torch.stack(a).softmax(dim=0)
+        c = torch.zeros_like(i)
+        if children:
+            h_sum = torch.stack([a_k * h_k for a_k, (h_k, _) in zip(alpha, children, strict=True)]).sum(dim=0)
+            u_i, u_o, u_u = self.recurrent(h_sum).chunk(3)
+            i, o, u = i + u_i, o + u_o, u + u_u
+            w_f = self.input_forget(x)
+            for h_k, c_k in children:
+                c = c + torch.sigmoid(w_f + self.recurrent_forget(h_k)) * c_k
+        c = c + torch.sigmoid(i) * torch.tanh(u)
+        return (torch.sigmoid(o) * torch.tanh(c), c), alpha if self.attention else None
 
-def run(cell: ChildSumCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
-    """States ``(R, H)`` of all rows, root states ``(B, H)``, and attention ``(E,)`` or None.
+    def level(self, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+        # Leaves have no forget gate or query.
+        weights = (
+            steps.folded(self.input.weight, self.hidden),
+            steps.folded(self.input.bias, self.hidden),
+            *self._of_head(),
+            steps.folded(self.recurrent.weight, self.hidden),
+            *self._of_child(),
+        )
+        dtype = steps.product_dtype(vectors)
+        with torch.autocast(vectors.device.type, enabled=False):
+            operands = (operand.to(dtype) for operand in (vectors, *weights))
+            states, roots, attention = _ChildSum.apply(trees, rows, *operands)
+        return states, roots.to(vectors.dtype), attention
 
-    ``vectors (U, X)`` are the vectors of the distinct words. Leaves have no forget gate or query.
-    """
-    of_word, of_child = [cell.input_forget], [cell.recurrent_forget.weight]
-    child_bias = [cell.recurrent_forget.weight.new_zeros(cell.hidden)]
-    if cell.attention:
-        of_word.append(cell.query)
-        of_child.append(cell.key.weight)
-        child_bias.append(cell.key.bias)
-    weights = (
-        steps.folded(cell.input.weight, cell.hidden),
-        steps.folded(cell.input.bias, cell.hidden),
-        torch.cat([part.weight for part in of_word]),
-        torch.cat([part.bias for part in of_word]),
-        steps.folded(cell.recurrent.weight, cell.hidden),
-        torch.cat(of_child),
-        torch.cat(child_bias),
-    )
-    dtype = steps.product_dtype(vectors)
-    with torch.autocast(vectors.device.type, enabled=False):
-        operands = (operand.to(dtype) for operand in (vectors, *weights))
-        states, roots, attention = _ChildSum.apply(trees, rows, *operands)
-    return states, roots.to(vectors.dtype), attention
+    def merged(self, precision: str) -> "_Merged":
+        return _Merged(self, precision)
+
+    def _of_head(self) -> tuple[Tensor, Tensor]:
+        """Weight and bias of a word's part of its children's forget gates, and of its query."""
+        parts = [self.input_forget, self.query] if self.attention else [self.input_forget]
+        return torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
+
+    def _of_child(self) -> tuple[Tensor, Tensor]:
+        """Weight and bias of a child's part of its forget gate, which has no bias, and of its key."""
+        weight, bias = [self.recurrent_forget.weight], [self.recurrent_forget.weight.new_zeros(self.hidden)]
+        if self.attention:
+            weight.append(self.key.weight)
+            bias.append(self.key.bias)
+        return torch.cat(weight), torch.cat(bias)
+
+
+class _Merged(inference.MergedFamilies):
+    """The cell over merged trees."""
+
+    remembers = True
+
+    def __init__(self, cell: ChildSumCell, precision: str):
+        words, (weight, bias) = of_words(precision), cell._of_head()
+        weight = torch.cat([steps.folded(cell.input.weight, cell.hidden), weight])
+        bias = torch.cat([steps.folded(cell.input.bias, cell.hidden), bias])
+        super().__init__(Product(weight, bias, words), Product(*cell._of_child(), precision))
+        # A plain sum of states may exceed 1.
+        weight = steps.folded(cell.recurrent.weight, cell.hidden)
+        self.of_sum = Product(weight, None, precision if cell.attention else words)
+
+    def open_leaves(self, gates: Tensor, c: Tensor, h: Tensor) -> None:
+        inference.open_lstm(gates, None, c, h)
+
+    def open_parents(self, gates: Tensor, h_sum: Tensor, c_sum: Tensor, c: Tensor, h: Tensor) -> None:
+        inference.open_lstm(gates.add_(self.of_sum(h_sum)), c_sum, c, h)
 
 
 class _Buffers(NamedTuple):
@@ -191,9 +239,7 @@ class _ChildSum(torch.autograd.Function):
         above = _Above.of_roots(ctx.trees, buffers, d_roots)
         d_gates, d_sent, d_own = _gradients(ctx, buffers, above, w_sum, w_send, d_h, d_weights)
         by_word = steps.sums_by_group(d_gates, rows.by_word, rows.word_starts)
-        # All leaves use the row of zeros before the first inner node.
-        places = (rows.by_word - rows.n_leaves + 1).clamp_(min=0)
-        by_own = steps.sums_by_group(d_own, places, rows.word_starts)
+        by_own = steps.sums_by_group(d_own, rows.inner_by_word, rows.word_starts)
         d_x = steps.multiply(by_word, w_word).addmm_(by_own, w_own) if ctx.needs_input_grad[2] else None
         return (
             None,

@@ -10,14 +10,13 @@ from torch.nn.functional import embedding
 from structviews.batches.shared_trees import SharedTrees
 from structviews.batches.trees import TreeBatch
 from structviews.batches.word_ids import WordIds
-from structviews.kernels import BACKENDS, child_sum, inference, message_passing, naive, nary
-from structviews.kernels.cells import Cell
-from structviews.kernels.child_sum import ChildSumCell
-from structviews.kernels.nary import BinaryCell
+from structviews.kernels import BACKENDS, inference, message_passing, naive
+from structviews.kernels.cells import TreeCell
+from structviews.runtime.products import prepared
 
 # States (rows, H), the row (N,) of each node in sorted order, root states (B, H), and attention (E,) or None.
 Results = tuple[Tensor, Tensor, Tensor, Tensor | None]
-Backend = Callable[[Cell, Tensor, WordIds, TreeBatch], Results]
+Backend = Callable[[TreeCell, Tensor, WordIds, TreeBatch], Results]
 
 
 @dataclass(frozen=True)
@@ -44,19 +43,16 @@ class TreeStates:
         return embedding(self._row_of_node, self._rows.to(self.roots.dtype))
 
 
-def _level(cell: Cell, vectors: Tensor, ids: WordIds, trees: TreeBatch) -> Results:
+def _level(cell: TreeCell, vectors: Tensor, ids: WordIds, trees: TreeBatch) -> Results:
     rows = ids.nodes_of(trees)
-    if isinstance(cell, ChildSumCell):
-        states, roots, attention = child_sum.run(cell, vectors, rows, trees)
-    else:
-        (states, roots), attention = nary.run(cell, vectors, rows, trees), None
+    states, roots, attention = cell.level(vectors, rows, trees)
     return states, rows.of_nodes, roots, attention
 
 
-def _word_by_word(run: Callable[[Cell, Tensor, TreeBatch], tuple[Tensor, Tensor, Tensor | None]]) -> Backend:
+def _word_by_word(run: Callable[[TreeCell, Tensor, TreeBatch], tuple[Tensor, Tensor, Tensor | None]]) -> Backend:
     """A backend from a function that takes a vector per word, in text order, and returns the states of all nodes."""
 
-    def with_vectors(cell: Cell, vectors: Tensor, ids: WordIds, trees: TreeBatch) -> Results:
+    def with_vectors(cell: TreeCell, vectors: Tensor, ids: WordIds, trees: TreeBatch) -> Results:
         states, roots, attention = run(cell, embedding(ids.inverse, vectors), trees)
         return states, torch.arange(len(trees), device=states.device), roots, attention
 
@@ -69,7 +65,7 @@ _RUN: dict[str, Backend] = dict(
 
 
 def run(
-    cell: Cell,
+    cell: TreeCell,
     vectors: Tensor,
     ids: WordIds,
     trees: TreeBatch | None,
@@ -83,7 +79,7 @@ def run(
         vectors: ``(U, input_dim)`` vectors of the distinct words.
         ids: the words in text order (all nodes of dependency trees, the leaves of constituency trees),
             with their rows as nodes of these trees, or with merged trees, which are run without gradients.
-        trees: the structure; binary for a BinaryCell. Not read if the words have merged trees.
+        trees: the structure; binary for a binary cell. Not read if the words have merged trees.
         backend: ``level`` (level by level), ``dgl`` (message passing in DGL, an extra) or ``naive``
             (plain recursion, the reference). Merged trees have one.
         precision: of the products over merged trees, see ``Product``.
@@ -94,11 +90,12 @@ def run(
     """
     if backend not in _RUN:
         raise ValueError(f"unknown tree backend {backend!r}: choose one of {', '.join(BACKENDS)}")
-    binary = isinstance(cell, BinaryCell)
+    binary, precision = cell.binary, precision or "fp32"
     merged = ids.constituency if binary else ids.dependency
     if isinstance(merged, SharedTrees):
+        products = prepared(cell, precision, lambda: cell.merged(precision))
         with torch.autocast(vectors.device.type, enabled=False):
-            states = inference.run(cell, vectors, merged, precision or "fp32")
+            states = inference.run(products, vectors, merged, cell.hidden)
         return TreeStates(states.index_select(0, merged.roots), None, states, merged.of_nodes)
     if trees is None:
         kind = "constituency" if binary else "dependency"

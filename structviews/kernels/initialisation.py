@@ -2,6 +2,8 @@
 
 from torch import Tensor, nn
 
+from structviews.kernels.cells import TreeCell
+
 SCHEMES = ("xavier", "he")
 
 
@@ -30,7 +32,7 @@ def he(module: nn.Module) -> None:
 def open_gates(module: nn.Module, bias: float) -> None:
     """Set the biases of the reset and update gates of a module's GRUs, and of the forget gates of its LSTMs.
 
-    PyTorch adds two biases for each gate; only the input bias is set.
+    Those of Tree-LSTMs stay. PyTorch adds two biases for each gate; only the input bias is set.
     """
     for part in module.modules():
         if isinstance(part, nn.GRU | nn.LSTM):
@@ -39,6 +41,9 @@ def open_gates(module: nn.Module, bias: float) -> None:
             for name, parameter in part.named_parameters():
                 if name.startswith("bias_ih"):
                     nn.init.constant_(parameter.detach()[gates], bias)
+        elif isinstance(part, TreeCell):
+            for gate in part.gate_biases():
+                nn.init.constant_(gate.detach(), bias)
 
 
 def _blocks(parameter: Tensor, n: int) -> tuple[Tensor, ...]:

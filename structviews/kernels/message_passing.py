@@ -8,6 +8,7 @@ Letters as in Tai et al. 2015. Shapes: N nodes, E edges, H hidden size; K childr
 """
 
 import os
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -17,9 +18,11 @@ from torch import Tensor
 
 from structviews.batches.trees import TreeBatch
 from structviews.errors import InputError
-from structviews.kernels.cells import Cell
+from structviews.kernels.cells import TreeCell
 from structviews.kernels.child_sum import ChildSumCell
+from structviews.kernels.child_sum_gru import ChildSumGruCell
 from structviews.kernels.nary import BinaryCell
+from structviews.kernels.nary_gru import BinaryGruCell
 from structviews.kernels.steps import EPSILON
 
 
@@ -55,20 +58,18 @@ def require(device: torch.device) -> None:
         ) from None
 
 
-def run(cell: Cell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+def run(cell: TreeCell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
     """States ``(N, H)`` in sorted order, root states ``(B, H)``, and attention ``(E,)`` or None.
 
     Attention is in the order of ``TreeBatch.children``.
 
     Raises:
-        InputError: if DGL is missing.
+        InputError: if DGL is missing, or a plug-in's cell is not written for it.
     """
-    attention = None
+    if type(cell) not in _CELLS:
+        raise InputError(f"tree backend 'dgl': it has no {type(cell).__name__}: use the backend 'level'")
     graph = load().graph((trees.children, trees.parent[trees.children]), num_nodes=len(trees))
-    if isinstance(cell, BinaryCell):
-        _binary(cell, inputs, trees, graph)
-    else:
-        attention = _child_sum(cell, inputs, trees, graph)
+    attention = _CELLS[type(cell)](cell, inputs, trees, graph)
     states = graph.ndata["h"]
     return states, states[trees.roots], attention
 
@@ -135,6 +136,48 @@ def _binary(cell: BinaryCell, inputs: Tensor, trees: TreeBatch, graph: Any) -> N
     graph.prop_nodes(_levels(trees), message, reduce)
 
 
+def _child_sum_gru(cell: ChildSumGruCell, inputs: Tensor, trees: TreeBatch, graph: Any) -> None:
+    """Compute the states of the graph."""
+    dgl = load()
+    x = inputs[trees.words]
+    graph.ndata["gates"] = cell.input(x).to(x.dtype)
+    graph.ndata["reset"] = _below_leaves(cell.input_reset(x[trees.n_leaves :]).to(x.dtype), trees)
+    graph.ndata["h"] = _new_state(graph.ndata["gates"])  # final for leaves
+    w_reset, w_total = cell.recurrent.weight.chunk(2)
+
+    def message(edges: Any) -> dict[str, Tensor]:
+        h = edges.src["h"]
+        r = torch.sigmoid(edges.dst["reset"] + cell.recurrent_reset(h))
+        return {"sums": torch.cat([r * h, h], dim=1)}
+
+    def update(nodes: Any) -> dict[str, Tensor]:
+        reset, h_sum = nodes.data["sums"].chunk(2, dim=1)
+        recurrent = torch.cat([F.linear(reset, w_reset), F.linear(h_sum, w_total)], dim=1)
+        return {"h": _new_state(nodes.data["gates"] + recurrent, h_sum)}
+
+    graph.prop_nodes(_levels(trees), message, dgl.function.sum("sums", "sums"), update)
+
+
+def _binary_gru(cell: BinaryGruCell, inputs: Tensor, trees: TreeBatch, graph: Any) -> None:
+    """Compute the states of the graph."""
+    leaves = _new_state(cell.input(inputs[trees.words]) + cell.bias)
+    graph.ndata["h"] = F.pad(leaves, (0, 0, 0, len(trees) - len(leaves)))
+    w_new, w_gates = cell.recurrent.weight.tensor_split([cell.hidden])
+    b_new, b_update = cell.bias.chunk(2)
+    bias = torch.cat([b_update, cell.bias_reset])
+
+    def message(edges: Any) -> dict[str, Tensor]:
+        return {"h": edges.src["h"]}
+
+    def reduce(nodes: Any) -> dict[str, Tensor]:
+        pair = nodes.mailbox["h"]  # (M, 2, H) in edge order: the left child first
+        z, g = (F.linear(pair.flatten(1), w_gates) + bias).chunk(2, dim=1)
+        n = F.linear((torch.sigmoid(g)[:, None] * pair).flatten(1), w_new) + b_new
+        return {"h": _new_state(torch.cat([n, z], dim=1), pair.sum(dim=1))}
+
+    graph.prop_nodes(_levels(trees), message, reduce)
+
+
 def _levels(trees: TreeBatch) -> list[Tensor]:
     """The nodes of each level above the leaves."""
     return [torch.arange(start, end, device=trees.rank.device) for start, end in pairwise(trees.levels[1:])]
@@ -155,3 +198,17 @@ def _cosine(query: Tensor, key: Tensor) -> Tensor:
     """Cosine ``(K,)`` of the rows of ``(K, H)``."""
     norms = (query.square().sum(dim=1) + EPSILON).sqrt() * (key.square().sum(dim=1) + EPSILON).sqrt()
     return (query * key).sum(dim=1) / norms
+
+
+def _new_state(gates: Tensor, h_sum: Tensor | float = 0.0) -> Tensor:
+    n, z = gates.chunk(2, dim=1)
+    z = torch.sigmoid(z)
+    return z * h_sum + (1 - z) * torch.tanh(n)
+
+
+_CELLS: dict[type[TreeCell], Callable[..., Tensor | None]] = {
+    ChildSumCell: _child_sum,
+    BinaryCell: _binary,
+    ChildSumGruCell: _child_sum_gru,
+    BinaryGruCell: _binary_gru,
+}

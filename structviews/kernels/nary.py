@@ -11,18 +11,22 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from structviews.batches.trees import NodeRows, TreeBatch
-from structviews.kernels import steps
+from structviews.batches.trees import Level, NodeRows, TreeBatch
+from structviews.kernels import inference, steps
+from structviews.kernels.cells import State, TreeCell
 from structviews.kernels.initialisation import xavier
+from structviews.runtime.products import Product, of_words
 
 
-class BinaryCell(nn.Module):
-    """Parameters of a binary Tree-LSTM.
+class BinaryCell(TreeCell):
+    """Binary Tree-LSTM.
 
     Args:
         input_dim: dimension X of a word vector.
         hidden: dimension H of a state.
     """
+
+    binary = True
 
     def __init__(self, input_dim: int, hidden: int):
         super().__init__()
@@ -33,24 +37,56 @@ class BinaryCell(nn.Module):
         self.bias_forget = nn.Parameter(torch.zeros(hidden))  # bf, for both children
         xavier(self, {"input.weight": 3, "recurrent.weight": 5})
 
+    def node(self, x: Tensor, children: Sequence[State]) -> tuple[State, None]:
+        b_i, b_o, b_u = self.bias.chunk(3)
+        if not children:
+            i, o, u = self.input(x).chunk(3)
+            c = torch.sigmoid(i + b_i) * torch.tanh(u + b_u)
+        else:
+            (h_l, c_l), (h_r, c_r) = children
+            i, o, u, f_l, f_r = self.recurrent(torch.cat([h_l, h_r])).chunk(5)
+            c = torch.sigmoid(i + b_i) * torch.tanh(u + b_u)
+            c = c + torch.sigmoid(f_l + self.bias_forget) * c_l + torch.sigmoid(f_r + self.bias_forget) * c_r
+        return (torch.sigmoid(o + b_o) * torch.tanh(c), c), None
 
-def run(cell: BinaryCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> tuple[Tensor, Tensor]:
-    """States ``(R, H)`` of all rows, and root states ``(B, H)``.
+    def level(self, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> tuple[Tensor, Tensor, None]:
+        weight, bias = self._of_pair()
+        left, right = weight.chunk(2, dim=1)
+        weights = *self._of_leaf(), left.contiguous(), right.contiguous(), bias
+        dtype = steps.product_dtype(vectors)
+        with torch.autocast(vectors.device.type, enabled=False):
+            states, roots = _Binary.apply(trees, rows, vectors.to(dtype), *(weight.to(dtype) for weight in weights))
+        return states, roots.to(vectors.dtype), None
 
-    ``vectors (U, X)`` are the vectors of the distinct words.
-    """
-    left, right = steps.folded(cell.recurrent.weight, cell.hidden).chunk(2, dim=1)
-    weights = (
-        steps.folded(cell.input.weight, cell.hidden),
-        steps.folded(cell.bias, cell.hidden),
-        left.contiguous(),
-        right.contiguous(),
-        torch.cat([steps.folded(cell.bias, cell.hidden), cell.bias_forget, cell.bias_forget]),
-    )
-    dtype = steps.product_dtype(vectors)
-    with torch.autocast(vectors.device.type, enabled=False):
-        states, roots = _Binary.apply(trees, rows, vectors.to(dtype), *(weight.to(dtype) for weight in weights))
-    return states, roots.to(vectors.dtype)
+    def merged(self, precision: str) -> "_Merged":
+        return _Merged(self, precision)
+
+    def _of_leaf(self) -> tuple[Tensor, Tensor]:
+        """Folded weight and bias of a leaf's gates."""
+        return steps.folded(self.input.weight, self.hidden), steps.folded(self.bias, self.hidden)
+
+    def _of_pair(self) -> tuple[Tensor, Tensor]:
+        """Folded weight, of left and right side by side, and bias of a parent's gates."""
+        bias = torch.cat([steps.folded(self.bias, self.hidden), self.bias_forget, self.bias_forget])
+        return steps.folded(self.recurrent.weight, self.hidden), bias
+
+
+class _Merged(inference.MergedPairs):
+    """The cell over merged trees."""
+
+    remembers = True
+
+    def __init__(self, cell: BinaryCell, precision: str):
+        super().__init__(Product(*cell._of_leaf(), of_words(precision)), *cell._of_pair(), precision)
+
+    def open_leaves(self, gates: Tensor, c: Tensor, h: Tensor) -> None:
+        inference.open_lstm(gates, None, c, h)
+
+    def open_pairs(self, gates: Tensor, left: Tensor, right: Tensor, c: Tensor, h: Tensor) -> None:
+        i, o, s, f_left, f_right = gates.sigmoid_().chunk(5, dim=1)
+        torch.mul(f_left, left, out=c)
+        c.addcmul_(f_right, right).addcmul_(i, s.sub_(0.5), value=4)
+        torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
 
 
 class _Binary(torch.autograd.Function):
@@ -89,11 +125,11 @@ class _Binary(torch.autograd.Function):
         c[leaves] = 0
         ops, children = steps.on(x.device), rows.of_nodes.index_select(0, trees.children).view(-1, 2)
         ops.open_gates(leaf_gates, c[leaves], h[leaves])
-        send(*_sides(leaves, rows.sides)[:2])
+        send(*sides_of(leaves, rows.sides)[:2])
         for level in trees.upper_levels():
             at = rows.at(level)
             ops.open_pairs(children[level.inner], sent, c, gates[level.inner], at, h[at])
-            send(*_sides(at, level.sides)[:2])
+            send(*sides_of(at, level.sides)[:2])
         ctx.trees, ctx.rows, ctx.children = trees, rows, children
         ctx.save_for_backward(x_leaf, w_word, w_left, w_right, leaf_gates, gates, c, h)
         ctx.set_materialize_grads(False)
@@ -146,12 +182,11 @@ def _inner_gradients(
     size, levels, ops = h.shape[1], list(trees.upper_levels())[::-1], steps.on(h.device)
     d_gates, parent = torch.empty_like(gates), trees.parent - trees.n_leaves
     # Gradients of `sent`, by side and level: those of the parents' gates.
-    counts = [[level.sides[side] for level in levels] for side in (0, 1)]
-    d_sent = [gates.new_empty(sum(of_side), 5 * size) for of_side in counts]
-    for level, *d_sides in zip(levels, *(d.split(n) for d, n in zip(d_sent, counts, strict=True)), strict=True):
+    d_sent, rooms = rooms_by_level(levels, gates)
+    for level, *d_sides in zip(levels, *rooms, strict=True):
         at, slot = rows.at(level), trees.slot[level.nodes]
         by_h = h.new_empty(len(slot), size)
-        *here, roots = _sides(slice(0, len(slot)), level.sides)
+        *here, roots = sides_of(slice(0, len(slot)), level.sides)
         for part, d_side, weight in zip(here, d_sides, w_sides, strict=True):
             torch.index_select(d_gates, 0, parent[level.nodes][part], out=d_side)
             steps.multiply(d_side, weight, out=by_h[part])
@@ -160,9 +195,7 @@ def _inner_gradients(
             by_h.add_(d_h[at])
         by_c, below = above_c.index_select(0, slot), above_c[level.edges].view(-1, 2, size)
         ops.close_pairs(children[level.inner], c, gates[level.inner], at, by_h, by_c, d_gates[level.inner], below)
-    sides = zip(*(_sides(rows.at(level), level.sides)[:2] for level in levels), strict=True)
-    states = [torch.cat([h[part] for part in side]) for side in sides] if levels else [h[:0], h[:0]]
-    return d_gates, [d.T @ h_side for d, h_side in zip(d_sent, states, strict=True)]
+    return d_gates, [d.T @ h_side for d, h_side in zip(d_sent, states_by_side(levels, rows, h), strict=True)]
 
 
 def _leaf_gradients(
@@ -186,7 +219,7 @@ def _leaf_gradients(
     leaves, by_h = slice(0, rows.n_leaves), h.new_empty(rows.n_leaves, h.shape[1])
     slot = trees.slot.index_select(0, rows.leaves)
     parent = trees.parent.index_select(0, rows.leaves) - trees.n_leaves
-    *groups, roots = zip(_sides(slice(0, trees.n_leaves), trees.sides[0]), _sides(leaves, rows.sides), strict=True)
+    *groups, roots = zip(sides_of(slice(0, trees.n_leaves), trees.sides[0]), sides_of(leaves, rows.sides), strict=True)
     sent = []
     for (places, at), weight in zip(groups, w_sides, strict=True):
         d_side = steps.sums_by_group(d_gates, parent[places], rows.leaf_starts[at] - places.start)
@@ -202,8 +235,25 @@ def _leaf_gradients(
     return d_leaf_gates, sent
 
 
-def _sides(nodes: slice, sides: Sequence[int]) -> tuple[slice, slice, slice]:
+def sides_of(nodes: slice, sides: Sequence[int]) -> tuple[slice, slice, slice]:
     """The slices of left children, right children and roots in a slice of nodes sorted by role."""
     right = nodes.start + sides[0]
     roots = right + sides[1]
     return slice(nodes.start, right), slice(right, roots), slice(roots, nodes.stop)
+
+
+def rooms_by_level(levels: Sequence[Level], like: Tensor) -> tuple[list[Tensor], list[tuple[Tensor, ...]]]:
+    """For what the left children of these levels get, and the right ones, a row of the width of ``like`` each.
+
+    Returns:
+        For either side the rows of all levels together, and level by level.
+    """
+    counts = [[level.sides[side] for level in levels] for side in (0, 1)]
+    together = [like.new_empty(sum(of_side), like.shape[1]) for of_side in counts]
+    return together, [each.split(of_side) for each, of_side in zip(together, counts, strict=True)]
+
+
+def states_by_side(levels: Sequence[Level], rows: NodeRows, h: Tensor) -> list[Tensor]:
+    """The states of the left children of these levels, and of the right ones."""
+    sides = zip(*(sides_of(rows.at(level), level.sides)[:2] for level in levels), strict=True)
+    return [torch.cat([h[part] for part in side]) for side in sides] if levels else [h[:0], h[:0]]

@@ -72,10 +72,10 @@ def on(device: torch.device) -> ModuleType:
     return sys.modules[__name__]
 
 
-def folded(weight: Tensor, hidden: int) -> Tensor:
-    """A weight or bias with the rows of ``u`` scaled by -2; its rows are the gates i, o, u and possibly more."""
+def folded(weight: Tensor, hidden: int, gate: int = 2) -> Tensor:
+    """A weight or bias, whose rows are those of gates, with the rows of this one scaled by -2: u in i, o, u, ..."""
     scale = weight.new_ones(len(weight))
-    scale[2 * hidden : 3 * hidden] = FOLD
+    scale[gate * hidden : (gate + 1) * hidden] = FOLD
     return weight * scale.view(-1, *[1] * (weight.dim() - 1))
 
 
@@ -122,7 +122,7 @@ def open_gates(gates: Tensor, c: Tensor, h: Tensor) -> None:
         c: ``(M, H)`` the children's contribution to the cells, or zeros; overwritten with the cells.
         h: ``(M, H)`` receives the states.
     """
-    for rows in _blocks(len(h), h.shape[1]):
+    for rows in blocks(len(h), h.shape[1]):
         stored = gates[rows]
         active = stored.to(c.dtype).sigmoid_()
         _open(active.chunk(3, dim=1), c[rows], h[rows])
@@ -141,12 +141,12 @@ def open_pairs(children: Tensor, sent: Tensor, c: Tensor, gates: Tensor, nodes: 
         h: ``(M, H)`` receives the states.
     """
     cells = c[nodes]
-    for rows in _blocks(len(h), h.shape[1]):
+    for rows in blocks(len(h), h.shape[1]):
         left, right = children[rows].unbind(1)
         stored = gates[rows]
         # The fastest way to gather and add rows.
         total = embedding_bag(children[rows], sent, mode="sum")
-        active = torch.sigmoid(total.to(c.dtype), out=_room_for(stored, c.dtype))
+        active = torch.sigmoid(total.to(c.dtype), out=room_for(stored, c.dtype))
         *gates_of_node, f_left, f_right = active.chunk(5, dim=1)
         torch.mul(f_left, c.index_select(0, left), out=cells[rows])
         _open(gates_of_node, cells[rows].addcmul_(f_right, c.index_select(0, right)), h[rows])
@@ -170,9 +170,9 @@ def close_gates(gates: Tensor, c: Tensor, d_h: Tensor, d_c: Tensor, d_gates: Ten
         d_c: ``(M, H)`` gradient of the cells from the parents; overwritten with the full gradient.
         d_gates: ``(M, 3H)`` receives the gradient of the pre-activations.
     """
-    for rows in _blocks(len(c), c.shape[1]):
+    for rows in blocks(len(c), c.shape[1]):
         active, stored = gates[rows].to(c.dtype), d_gates[rows]
-        d_active = _room_for(stored, c.dtype)
+        d_active = room_for(stored, c.dtype)
         _close(active.chunk(3, dim=1), c[rows], d_h[rows], d_c[rows], d_active.chunk(3, dim=1))
         stored.copy_(d_active)
 
@@ -190,9 +190,9 @@ def close_pairs(
         d_gates: ``(M, 5H)`` receives the gradient of the pre-activations, the same for what either child sent.
         below: ``(M, 2, H)`` receives the gradient of the children's cells.
     """
-    for rows in _blocks(len(d_h), d_h.shape[1]):
+    for rows in blocks(len(d_h), d_h.shape[1]):
         stored = d_gates[rows]
-        d_active = _room_for(stored, c.dtype)
+        d_active = room_for(stored, c.dtype)
         *active, f_left, f_right = gates[rows].to(c.dtype).chunk(5, dim=1)
         *d_of_node, d_left, d_right = d_active.chunk(5, dim=1)
         dc = d_c[rows]
@@ -366,7 +366,7 @@ def attend_backward(
         d_query[block] = total
 
 
-def _room_for(stored: Tensor, dtype: torch.dtype) -> Tensor:
+def room_for(stored: Tensor, dtype: torch.dtype) -> Tensor:
     """A buffer of type ``dtype`` for values to store in ``stored``: ``stored`` itself if it has that type."""
     return stored if stored.dtype == dtype else torch.empty_like(stored, dtype=dtype)
 
@@ -376,7 +376,7 @@ def _sum_over_siblings(values: Tensor, parent: Tensor, n_parents: int) -> Tensor
     return values.new_zeros(n_parents).index_add_(0, parent, values)[parent]
 
 
-def _blocks(n: int, size: int) -> Iterator[slice]:
+def blocks(n: int, size: int) -> Iterator[slice]:
     """Cut ``n`` rows of length ``size`` into blocks."""
     step = max(1, NUMBERS_AT_ONCE // size)
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
@@ -387,7 +387,7 @@ def _sibling_blocks(siblings: Sequence[int], size: int) -> Iterator[tuple[slice,
 
     Each slice of edges comes with the number n of its parents, which are the first n nodes of the block.
     """
-    for block in _blocks(siblings[0], size):
+    for block in blocks(siblings[0], size):
         start, parts = 0, []  # start of the edges of this ordinal
         for n_nodes in siblings:
             if n_nodes <= block.start:

@@ -1,11 +1,13 @@
-"""Dependency views: Child-Sum Tree-LSTMs from the leaves to the root."""
+"""Dependency views: Child-Sum Tree-LSTMs and a Tree-GRU from the leaves to the root."""
 
 from typing import ClassVar
 
 from structviews.batches.batch import Batch
 from structviews.batches.word_ids import WordIds
 from structviews.kernels import dispatch
+from structviews.kernels.cells import TreeCell
 from structviews.kernels.child_sum import ChildSumCell
+from structviews.kernels.child_sum_gru import ChildSumGruCell
 from structviews.settings import Settings
 from structviews.views import VIEWS
 from structviews.views.view import Encoded, View
@@ -18,13 +20,17 @@ class Dependency(View):
 
     needs: ClassVar[str] = "dependency"
     merges: ClassVar[bool] = True
-    attention: ClassVar[bool] = True
 
     def __init__(self, word_dim: int, dim: int, config: Settings) -> None:
         super().__init__()
         self.dim = dim
         self.word_dim = word_dim
-        self.cell = ChildSumCell(word_dim, dim, self.attention)
+        self.cell = self.make_cell(word_dim, dim)
+
+    @staticmethod
+    def make_cell(word_dim: int, dim: int) -> TreeCell:
+        """The cell with its parameters."""
+        return ChildSumCell(word_dim, dim, attention=True)
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         trees = dispatch.run(self.cell, words.rows(ids), ids, batch.dependency, self.tree_backend, batch.inference)
@@ -35,4 +41,15 @@ class Dependency(View):
 class DependencySum(Dependency):
     """Child-Sum Tree-LSTM with a plain sum over children (Tai et al. 2015)."""
 
-    attention: ClassVar[bool] = False
+    @staticmethod
+    def make_cell(word_dim: int, dim: int) -> TreeCell:
+        return ChildSumCell(word_dim, dim)
+
+
+@VIEWS.register("dep-gru")
+class DependencyGru(Dependency):
+    """Child-Sum Tree-GRU (Zhou et al. 2016); see ``kernels.child_sum_gru``."""
+
+    @staticmethod
+    def make_cell(word_dim: int, dim: int) -> TreeCell:
+        return ChildSumGruCell(word_dim, dim)

@@ -26,14 +26,18 @@ from structviews.batches.batch import collate
 from structviews.batches.word_ids import WordIds
 from structviews.kernels import dispatch
 from structviews.kernels.child_sum import ChildSumCell
+from structviews.kernels.child_sum_gru import ChildSumGruCell
 from structviews.kernels.nary import BinaryCell
+from structviews.kernels.nary_gru import BinaryGruCell
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 X, H = 4, 5
 CELLS = {
     "dep": (partial(ChildSumCell, attention=True), "dependency"),
     "dep-sum": (partial(ChildSumCell, attention=False), "dependency"),
+    "dep-gru": (ChildSumGruCell, "dependency"),
     "const": (BinaryCell, "constituency"),
+    "const-gru": (BinaryGruCell, "constituency"),
 }
 cells = pytest.mark.parametrize("name", CELLS)
 # Which words are the same, in sentences that have n of them together.
@@ -232,6 +236,52 @@ def test_binary_is_its_equations():
     leaves = [leaf(x) for x in vectors[ids.inverse].flatten().tolist()]
     pair = node(leaves[0], leaves[1])
     expected = [h for h, _ in (*leaves, pair, node(pair, leaves[2]))]
+    for backend in BACKENDS:
+        states = dispatch.run(cell, vectors, ids, trees, backend).states
+        assert states.flatten().tolist() == pytest.approx(expected, abs=1e-12)
+
+
+def test_child_sum_gru_is_its_equations():
+    """Its module's equations in plain numbers: H = X = 1, a head with a child on either side."""
+    some = [with_trees(words(3), (2, 0, 2), lambda a, _: a + 1)]
+    cell, vectors, ids, trees = make("dep-gru", some, 1, 1)
+    (w_n, w_z), w_r = cell.input.weight.flatten().tolist(), cell.input_reset.weight.item()
+    (b_n, b_z), b_r = cell.input.bias.tolist(), cell.input_reset.bias.item()
+    (u_n, u_z), u_r = cell.recurrent.weight.flatten().tolist(), cell.recurrent_reset.weight.item()
+
+    def node(x, children):
+        z = sigmoid(w_z * x + u_z * sum(children) + b_z)
+        r = [sigmoid(w_r * x + u_r * h + b_r) for h in children]
+        n = math.tanh(w_n * x + u_n * sum(r_k * h for r_k, h in zip(r, children, strict=True)) + b_n)
+        return z * sum(children) + (1 - z) * n
+
+    x = vectors[ids.inverse].flatten().tolist()
+    below = [node(x[0], []), node(x[2], [])]
+    expected = [below[0], node(x[1], below), below[1]]
+    for backend in BACKENDS:
+        states = dispatch.run(cell, vectors, ids, trees, backend).states
+        assert states.flatten().tolist() == pytest.approx(expected, abs=1e-12)
+
+
+def test_binary_gru_is_its_equations():
+    """Its module's equations in plain numbers: H = X = 1, three words, ((0 1) 2)."""
+    some = [with_trees(words(3), (2, 0, 2), lambda _, b: b - 1)]
+    cell, vectors, ids, trees = make("const-gru", some, 1, 1)
+    w_n, w_z = cell.input.weight.flatten().tolist()
+    u_n, u_z, u_g = cell.recurrent.weight.tolist()
+    (b_n, b_z), b_g = cell.bias.tolist(), cell.bias_reset.item()
+
+    def leaf(x):
+        return (1 - sigmoid(w_z * x + b_z)) * math.tanh(w_n * x + b_n)
+
+    def node(left, right):
+        z = sigmoid(u_z[0] * left + u_z[1] * right + b_z)
+        g = sigmoid(u_g[0] * left + u_g[1] * right + b_g)
+        return z * (left + right) + (1 - z) * math.tanh(u_n[0] * g * left + u_n[1] * g * right + b_n)
+
+    leaves = [leaf(x) for x in vectors[ids.inverse].flatten().tolist()]
+    pair = node(leaves[0], leaves[1])
+    expected = [*leaves, pair, node(pair, leaves[2])]
     for backend in BACKENDS:
         states = dispatch.run(cell, vectors, ids, trees, backend).states
         assert states.flatten().tolist() == pytest.approx(expected, abs=1e-12)

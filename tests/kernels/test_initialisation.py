@@ -5,8 +5,10 @@ import torch
 from torch import nn
 
 from structviews.kernels.child_sum import ChildSumCell
+from structviews.kernels.child_sum_gru import ChildSumGruCell
 from structviews.kernels.initialisation import he, open_gates, xavier
 from structviews.kernels.nary import BinaryCell
+from structviews.kernels.nary_gru import BinaryGruCell
 from structviews.model import Channel
 from structviews.views import VIEWS
 from structviews.views.view_by_name import create as create_view
@@ -27,7 +29,11 @@ def test_each_gate_is_drawn_as_a_matrix_of_its_own(gates):
         assert gate.mean().abs() < 0.05 * bound(30, 40)
 
 
-@pytest.mark.parametrize("cell", [ChildSumCell(40, 30, attention=True), BinaryCell(40, 30)])
+@pytest.mark.parametrize(
+    "cell",
+    [ChildSumCell(40, 30, attention=True), BinaryCell(40, 30), ChildSumGruCell(40, 30), BinaryGruCell(40, 30)],
+    ids=lambda cell: type(cell).__name__,
+)
 def test_a_cell_starts_with_xavier_gates_and_zero_biases(cell):
     for name, parameter in cell.named_parameters():
         if parameter.dim() < 2:
@@ -45,7 +51,7 @@ def test_only_the_seed_decides():
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-@pytest.mark.parametrize("name", ["avg", "seq", "dep", "const"])
+@pytest.mark.parametrize("name", ["avg", "seq", "dep", "const", "dep-gru", "const-gru"])
 def test_he_draws_each_weight_by_the_number_of_its_inputs(name):
     view = create_view(name, 50, 60)
     before = [parameter.detach().clone() for parameter in view.parameters()]
@@ -87,6 +93,23 @@ def test_an_lstm_starts_with_the_bias_of_its_forget_gate():
     for suffix in ["", "_reverse"]:
         total = view.network.get_parameter(f"bias_ih_l0{suffix}") + view.network.get_parameter(f"bias_hh_l0{suffix}")
         assert total.tolist() == [0.0] * 3 + [1.0] * 3 + [0.0] * 6
+
+
+@pytest.mark.parametrize("name", ["dep-gru", "const-gru"])
+def test_a_tree_gru_starts_with_the_bias_of_its_update_and_reset_gates(name):
+    """Of a word and states of zeros these gates are sigmoid(bias), and the candidate is nothing."""
+    view = create_view(name, 5, 6)
+    open_gates(view, 1.0)
+    of_gates, of_reset = [p for p in view.parameters() if p.dim() < 2]
+    assert of_gates.tolist() == [0.0] * 6 + [1.0] * 6  # n, z
+    assert of_reset.tolist() == [1.0] * 6
+
+
+@pytest.mark.parametrize("name", ["dep", "const"])
+def test_a_tree_lstm_starts_with_zero_biases(name):
+    view = create_view(name, 5, 6)
+    open_gates(view, 1.0)
+    assert not any(p.any() for p in view.parameters() if p.dim() < 2)
 
 
 def test_a_channel_starts_as_it_is_told():

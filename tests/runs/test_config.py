@@ -122,7 +122,7 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"views": ["dep", 3]}, "is not of type list of texts"),
         (
             {"views": ["dep", "deep"]},
-            "unknown view 'deep' .did you mean dep..: choose one of average, avg, bow, const, dep, ",
+            "unknown view 'deep' .did you mean dep..: choose one of average, avg, bow, const, const-gru, dep, ",
         ),
         (
             {"objective": "max"},

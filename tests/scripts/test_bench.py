@@ -20,7 +20,13 @@ from structviews.training.trainer import Training
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 needs_dgl = pytest.mark.skipif(find_spec("dgl") is None, reason="needs structviews[dgl]")
-TREES = {"dep-sum": "dependency", "dep": "dependency", "const": "constituency"}
+TREES = {
+    "dep-sum": "dependency",
+    "dep": "dependency",
+    "dep-gru": "dependency",
+    "const": "constituency",
+    "const-gru": "constituency",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +103,7 @@ def test_what_depends_on_a_word_counts_once(module, name, shape):
     for s in some:
         words += s.tokens
         heads += [word for i, word in enumerate(s.tokens, 1) if i in s.heads]
-        if name == "const":
+        if TREES[name] == "constituency":
             sides = (("left", s.left), ("right", s.right))
             leaves += [(side, s.tokens[i]) for side, nodes in sides for i in nodes if i < len(s.tokens)]
         else:
@@ -106,9 +112,9 @@ def test_what_depends_on_a_word_counts_once(module, name, shape):
                 for i, (word, head) in enumerate(zip(s.tokens, s.heads, strict=True), 1)
                 if head and i not in s.heads
             ]
-    saved = 3 * 300 * (len(words) - len(set(words)))
-    if name == "const":
-        saved += 5 * 5 * (len(leaves) - len(set(leaves)))
+    saved = (2 if name.endswith("gru") else 3) * 300 * (len(words) - len(set(words)))
+    if TREES[name] == "constituency":
+        saved += (2 if name.endswith("gru") else 5) * 5 * (len(leaves) - len(set(leaves)))
     else:
         forget = 300 * (len(heads) - len(set(heads))) + 5 * (len(leaves) - len(set(leaves)))
         saved += (2 if name == "dep" else 1) * forget
@@ -284,7 +290,8 @@ def test_everything_is_repeated_for_each_number_of_threads(module, monkeypatch, 
         parts, "race", lambda runs, *_: used.append(torch.get_num_threads()) or {name: [1.0] for name in runs}
     )
     rows = list(parts.kernels(replace(settings, threads=[2, 1])))
-    assert [row["threads"] for row in rows] == used == [2] * 4 + [1] * 4
+    n = len(module("benchmarks.contenders").ENCODERS)
+    assert [row["threads"] for row in rows] == used == [2] * n + [1] * n
 
 
 def test_random_trees_are_shaped_like_english(module):

@@ -11,7 +11,6 @@ from trees_for_tests import WORDS, chain, random_sentence, star
 from structviews.batches.batch import collate
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import join_runs
-from structviews.kernels.naive import child_sum_node
 from structviews.training.loop import train
 from structviews.views.attention import attention_weights
 from structviews.views.view_by_name import create as create_view
@@ -29,7 +28,7 @@ def weights_by_recursion(view, table, sentence):
 
     def visit(node):
         below = [child for child, head in enumerate(sentence.heads) if head == node + 1]
-        state, alpha = child_sum_node(view.cell, vectors[node], [visit(child) for child in below])
+        state, alpha = view.cell.node(vectors[node], [visit(child) for child in below])
         for child, weight in zip(below, alpha, strict=True):
             found[child] = weight.item()
         return state

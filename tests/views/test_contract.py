@@ -120,7 +120,9 @@ VECTOR_OF_STATES = {
     **dict.fromkeys(TWO_WAY, lambda states, _: torch.cat([states[-1, : DIM // 2], states[0, DIM // 2 :]])),
     "dep": root_of,
     "dep-sum": root_of,
+    "dep-gru": root_of,
     "const": lambda states, _: states[-1],
+    "const-gru": lambda states, _: states[-1],
 }
 
 
@@ -141,7 +143,7 @@ def test_the_words_and_what_the_view_reads_decide(name):
     assert same == (view.needs == "tokens")
     there, back = (with_trees(tokens, (2, 0, 2), lambda _, b: b - 1) for tokens in (words(3), words(3)[::-1]))
     assert torch.allclose(*encode(view, table, [there, back]).vector) == (
-        name in ("bow", "avg", *MEANS, "dep", "dep-sum")
+        name in ("bow", "avg", *MEANS, "dep", "dep-sum", "dep-gru")
     )
 
 
@@ -276,3 +278,9 @@ def test_a_word_alone():
         i, o, u = (cell.input.weight @ table.weight[VOCABULARY.ids(list(WORD.tokens))[0]] + bias).chunk(3)
         expected = o.sigmoid() * (i.sigmoid() * u.tanh()).tanh()
         torch.testing.assert_close(encode(view, table, [WORD]).vector[0], expected)
+    for name in ("dep-gru", "const-gru"):
+        view, table = make(name)
+        cell = view.cell
+        bias = cell.bias if name == "const-gru" else cell.input.bias
+        n, z = (cell.input.weight @ table.weight[VOCABULARY.ids(list(WORD.tokens))[0]] + bias).chunk(2)
+        torch.testing.assert_close(encode(view, table, [WORD]).vector[0], (1 - z.sigmoid()) * n.tanh())
