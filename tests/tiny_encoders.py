@@ -95,7 +95,8 @@ def encoder_folder(folder, kind="bert", seed=0, **size):
     model = AutoModel.from_config(about)
     with torch.no_grad():
         for parameter in model.parameters():  # as large as trained ones, so that states differ from word to word
-            parameter.normal_(0, 0.3 if parameter.dim() > 1 else 0.1)
+            if parameter.dim() > 1:
+                parameter.normal_(0, 0.3)
     model.save_pretrained(folder)
     tokens.save_pretrained(folder)
     assert json.loads((folder / "config.json").read_text())["model_type"] == kind

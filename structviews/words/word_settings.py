@@ -10,6 +10,8 @@ from structviews.words import CHANNELS, TRAINED
 VIEWS_OWN = -1.0
 # What stands for words without a fixed vector.
 ZERO, RANDOM = "zero", "random"
+# How the states of a word's pieces become its vector.
+MEAN, FIRST = "mean", "first"
 
 
 @dataclass(frozen=True)
