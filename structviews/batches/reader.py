@@ -7,6 +7,7 @@ import queue
 import threading
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from structviews.batches.word_ids import WordIds
 from structviews.corpus.parsed_corpus import OPEN_SHARDS, ParsedCorpus
 from structviews.runtime.arrays import Array, starts_of
 from structviews.runtime.hashing import row_hashes, word_hashes
-from structviews.words.vocabulary import Vocabulary
+from structviews.words.vocabulary import SentenceWords, Vocabulary, each_its_own
 
 T = TypeVar("T")
 
@@ -42,13 +43,15 @@ class Shard(NamedTuple):
     Attributes:
         document, position: ``(rows,)`` each.
         columns: the list columns.
-        ids: for each channel, the ids of the words in the shard's dictionary.
+        words: the words in the shard's dictionary.
+        ids: for each channel whose words do not depend on their sentence, the ids of these words.
         hashes: hashes of these words; empty unless duplicates are needed.
     """
 
     document: Array
     position: Array
     columns: dict[str, Ragged]
+    words: list[str]
     ids: dict[str, Array]
     hashes: Array
 
@@ -117,10 +120,7 @@ class CorpusReader:
             return np.concatenate([shard.columns[column].rows(start, stop) for shard, start, stop in runs])
 
         words = [shard.columns["tokens"].rows(start, stop) for shard, start, stop in runs]
-        ids = {
-            name: np.concatenate([run.shard.ids[name][w] for run, w in zip(runs, words, strict=True)])
-            for name in self.vocabularies
-        }
+        found = {name: self._look_up(name, runs, words) for name in self.vocabularies}
         lengths = np.concatenate([shard.columns["tokens"].lengths(start, stop) for shard, start, stop in runs])
         same = None
         if self.duplicates:
@@ -128,16 +128,23 @@ class CorpusReader:
             same = row_hashes(hashes, np.concatenate([[0], np.cumsum(lengths)]))
         if self.cut_off:
             place = np.arange(lengths.sum()) - np.repeat(starts_of(lengths), lengths)
-            ids = {name: found[place < self.cut_off] for name, found in ids.items()}
+            found = {name: _kept(*each, place < self.cut_off) for name, each in found.items()}
             lengths = np.minimum(lengths, self.cut_off)
         return assemble(
-            {name: WordIds.of(found) for name, found in ids.items()},
+            {name: WordIds.of(*each) for name, each in found.items()},
             lengths,
             np.concatenate([shard.document[start:stop] for shard, start, stop in runs]),
             np.concatenate([shard.position[start:stop] for shard, start, stop in runs]),
             {column: joined(column) for kind in self.needs - {"tokens"} for column in COLUMNS[kind]},
             same,
         )
+
+    def _look_up(self, name: str, runs: list[Run], words: list[Array]) -> tuple[Array, Array | None]:
+        """The words of runs in a channel's vocabulary, see ``Vocabulary.look_up``; each is given by its number."""
+        vocabulary = self.vocabularies[name]
+        if isinstance(vocabulary, SentenceWords):
+            return vocabulary.look_up(list(_sentences(runs, words)))
+        return np.concatenate([run.shard.ids[name][w] for run, w in zip(runs, words, strict=True)]), None
 
     def _runs(self, rows: Array) -> Iterator[Run]:
         """The rows as runs of consecutive sentences within a shard."""
@@ -151,18 +158,31 @@ class CorpusReader:
 
     def _load_shard(self, number: int) -> Shard:
         table = self.corpus.shard(number)
-        columns, ids, hashes = {}, {}, np.zeros(0, np.uint64)
+        columns, words, ids, hashes = {}, [], {}, np.zeros(0, np.uint64)
         for name in (c for kind in self.needs for c in COLUMNS[kind]):
             lists = table[name].chunk(0)  # the only one; combining chunks would copy
             values = lists.values
             if name == "tokens":
                 words = values.dictionary.to_pylist()
-                ids = {channel: v.ids(words) for channel, v in self.vocabularies.items()}
+                ids = {c: v.ids(words) for c, v in self.vocabularies.items() if not isinstance(v, SentenceWords)}
                 if self.duplicates:
                     hashes = word_hashes(values.dictionary)
                 values = values.indices
             columns[name] = Ragged(values.to_numpy(), lists.offsets.to_numpy())
-        return Shard(table["document"].to_numpy(), table["position"].to_numpy(), columns, ids, hashes)
+        return Shard(table["document"].to_numpy(), table["position"].to_numpy(), columns, words, ids, hashes)
+
+
+def _sentences(runs: Iterable[Run], words: Iterable[Array]) -> Iterator[list[str]]:
+    """The words of each sentence."""
+    for (shard, start, stop), numbers in zip(runs, words, strict=True):
+        spelt = [shard.words[number] for number in numbers.tolist()]
+        ends = np.cumsum(shard.columns["tokens"].lengths(start, stop)).tolist()
+        yield from (spelt[a:b] for a, b in pairwise([0, *ends]))
+
+
+def _kept(ids: Array, further: Array | None, kept: Array) -> tuple[Array, Array | None]:
+    """The words of a batch that are kept, as ``Vocabulary.look_up`` returns them."""
+    return (ids[kept], None) if further is None else each_its_own(further[kept])
 
 
 def prefetch(items: Iterator[T], depth: int = 4) -> Iterator[T]:

@@ -1,9 +1,14 @@
-"""How an encoder is named: ``FOLDER_OR_HUB_ID[:LAYERS]``, such as ``roberta-base:-4..-1``. Imports nothing heavy."""
+"""How an encoder is named: ``FOLDER_OR_HUB_ID[:LAYERS]``, such as ``roberta-base:-4..-1``, and what identifies it.
 
+This imports nothing heavy.
+"""
+
+import json
 import re
 from typing import NamedTuple, Self
 
 from structviews.errors import InputError
+from structviews.runtime.files import digest
 
 LAYERS = r"-?\d+(?:\.\.-?\d+)?"
 FORM = re.compile(rf"(?P<name>.+?)(?::(?P<layers>{LAYERS}(?:,{LAYERS})*))?", re.DOTALL)
@@ -52,3 +57,24 @@ class EncoderName(NamedTuple):
                 )
             chosen.update(range(ends[0], ends[1] + 1))
         return tuple(sorted(chosen))
+
+
+class Identity(NamedTuple):
+    """What decides the vectors of words.
+
+    Attributes:
+        files: digest of the encoder's files.
+        layers: whose mean is taken, ascending; 0 are the embeddings.
+        pooling: of a word's pieces: ``mean`` or ``first``.
+        dim: dimension d.
+    """
+
+    files: str
+    layers: tuple[int, ...]
+    pooling: str
+    dim: int
+
+    @property
+    def digest(self) -> bytes:
+        """Digest, 16 bytes, of all of these."""
+        return bytes.fromhex(digest(json.dumps(self).encode()))

@@ -6,14 +6,14 @@ Shapes: n words, w windows, p pieces of all windows, d dimension of a state.
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor
 
-from structviews.pretrained.encoder_name import EncoderName
+from structviews.pretrained.encoder_name import EncoderName, Identity
 from structviews.pretrained.loading import Loaded, files_digest, found_folder, load_encoder, read_sizes
 from structviews.runtime.arrays import Array, stable_argsort, starts_of
 from structviews.runtime.device import best_device
@@ -23,26 +23,6 @@ from structviews.words.word_settings import FIRST
 PIECES_AT_ONCE = 2**12
 
 
-class Identity(NamedTuple):
-    """What decides the vectors of words.
-
-    Attributes:
-        files: digest of the encoder's files.
-        layers: whose mean is taken, ascending; 0 are the embeddings.
-        pooling: of a word's pieces: ``mean`` or ``first``.
-        dim: dimension d.
-    """
-
-    files: str
-    layers: tuple[int, ...]
-    pooling: str
-    dim: int
-
-    def described(self) -> dict[str, Any]:
-        """As a table."""
-        return self._asdict() | {"layers": list(self.layers)}
-
-
 class FrozenEncoder:
     """A frozen encoder, loaded when it is first asked for states.
 
@@ -50,37 +30,33 @@ class FrozenEncoder:
         name: the encoder's, for messages.
         folder: where it is.
         identity: what decides its vectors.
-        depth: number of its layers.
     """
 
-    def __init__(self, name: str, folder: Path, identity: Identity, depth: int):
+    def __init__(self, name: str, folder: Path, identity: Identity):
         self.name = name
         self.folder = folder
         self.identity = identity
-        self._depth = depth
         self._device = best_device()
 
     def __reduce__(self) -> Any:
         # Pickled to the same bytes after use; another process loads it from its files.
-        return type(self), (self.name, self.folder, self.identity, self._depth)
+        return type(self), (self.name, self.folder, self.identity)
 
     @classmethod
-    def open(cls, encoder: str, pooling: str, places: Sequence[Path] = ()) -> Self:
+    def open(cls, encoder: str, pooling: str) -> Self:
         """Find an encoder.
 
         Args:
             encoder: ``FOLDER_OR_HUB_ID[:LAYERS]``.
             pooling: of a word's pieces.
-            places: folders that it may be named from, beside this one.
 
         Raises:
             InputError: if it is not there, or does not have these layers.
         """
         named = EncoderName.of(encoder)
-        folder = found_folder(named.name, places)
+        folder = found_folder(named.name)
         dim, depth = read_sizes(folder)
-        identity = Identity(files_digest(folder), named.numbers(depth), pooling, dim)
-        return cls(named.name, folder, identity, depth)
+        return cls(named.name, folder, Identity(files_digest(folder), named.numbers(depth), pooling, dim))
 
     @property
     def dim(self) -> int:
@@ -120,7 +96,7 @@ class FrozenEncoder:
     def _layers(self, model: Any, ids: Tensor, mask: Tensor) -> Tensor:
         """The mean state of the chosen layers."""
         layers = self.identity.layers
-        if layers == (self._depth,):
+        if layers == (model.config.num_hidden_layers,):
             last: Tensor = model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
             return last
         hidden = model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True).hidden_states

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 INSTALL = "pip install 'structviews[contextual]'"
 WEIGHTS = "*.safetensors"
 # What decides an encoder's states.
-PARTS = ("config.json", WEIGHTS, "*token*.json", "vocab*", "merges.txt", "*.model")
+CONFIG = "config.json"
+PARTS = (CONFIG, WEIGHTS, "*token*.json", "vocab*", "merges.txt", "*.model")
 # Pieces at once of encoders whose positions have no limit.
 LONGEST = 512
 
@@ -48,19 +49,18 @@ def found_folder(name: str, places: Sequence[Path] = ()) -> Path:
     Raises:
         InputError: if there is none.
     """
-    for place in (*places, Path()):
-        if os.path.isfile(place / name / "config.json"):
-            return place / name
+    if here := is_here(name, places):
+        return here
     if not HUB_ID.fullmatch(name) or os.path.isdir(name):
-        raise InputError(f"{name}: no folder with a model (it has no config.json): give one that has its files")
+        raise InputError(f"{name}: no folder with a model (it has no {CONFIG}): give one that has its files")
     try:
         from huggingface_hub import snapshot_download  # noqa: PLC0415 - an extra
     except ImportError:
         raise InputError(f"{name}: no such folder, and huggingface_hub is not installed: {INSTALL}") from None
     wanted = {"allow_patterns": [*PARTS], "ignore_patterns": ["*/*"]}
-    for here in (True, False):
+    for fetched in (True, False):  # what was fetched before needs no network
         try:
-            folder = Path(snapshot_download(name, local_files_only=here, **wanted))
+            folder = Path(snapshot_download(name, local_files_only=fetched, **wanted))
         except Exception as error:  # so many are those of the Hub's client and the network
             reason = network_reason(error) or " ".join(str(error).split())[:200]
             continue
@@ -70,6 +70,12 @@ def found_folder(name: str, places: Sequence[Path] = ()) -> Path:
     raise InputError(
         f"{name}: neither a folder here nor a model of the Hugging Face Hub ({reason}): give one"
     ) from None
+
+
+def is_here(name: str, places: Sequence[Path] = ()) -> Path | None:
+    """The folder of an encoder that is named by its folder, here or in one of ``places``; None if there is none."""
+    folders = (place / name for place in (*places, Path()))
+    return next((folder for folder in folders if os.path.isfile(folder / CONFIG)), None)
 
 
 def files_digest(folder: Path) -> str:

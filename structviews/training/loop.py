@@ -13,7 +13,7 @@ from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.encoding.representation import reference_sentences, save_components
 from structviews.errors import InputError
 from structviews.runs.config import TrainConfig
-from structviews.runs.vocabularies import open_vectors, save_vocabularies
+from structviews.runs.vocabularies import open_encoder, open_vectors, save_vocabularies
 from structviews.runs.weights import save_weights
 from structviews.runtime.locks import creating
 from structviews.runtime.memory import keep_freed_memory
@@ -56,6 +56,7 @@ def _train(config: TrainConfig, console: Console | None, ranks: Ranks) -> Path:
     if ranks.leads:  # writes a cache file that the other ranks read
         with rate_bar(console, f"reading {config.words.vectors}", "MB", 10**6) as progress:
             open_vectors(config, progress)
+        open_encoder(config)  # may be fetched from the Hub
     ranks.wait()
     if is_finished(config):
         say(console, f"{config.data.out}: already trained")
