@@ -5,7 +5,7 @@ Shapes: B sentences in the batch, n words in total.
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -15,6 +15,7 @@ import numpy as np
 from structviews.batches.batch import COLUMNS, Batch, assemble
 from structviews.batches.word_ids import WordIds
 from structviews.corpus.parsed_corpus import OPEN_SHARDS, ParsedCorpus
+from structviews.pretrained.stored_states import StoredStates
 from structviews.runtime.arrays import Array, starts_of
 from structviews.runtime.hashing import row_hashes, word_hashes
 from structviews.words.vocabulary import SentenceWords, Vocabulary, each_its_own
@@ -57,11 +58,18 @@ class Shard(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Consecutive sentences of one shard."""
+    """Consecutive sentences of one shard, and its number."""
 
     shard: Shard
     start: int
     stop: int
+    number: int
+
+    @property
+    def words(self) -> slice:
+        """Where their words are among those of the shard."""
+        first, last = self.shard.columns["tokens"].offsets[[self.start, self.stop]].tolist()
+        return slice(first, last)
 
 
 class CorpusReader:
@@ -76,6 +84,7 @@ class CorpusReader:
         needs: structures that the views need (``tokens``, ``dependency``, ``constituency``).
         duplicates: whether batches have ``same``.
         cut_off: batches have the first so many words of each sentence; 0 for all. Trees cannot be cut.
+        states: by channel, the vectors of words that depend on their sentence, where these are on disk.
 
     Raises:
         InputError: if the corpus lacks trees that are needed.
@@ -88,6 +97,7 @@ class CorpusReader:
         needs: Iterable[str],
         duplicates: bool = False,
         cut_off: int = 0,
+        states: Mapping[str, StoredStates] | None = None,
     ):
         self.needs = frozenset(needs) | {"tokens"}
         if "dependency" in self.needs:
@@ -98,6 +108,7 @@ class CorpusReader:
         self.vocabularies = vocabularies
         self.duplicates = duplicates
         self.cut_off = cut_off
+        self.states = dict(states or {})
         self._starts = np.concatenate([[0], np.cumsum(corpus.shard_rows)])
         self._shard = lru_cache(OPEN_SHARDS)(self._load_shard)
 
@@ -117,11 +128,11 @@ class CorpusReader:
         runs = list(self._runs(rows))
 
         def joined(column: str) -> Array:
-            return np.concatenate([shard.columns[column].rows(start, stop) for shard, start, stop in runs])
+            return np.concatenate([shard.columns[column].rows(start, stop) for shard, start, stop, _ in runs])
 
-        words = [shard.columns["tokens"].rows(start, stop) for shard, start, stop in runs]
+        words = [shard.columns["tokens"].rows(start, stop) for shard, start, stop, _ in runs]
         found = {name: self._look_up(name, runs, words) for name in self.vocabularies}
-        lengths = np.concatenate([shard.columns["tokens"].lengths(start, stop) for shard, start, stop in runs])
+        lengths = np.concatenate([shard.columns["tokens"].lengths(start, stop) for shard, start, stop, _ in runs])
         same = None
         if self.duplicates:
             hashes = np.concatenate([run.shard.hashes[w] for run, w in zip(runs, words, strict=True)])
@@ -133,14 +144,17 @@ class CorpusReader:
         return assemble(
             {name: WordIds.of(*each) for name, each in found.items()},
             lengths,
-            np.concatenate([shard.document[start:stop] for shard, start, stop in runs]),
-            np.concatenate([shard.position[start:stop] for shard, start, stop in runs]),
+            np.concatenate([shard.document[start:stop] for shard, start, stop, _ in runs]),
+            np.concatenate([shard.position[start:stop] for shard, start, stop, _ in runs]),
             {column: joined(column) for kind in self.needs - {"tokens"} for column in COLUMNS[kind]},
             same,
         )
 
     def _look_up(self, name: str, runs: list[Run], words: list[Array]) -> tuple[Array, Array | None]:
         """The words of runs in a channel's vocabulary, see ``Vocabulary.look_up``; each is given by its number."""
+        if name in self.states:
+            stored = self.states[name]
+            return each_its_own(np.concatenate([stored.shard(run.number)[run.words] for run in runs], dtype=np.float32))
         vocabulary = self.vocabularies[name]
         if isinstance(vocabulary, SentenceWords):
             return vocabulary.look_up(list(_sentences(runs, words)))
@@ -154,7 +168,7 @@ class CorpusReader:
         starts = rows[firsts] - self._starts[numbers]
         stops = starts + np.diff(firsts, append=len(rows))
         for number, start, stop in zip(numbers.tolist(), starts.tolist(), stops.tolist(), strict=True):
-            yield Run(self._shard(number), start, stop)
+            yield Run(self._shard(number), start, stop, number)
 
     def _load_shard(self, number: int) -> Shard:
         table = self.corpus.shard(number)
@@ -174,7 +188,7 @@ class CorpusReader:
 
 def _sentences(runs: Iterable[Run], words: Iterable[Array]) -> Iterator[list[str]]:
     """The words of each sentence."""
-    for (shard, start, stop), numbers in zip(runs, words, strict=True):
+    for (shard, start, stop, _), numbers in zip(runs, words, strict=True):
         spelt = [shard.words[number] for number in numbers.tolist()]
         ends = np.cumsum(shard.columns["tokens"].lengths(start, stop)).tolist()
         yield from (spelt[a:b] for a, b in pairwise([0, *ends]))

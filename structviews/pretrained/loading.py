@@ -126,8 +126,24 @@ def load_encoder(folder: Path, files: str, device: torch.device) -> Loaded:
         unknown = next((token for token in named if token), "")
         aligner = Aligner(tokeniser.backend_tokenizer, _longest(model, tokeniser.model_max_length), unknown)
         pads = (model.config.pad_token_id, tokeniser.pad_token_id)
-    pad = next((each for each in pads if each is not None), 0)
-    return Loaded(model.requires_grad_(False).eval().to(device), aligner, pad)
+        loaded = Loaded(
+            model.requires_grad_(False).eval(), aligner, next((each for each in pads if each is not None), 0)
+        )
+        _try(loaded, len(tokeniser))
+    return Loaded(model.to(device), *loaded[1:])
+
+
+def _try(loaded: Loaded, n_pieces: int) -> None:
+    """Read the last and the padding piece, and raise ValueError unless their states are as the configuration says."""
+    about = loaded.model.config
+    with torch.no_grad():
+        read = torch.tensor([[n_pieces - 1, loaded.pad]])
+        hidden = loaded.model(
+            input_ids=read, attention_mask=torch.ones_like(read), output_hidden_states=True
+        ).hidden_states
+    shapes = [tuple(each.shape) for each in hidden]
+    if shapes != [(1, 2, about.hidden_size)] * (about.num_hidden_layers + 1):
+        raise ValueError(f"its states are of shapes {shapes}, not what its {CONFIG} says")
 
 
 def _longest(model: Any, told: int) -> int:

@@ -78,6 +78,8 @@ def _train(config: TrainConfig, console: Console | None, ranks: Ranks) -> Path:
         ranks.wait()
         if training.left_out > 0.05:
             say(console, uneven(training))
+        if config.words.encoder:
+            say(console, read_states(training))
         start = training.restore()
         objectives = {name: channel.objective for name, channel in training.model.each()}
         last = training.last_step(start)
@@ -101,6 +103,14 @@ def uneven(training: Training) -> str:
         f"each epoch skips {100 * training.left_out:.0f} % of the training sentences, different ones each time, as "
         f"whole documents split unevenly between {training.ranks.count} processes"
     )
+
+
+def read_states(training: Training) -> str:
+    """Where the words of the contextual channel come from."""
+    encoder = training.config.words.encoder
+    if training.states:
+        return f"states of {encoder}: read from {training.states.path}"
+    return f"states of {encoder}: computed for each batch; `structviews states` computes them once and for all"
 
 
 def _take_steps(training: Training, start: Place, reporter: Reporter | None, monitor: "Monitor | None") -> Place:

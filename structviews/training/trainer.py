@@ -21,6 +21,7 @@ from structviews.kernels import message_passing
 from structviews.model import Join, build_model
 from structviews.pretrained.contextual_words import ContextualWords
 from structviews.pretrained.frozen import FrozenEncoder
+from structviews.pretrained.stored_states import StoredStates
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import vocabulary_file
 from structviews.runs.settings_file import Parsed
@@ -69,6 +70,7 @@ class Training:
 
     Attributes:
         parsed: identifies the corpus and the word vectors.
+        states: those of the contextual channel on disk; None if they are computed for each batch.
         left_out: share of the training sentences that an epoch skips, since the ranks' shares are unequal.
 
     Raises:
@@ -109,7 +111,15 @@ class Training:
             if isinstance(table, WordTable):
                 table.sparse = not config.optimisation.dense_adam
         duplicates = "same" in self.model.context_needs
-        self.reader = CorpusReader(self.corpus, self.vocabularies, self.model.needs, duplicates, config.words.cut_off)
+        self.states = StoredStates.find(self.corpus, encoder) if encoder else None
+        self.reader = CorpusReader(
+            self.corpus,
+            self.vocabularies,
+            self.model.needs,
+            duplicates,
+            config.words.cut_off,
+            {CONTEXTUAL: self.states} if self.states else None,
+        )
         documents = self.reader.documents()
         chosen = held_out(documents, config.optimisation.seed, config.data.held_out)
         self.train_rows, self.held_out_rows = (np.flatnonzero(rows).astype(np.int32) for rows in (~chosen, chosen))

@@ -34,7 +34,6 @@ class Words(Settings):
         "Vector of a word in the contextual channel: the mean of its pieces, or the first.",
         flat="word_pooling",
         choices=(MEAN, FIRST),
-        rare=True,
     )
     dim: int = setting(300, "Dimension of trained word vectors.", flat="word_dim", least=1, most=MOST_DIMENSIONS)
     init: float = setting(
