@@ -1,26 +1,17 @@
-"""The states of a frozen encoder as vectors of words.
+"""Frozen encoders: the states of words without gradients."""
 
-Shapes: n words, w windows, p pieces of all windows, d dimension of a state.
-"""
-
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor
 
 from structviews.pretrained.encoder_name import EncoderName, Identity
 from structviews.pretrained.loading import Loaded, files_digest, found_folder, load_encoder, read_sizes
-from structviews.runtime.arrays import Array, stable_argsort, starts_of
+from structviews.pretrained.word_states import word_states
 from structviews.runtime.device import best_device
-from structviews.words.word_settings import FIRST
-
-# Pieces of a product, with padding: enough for fast products, few enough for the states to stay in the caches.
-PIECES_AT_ONCE = 2**12
 
 
 class FrozenEncoder:
@@ -70,7 +61,7 @@ class FrozenEncoder:
 
     @cached_property
     def _loaded(self) -> Loaded:
-        return load_encoder(self.folder, self.identity.files, self._device)
+        return _frozen(self.folder, self.identity.files, self._device)
 
     @torch.no_grad()
     def states(self, sentences: Sequence[Sequence[str]]) -> Tensor:
@@ -79,37 +70,12 @@ class FrozenEncoder:
         Raises:
             InputError: if the encoder cannot be loaded.
         """
-        model, aligner, pad = self._loaded
-        pieces = aligner.align(sentences)
-        states = torch.empty(len(pieces.ids), self.dim, device=self._device)
-        for places in _blocks(pieces.lengths):
-            mask = places >= 0
-            ids = np.where(mask, pieces.ids[places], pad)
-            read, there = (torch.from_numpy(each).to(self._device) for each in (ids, mask))
-            states[torch.from_numpy(places[mask]).to(self._device)] = self._layers(model, read, there)[there]
-        chosen = torch.from_numpy(pieces.places).to(self._device)
-        starts = torch.from_numpy(pieces.starts).to(self._device)
-        if self.identity.pooling == FIRST:
-            return states.index_select(0, chosen[starts])
-        return F.embedding_bag(chosen, states, starts, mode="mean")
-
-    def _layers(self, model: Any, ids: Tensor, mask: Tensor) -> Tensor:
-        """The mean state of the chosen layers."""
-        layers = self.identity.layers
-        if layers == (model.config.num_hidden_layers,):
-            last: Tensor = model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-            return last
-        hidden = model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True).hidden_states
-        return torch.stack([hidden[layer] for layer in layers]).mean(dim=0)
+        pieces = self._loaded.aligner.align(sentences)
+        return word_states(self._loaded, pieces, self.identity.layers, self.identity.pooling)
 
 
-def _blocks(lengths: Array) -> Iterator[Array]:
-    """Blocks of windows of similar length; each ``(rows, longest)`` has the indices of their pieces, -1 for padding."""
-    order = stable_argsort(lengths.max(initial=0) - lengths)
-    starts, done = starts_of(lengths), 0
-    while done < len(order):
-        longest = lengths[order[done]]
-        rows = order[done : done + max(1, PIECES_AT_ONCE // longest)]
-        inside = np.arange(longest)
-        yield np.where(inside < lengths[rows, None], starts[rows, None] + inside, -1)
-        done += len(rows)
+@lru_cache(1)  # the members of a joined run, and training and encoding, often share one
+def _frozen(folder: Path, files: str, device: torch.device) -> Loaded:
+    """An encoder on a device, without gradients; ``files`` is the digest of its files."""
+    loaded = load_encoder(folder)
+    return loaded._replace(model=loaded.model.requires_grad_(False).to(device))

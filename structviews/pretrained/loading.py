@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,7 +32,7 @@ class Loaded(NamedTuple):
     """An encoder in memory.
 
     Attributes:
-        model: in evaluation mode, its weights in fp32 and without gradients.
+        model: in evaluation mode, its weights in fp32.
         aligner: of its tokeniser.
         pad: the id of padding.
     """
@@ -97,14 +96,11 @@ def read_sizes(folder: Path) -> tuple[int, int]:
         return int(about.hidden_size), int(about.num_hidden_layers)
 
 
-@lru_cache(1)  # the members of a joined run, and training and encoding, often share one
-def load_encoder(folder: Path, files: str, device: torch.device) -> Loaded:
-    """Load an encoder and its tokeniser.
+def load_encoder(folder: Path) -> Loaded:
+    """Load an encoder and its tokeniser, on the CPU.
 
     Args:
         folder: with the model, as ``save_pretrained`` writes it.
-        files: their digest, by which the last one loaded is known.
-        device: where the model goes.
 
     Raises:
         InputError: if it cannot be loaded, or lacks weights or a fast tokeniser.
@@ -122,26 +118,22 @@ def load_encoder(folder: Path, files: str, device: torch.device) -> Loaded:
             raise ValueError("its tokeniser is not a fast one, which would need a tokenizer.json")
         if model.config.is_encoder_decoder:
             model = model.get_encoder()
-        named = (tokeniser.unk_token, tokeniser.mask_token, tokeniser.eos_token)
-        unknown = next((token for token in named if token), "")
+        named = (tokeniser.unk_token, tokeniser.mask_token, tokeniser.eos_token, "")
+        unknown = next(token for token in named if token is not None)
         aligner = Aligner(tokeniser.backend_tokenizer, _longest(model, tokeniser.model_max_length), unknown)
-        pads = (model.config.pad_token_id, tokeniser.pad_token_id)
-        loaded = Loaded(
-            model.requires_grad_(False).eval(), aligner, next((each for each in pads if each is not None), 0)
-        )
+        pads = (model.config.pad_token_id, tokeniser.pad_token_id, 0)
+        loaded = Loaded(model.eval(), aligner, next(pad for pad in pads if pad is not None))
         _try(loaded, len(tokeniser))
-    return Loaded(model.to(device), *loaded[1:])
+    return loaded
 
 
 def _try(loaded: Loaded, n_pieces: int) -> None:
     """Read the last and the padding piece, and raise ValueError unless their states are as the configuration says."""
     about = loaded.model.config
     with torch.no_grad():
-        read = torch.tensor([[n_pieces - 1, loaded.pad]])
-        hidden = loaded.model(
-            input_ids=read, attention_mask=torch.ones_like(read), output_hidden_states=True
-        ).hidden_states
-    shapes = [tuple(each.shape) for each in hidden]
+        read, mask = torch.tensor([[n_pieces - 1, loaded.pad]]), torch.tensor([[1, 1]])
+        found = loaded.model(input_ids=read, attention_mask=mask, output_hidden_states=True)
+    shapes = [tuple(each.shape) for each in found.hidden_states]
     if shapes != [(1, 2, about.hidden_size)] * (about.num_hidden_layers + 1):
         raise ValueError(f"its states are of shapes {shapes}, not what its {CONFIG} says")
 

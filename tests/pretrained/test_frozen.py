@@ -11,10 +11,10 @@ from tiny_encoders import KINDS, TEXT, encoder_folder
 from transformers import AutoModel, AutoTokenizer
 
 from structviews.errors import InputError
-from structviews.pretrained import frozen
+from structviews.pretrained import word_states
 from structviews.pretrained.encoder_name import EncoderName
 from structviews.pretrained.frozen import FrozenEncoder
-from structviews.pretrained.loading import files_digest
+from structviews.pretrained.loading import files_digest, load_encoder
 
 SENTENCES = [text.split() for text in (*TEXT[:4], "x", "It is n't we 'll", "the film")]
 
@@ -69,7 +69,7 @@ def test_a_sentence_does_not_depend_on_its_batch(folders, kind, monkeypatch):
     together = encoder.states([*SENTENCES, long])
     alone = torch.cat([encoder.states([words]) for words in [*SENTENCES, long]])
     torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-5)
-    monkeypatch.setattr(frozen, "PIECES_AT_ONCE", 20)
+    monkeypatch.setattr(word_states, "PIECES_AT_ONCE", 20)
     torch.testing.assert_close(encoder.states([*SENTENCES, long]), alone, rtol=1e-5, atol=1e-5)
 
 
@@ -196,3 +196,15 @@ def test_a_missing_encoder_is_one_line(monkeypatch):
         FrozenEncoder.open("nobody/nothing", "mean")
     with pytest.raises(InputError, match="no folder with a model"):
         FrozenEncoder.open("./nothing", "mean")
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_an_encoder_that_is_not_frozen_has_gradients(folders, pooling):
+    """As a view that trains one needs: the same states, and gradients of all layers that are read."""
+    loaded = load_encoder(folders["bert"])
+    states = word_states.word_states(loaded, loaded.aligner.align(SENTENCES), (2,), pooling)
+    torch.testing.assert_close(states, FrozenEncoder.open(str(folders["bert"]), pooling).states(SENTENCES))
+    states.square().sum().backward()
+    read = [each for name, each in loaded.model.named_parameters() if "pooler" not in name]
+    assert all(each.grad is not None for each in read)
+    assert sum(each.grad.abs().sum() > 0 for each in read) > len(read) / 2
