@@ -32,12 +32,12 @@ class Loaded(NamedTuple):
     """An encoder in memory.
 
     Attributes:
-        model: in evaluation mode, its weights in fp32.
+        model: a ``PreTrainedModel`` in evaluation mode, its weights in fp32.
         aligner: of its tokeniser.
         pad: the id of padding.
     """
 
-    model: nn.Module
+    model: Any
     aligner: Aligner
     pad: int
 
@@ -158,7 +158,7 @@ def _refusals(folder: Path) -> "Iterator[Any]":
         import transformers  # noqa: PLC0415 - an extra
     except ImportError:
         raise InputError(f"{folder}: reading it needs transformers, which is not installed: {INSTALL}") from None
-    logs = transformers.utils.logging
+    logs: Any = transformers.utils.logging
     level, bars = logs.get_verbosity(), logs.is_progress_bar_enabled()
     logs.set_verbosity_error()
     logs.disable_progress_bar()
