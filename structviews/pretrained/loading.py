@@ -56,7 +56,7 @@ def found_folder(name: str, places: Sequence[Path] = ()) -> Path:
         from huggingface_hub import snapshot_download  # noqa: PLC0415 - an extra
     except ImportError:
         raise InputError(f"{name}: no such folder, and huggingface_hub is not installed: {INSTALL}") from None
-    wanted = {"allow_patterns": [*PARTS], "ignore_patterns": ["*/*"]}
+    wanted: dict[str, Any] = {"allow_patterns": [*PARTS], "ignore_patterns": ["*/*"]}
     for fetched in (True, False):  # what was fetched before needs no network
         try:
             folder = Path(snapshot_download(name, local_files_only=fetched, **wanted))

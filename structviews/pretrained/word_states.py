@@ -17,8 +17,8 @@ from structviews.runtime.arrays import Array, inverse_of, stable_argsort, starts
 from structviews.runtime.device import send, to_tensor
 from structviews.words.word_settings import FIRST
 
-# Pieces of a product, with padding, by device: few on a CPU, where sentences of one length leave the least padding; many
-# on a GPU, to fill it.
+# Pieces of a product, with padding, by device: few on a CPU, as sentences of one length leave the least padding, and
+# many on a GPU, to fill it.
 PIECES_AT_ONCE = {"cpu": 2**10, "cuda": 2**14}
 
 
