@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import time
 from unittest.mock import ANY
 
 import numpy as np
@@ -24,9 +25,11 @@ from structviews.hub import push
 from structviews.hub.packing import pack
 from structviews.hub.portable import check_arrived, stage
 from structviews.model import build_model
+from structviews.pretrained.frozen import FrozenEncoder
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import load_run, read_settings, write_settings
 from structviews.training.baselines import make_baseline
+from structviews.training.estimate import estimate
 from structviews.training.loop import train
 from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training
@@ -144,6 +147,24 @@ def test_training_learns_and_resumes(settings):
     train(rest)
     for name, weight in load_file(whole / "model.safetensors").items():
         assert torch.equal(weight, load_file(stopped / "model.safetensors")[name]), name
+
+
+def test_several_batches_a_step(settings):
+    run = train(settings(channels=["contextual", "trained"], accumulate=2))
+    assert Embedder.load(run).encode(SENTENCES).shape == (4, 32)
+
+
+def test_an_estimate_covers_reading_the_states(settings, monkeypatch):
+    """Reading a batch takes far longer than a step here."""
+    fast = estimate(settings()).sentences_per_second
+    states = FrozenEncoder.states
+
+    def slow(encoder, sentences):
+        time.sleep(0.2)
+        return states(encoder, sentences)
+
+    monkeypatch.setattr(FrozenEncoder, "states", slow)
+    assert estimate(settings()).sentences_per_second < min(fast, 16 / 0.2)
 
 
 def test_the_encoder_is_not_trained_nor_copied(run, place):
