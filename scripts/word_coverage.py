@@ -70,7 +70,7 @@ def sentences(text: Path) -> Iterator[str]:
 
 def found_words(vocabulary: Vocabulary, counts: Counter[str]) -> np.ndarray:
     """How many words ``(3,)`` the vocabulary stores, composes, and does not know."""
-    ids, _ = vocabulary.look_up(list(counts))
+    ids, _ = vocabulary.look_up([list(counts)])
     kinds = np.where(ids == 0, 2, np.where(ids < len(vocabulary), 0, 1))
     return np.bincount(kinds, weights=list(counts.values()), minlength=3)
 

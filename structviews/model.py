@@ -24,7 +24,7 @@ from structviews.views.view import Encoded, View
 from structviews.views.view_by_name import create as create_view
 from structviews.views.word_tables import FixedWords, Words, WordTable
 from structviews.words import FIXED
-from structviews.words.vocabulary import Vocabulary
+from structviews.words.vocabulary import SentenceWords, Vocabulary
 from structviews.words.word_settings import VIEWS_OWN
 
 Join = Callable[[Sequence[Tensor], Context], tuple[Sequence[Tensor], Context]]
@@ -270,7 +270,13 @@ def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary], fixed:
     Raises:
         InputError: if the objective does not support the views, or the views the fixed vectors.
     """
-    return Model(
+
+    def given(name: str, vocabulary: Vocabulary) -> Tensor | None:
+        if isinstance(vocabulary, SentenceWords):
+            return torch.zeros(1, vocabulary.dim)
+        return fixed if name == FIXED else None
+
+    model = Model(
         {
             name: Channel(
                 config.views.names,
@@ -282,10 +288,15 @@ def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary], fixed:
                 counts=torch.from_numpy(vocabulary.counts) if vocabulary.counts is not None else None,
                 initialisation=config.views.initialisation,
                 gate_bias=config.views.gate_bias,
-                fixed=fixed if name == FIXED else None,
+                fixed=given(name, vocabulary),
                 options=config.objective.options,
                 view_options=config.views.options,
             )
             for name, vocabulary in vocabularies.items()
         }
     )
+    for name, channel in model.each():
+        vocabulary = vocabularies[name]
+        if isinstance(vocabulary, SentenceWords):  # so that the digest of the weights tells encoders apart
+            channel.register_buffer("encoder", torch.tensor([*vocabulary.identity], dtype=torch.uint8))
+    return model

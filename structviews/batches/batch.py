@@ -163,7 +163,7 @@ def collate(
         inference: see ``Batch``; views that do not take merged trees cannot read such a batch.
     """
     lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
-    words = list(chain.from_iterable(s.tokens for s in sentences))
+    words = [s.tokens for s in sentences]
     ids = {name: WordIds.of(*vocabulary.look_up(words)) for name, vocabulary in vocabularies.items()}
     columns: dict[str, Array] = {}
     if "dependency" in needs:

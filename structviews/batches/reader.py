@@ -5,8 +5,9 @@ Shapes: B sentences in the batch, n words in total.
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -14,9 +15,10 @@ import numpy as np
 from structviews.batches.batch import COLUMNS, Batch, assemble
 from structviews.batches.word_ids import WordIds
 from structviews.corpus.parsed_corpus import OPEN_SHARDS, ParsedCorpus
+from structviews.pretrained.stored_states import StoredStates
 from structviews.runtime.arrays import Array, starts_of
 from structviews.runtime.hashing import row_hashes, word_hashes
-from structviews.words.vocabulary import Vocabulary
+from structviews.words.vocabulary import SentenceWords, Vocabulary, each_its_own
 
 T = TypeVar("T")
 
@@ -42,23 +44,32 @@ class Shard(NamedTuple):
     Attributes:
         document, position: ``(rows,)`` each.
         columns: the list columns.
-        ids: for each channel, the ids of the words in the shard's dictionary.
+        words: the words in the shard's dictionary.
+        ids: for each channel whose words do not depend on their sentence, the ids of these words.
         hashes: hashes of these words; empty unless duplicates are needed.
     """
 
     document: Array
     position: Array
     columns: dict[str, Ragged]
+    words: list[str]
     ids: dict[str, Array]
     hashes: Array
 
 
 class Run(NamedTuple):
-    """Consecutive sentences of one shard."""
+    """Consecutive sentences of one shard, and its number."""
 
     shard: Shard
     start: int
     stop: int
+    number: int
+
+    @property
+    def words(self) -> slice:
+        """Where their words are among those of the shard."""
+        first, last = self.shard.columns["tokens"].offsets[[self.start, self.stop]].tolist()
+        return slice(first, last)
 
 
 class CorpusReader:
@@ -73,6 +84,7 @@ class CorpusReader:
         needs: structures that the views need (``tokens``, ``dependency``, ``constituency``).
         duplicates: whether batches have ``same``.
         cut_off: batches have the first so many words of each sentence; 0 for all. Trees cannot be cut.
+        states: by channel, the vectors of words that depend on their sentence, where these are on disk.
 
     Raises:
         InputError: if the corpus lacks trees that are needed.
@@ -85,6 +97,7 @@ class CorpusReader:
         needs: Iterable[str],
         duplicates: bool = False,
         cut_off: int = 0,
+        states: Mapping[str, StoredStates] | None = None,
     ):
         self.needs = frozenset(needs) | {"tokens"}
         if "dependency" in self.needs:
@@ -95,6 +108,7 @@ class CorpusReader:
         self.vocabularies = vocabularies
         self.duplicates = duplicates
         self.cut_off = cut_off
+        self.states = dict(states or {})
         self._starts = np.concatenate([[0], np.cumsum(corpus.shard_rows)])
         self._shard = lru_cache(OPEN_SHARDS)(self._load_shard)
 
@@ -114,30 +128,37 @@ class CorpusReader:
         runs = list(self._runs(rows))
 
         def joined(column: str) -> Array:
-            return np.concatenate([shard.columns[column].rows(start, stop) for shard, start, stop in runs])
+            return np.concatenate([shard.columns[column].rows(start, stop) for shard, start, stop, _ in runs])
 
-        words = [shard.columns["tokens"].rows(start, stop) for shard, start, stop in runs]
-        ids = {
-            name: np.concatenate([run.shard.ids[name][w] for run, w in zip(runs, words, strict=True)])
-            for name in self.vocabularies
-        }
-        lengths = np.concatenate([shard.columns["tokens"].lengths(start, stop) for shard, start, stop in runs])
+        words = [shard.columns["tokens"].rows(start, stop) for shard, start, stop, _ in runs]
+        found = {name: self._look_up(name, runs, words) for name in self.vocabularies}
+        lengths = np.concatenate([shard.columns["tokens"].lengths(start, stop) for shard, start, stop, _ in runs])
         same = None
         if self.duplicates:
             hashes = np.concatenate([run.shard.hashes[w] for run, w in zip(runs, words, strict=True)])
             same = row_hashes(hashes, np.concatenate([[0], np.cumsum(lengths)]))
         if self.cut_off:
             place = np.arange(lengths.sum()) - np.repeat(starts_of(lengths), lengths)
-            ids = {name: found[place < self.cut_off] for name, found in ids.items()}
+            found = {name: _kept(*each, place < self.cut_off) for name, each in found.items()}
             lengths = np.minimum(lengths, self.cut_off)
         return assemble(
-            {name: WordIds.of(found) for name, found in ids.items()},
+            {name: WordIds.of(*each) for name, each in found.items()},
             lengths,
-            np.concatenate([shard.document[start:stop] for shard, start, stop in runs]),
-            np.concatenate([shard.position[start:stop] for shard, start, stop in runs]),
+            np.concatenate([shard.document[start:stop] for shard, start, stop, _ in runs]),
+            np.concatenate([shard.position[start:stop] for shard, start, stop, _ in runs]),
             {column: joined(column) for kind in self.needs - {"tokens"} for column in COLUMNS[kind]},
             same,
         )
+
+    def _look_up(self, name: str, runs: list[Run], words: list[Array]) -> tuple[Array, Array | None]:
+        """The words of runs in a channel's vocabulary, see ``Vocabulary.look_up``; each is given by its number."""
+        if name in self.states:
+            stored = self.states[name]
+            return each_its_own(np.concatenate([stored.shard(run.number)[run.words] for run in runs], dtype=np.float32))
+        vocabulary = self.vocabularies[name]
+        if isinstance(vocabulary, SentenceWords):
+            return vocabulary.look_up(list(_sentences(runs, words)))
+        return np.concatenate([run.shard.ids[name][w] for run, w in zip(runs, words, strict=True)]), None
 
     def _runs(self, rows: Array) -> Iterator[Run]:
         """The rows as runs of consecutive sentences within a shard."""
@@ -147,22 +168,35 @@ class CorpusReader:
         starts = rows[firsts] - self._starts[numbers]
         stops = starts + np.diff(firsts, append=len(rows))
         for number, start, stop in zip(numbers.tolist(), starts.tolist(), stops.tolist(), strict=True):
-            yield Run(self._shard(number), start, stop)
+            yield Run(self._shard(number), start, stop, number)
 
     def _load_shard(self, number: int) -> Shard:
         table = self.corpus.shard(number)
-        columns, ids, hashes = {}, {}, np.zeros(0, np.uint64)
+        columns, words, ids, hashes = {}, [], {}, np.zeros(0, np.uint64)
         for name in (c for kind in self.needs for c in COLUMNS[kind]):
             lists = table[name].chunk(0)  # the only one; combining chunks would copy
             values = lists.values
             if name == "tokens":
                 words = values.dictionary.to_pylist()
-                ids = {channel: v.ids(words) for channel, v in self.vocabularies.items()}
+                ids = {c: v.ids(words) for c, v in self.vocabularies.items() if not isinstance(v, SentenceWords)}
                 if self.duplicates:
                     hashes = word_hashes(values.dictionary)
                 values = values.indices
             columns[name] = Ragged(values.to_numpy(), lists.offsets.to_numpy())
-        return Shard(table["document"].to_numpy(), table["position"].to_numpy(), columns, ids, hashes)
+        return Shard(table["document"].to_numpy(), table["position"].to_numpy(), columns, words, ids, hashes)
+
+
+def _sentences(runs: Iterable[Run], words: Iterable[Array]) -> Iterator[list[str]]:
+    """The words of each sentence."""
+    for (shard, start, stop, _), numbers in zip(runs, words, strict=True):
+        spelt = [shard.words[number] for number in numbers.tolist()]
+        ends = np.cumsum(shard.columns["tokens"].lengths(start, stop)).tolist()
+        yield from (spelt[a:b] for a, b in pairwise([0, *ends]))
+
+
+def _kept(ids: Array, further: Array | None, kept: Array) -> tuple[Array, Array | None]:
+    """The words of a batch that are kept, as ``Vocabulary.look_up`` returns them."""
+    return (ids[kept], None) if further is None else each_its_own(further[kept])
 
 
 def prefetch(items: Iterator[T], depth: int = 4) -> Iterator[T]:

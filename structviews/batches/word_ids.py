@@ -81,6 +81,11 @@ class WordIds:
         return rows
 
     @property
+    def own(self) -> Tensor:
+        """The ids ``(U - further,)`` of ``distinct`` that are rows of the word table."""
+        return self.distinct[: len(self.distinct) - self.n_further]
+
+    @property
     def n_further(self) -> int:
         """How many of ``distinct`` are beyond the word table."""
         return 0 if self.further is None else len(self.further)

@@ -36,7 +36,7 @@ def join_several(
 
 
 @app.command("baseline")
-@with_flags(some_train_flags(["views", "hidden", "word_dim", "seed"], "For random"))
+@with_flags(some_train_flags(["views", "hidden", "word_dim", "encoder", "seed"], "For random"))
 def make_a_baseline(
     kind: Annotated[
         str,

@@ -27,7 +27,7 @@ from structviews.runtime.progress import OnProgress
 from structviews.runtime.seals import damaged
 from structviews.runtime.tensors import read_tensors, write_tensors
 from structviews.views import VIEWS
-from structviews.words import FIXED, TRAINED
+from structviews.words import CONTEXTUAL, FIXED, TRAINED
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import Vocabulary
 
@@ -133,6 +133,8 @@ def _expand(run: Path, file: Path, progress: OnProgress | None) -> Report:
     config, parsed = load_run(run)
     if parsed.vectors.get("packed"):
         raise InputError(f"{run}: packed, so its word vectors are rounded: expand the run that it was packed from")
+    if config.words.channels == (CONTEXTUAL,):
+        raise InputError(f"{run}: its words are states of an encoder, which reads all words: nothing to expand")
     vocabularies, weights = load_vocabularies(run, config, parsed), read_weights(run)
     vectors = WordVectors.open(file, progress)
     if FIXED in config.words.channels:

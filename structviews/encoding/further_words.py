@@ -8,6 +8,7 @@ Where that file has sub-words, other words are composed of them; a packed run st
 import os
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -25,7 +26,7 @@ from structviews.runs.settings_file import Parsed
 from structviews.runs.vocabularies import load_sub_words
 from structviews.runtime.seals import damaged
 from structviews.views.word_tables import Words
-from structviews.words import FIXED, TRAINED
+from structviews.words import CONTEXTUAL, FIXED, TRAINED
 from structviews.words.sub_words import SubWords
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import UNKNOWN, Vocabulary, spelt
@@ -126,9 +127,9 @@ class ExtendedVocabulary(Vocabulary):
         super().__init__(known.words, known.counts, known.uncased)
         self._file = file
 
-    def look_up(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None]:
+    def look_up(self, sentences: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray | None]:
         """See ``Vocabulary``; the file is not asked for words of the vocabulary."""
-        words = list(spelt(words, self.uncased))
+        words = list(spelt(chain.from_iterable(sentences), self.uncased))
         ids = self.ids(words)
         places = np.flatnonzero(ids == 0)
         others = list(dict.fromkeys(words[i] for i in places.tolist() if words[i] != UNKNOWN))
@@ -159,7 +160,7 @@ def read_further_words(
     found = dict(vocabularies)
     for name, channel in model.each():
         tables = cast("list[Words]", [*channel.words])
-        if name == TRAINED and not maps:
+        if name == CONTEXTUAL or (name == TRAINED and not maps):
             continue
         for table, affine in zip(tables, maps if name == TRAINED else [None], strict=True):
             table.affine = affine

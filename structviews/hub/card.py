@@ -24,6 +24,7 @@ from structviews.runs.folder import CONFIG, SOURCES
 from structviews.runs.settings_file import load_run, read_settings, run_kind, run_views
 from structviews.runs.vocabularies import load_vocabularies
 from structviews.runtime.markdown import as_block, as_code, as_text
+from structviews.words import CONTEXTUAL
 
 TEMPLATE = "model_card.md"
 
@@ -109,7 +110,8 @@ def _part(run: Path) -> dict[str, Any]:
     def told(described: dict[str, Any]) -> str:
         return " ".join(str(described[key]) for key in ("name", "version") if described.get(key)) or "not recorded"
 
-    words = {channel: f"{len(words) - 1:,}" for channel, words in load_vocabularies(run, config, parsed).items()}
+    vocabularies = load_vocabularies(run, config, parsed).items()
+    words = {channel: f"{len(words) - 1:,}" for channel, words in vocabularies if channel != CONTEXTUAL}
     return {
         "name": run.name,
         "corpus": config.data.corpus,
@@ -118,6 +120,7 @@ def _part(run: Path) -> dict[str, Any]:
         "tokeniser": told(parsed.tokeniser),
         "words": ", ".join(f"{count} ({channel})" for channel, count in words.items()),
         "vectors": config.words.vectors,
+        "encoder": config.words.encoder,
         "composes": bool(parsed.vectors.get("sub_words")),
         "packed": bool(parsed.vectors.get("packed")),
         "language": parsed.parser.get("language", "en"),

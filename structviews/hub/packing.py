@@ -18,7 +18,7 @@ from structviews.runs.settings_file import PARSED, load_run, read_settings, run_
 from structviews.runs.vocabularies import load_vocabularies, save_sub_words, save_vocabularies
 from structviews.runs.weights import read_weights, write_weights
 from structviews.runtime.files import new_folder
-from structviews.words import FIXED, TRAINED
+from structviews.words import CONTEXTUAL, FIXED, TRAINED
 from structviews.words.eight_bits import quantise
 from structviews.words.vocabulary import Vocabulary
 
@@ -52,6 +52,8 @@ def pack(run: Path, out: Path, words: int) -> list[str]:
     if not (run / COMPONENTS).exists():
         raise InputError(f"{run}: training has not finished: resume it with structviews train --resume {run}")
     config, parsed = load_run(run)
+    if CONTEXTUAL in config.words.channels:
+        raise InputError(f"{run}: reads states of an encoder, which cannot be packed: share it with structviews push")
     vocabularies = load_vocabularies(run, config, parsed)
     if config.data.init_from and words < len(vocabularies.get(TRAINED, ())) - 1:
         raise InputError(

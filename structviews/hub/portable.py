@@ -10,11 +10,13 @@ from structviews.encoding.kinds.joined import JOINED
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results
 from structviews.hub.text_sources import read_sources
-from structviews.runs.config import path_settings
+from structviews.pretrained.encoder_name import HUB_ID, EncoderName
+from structviews.pretrained.loading import is_here
+from structviews.runs.config import TrainConfig, path_settings
 from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION, MEMBERS, SOURCES, SUB_WORDS, WEIGHTS, model_checksum
 from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
 from structviews.runtime.documents import write_json
-from structviews.words import FIXED
+from structviews.words import CONTEXTUAL, FIXED
 
 CARD = "README.md"
 # Kinds of runs whose folders are self-contained.
@@ -74,7 +76,8 @@ def stage(run: Path, folder: Path) -> list[str]:
         for pattern in PARTS[1:]:
             for path in sorted(part.glob(pattern)):
                 shutil.copyfile(path, target / path.name)
-        load_run(part)  # which checks the settings
+        config, _ = load_run(part)  # which checks the settings
+        _check_encoder(part, config)
         if (part / SOURCES).exists():
             read_sources(part / SOURCES)  # which checks them
         write_settings(target, _without_places(read_settings(part)))
@@ -82,6 +85,17 @@ def stage(run: Path, folder: Path) -> list[str]:
             notes.append(f"{part}: its expansion is left out, as it reads a file on this machine")
     _copy_joins(run, folder)
     return notes + _copy_results(run, folder)
+
+
+def _check_encoder(run: Path, config: TrainConfig) -> None:
+    """Raise InputError if a run's encoder is one that only this machine has; the encoder is named, not copied."""
+    if CONTEXTUAL in config.words.channels:
+        name = EncoderName.of(config.words.encoder).name
+        if not HUB_ID.fullmatch(name) or is_here(name, run.absolute().parents):
+            raise InputError(
+                f"{run}: its encoder {name} is a folder of this machine: write its name on the Hugging Face Hub to "
+                f"encoder in {run / CONFIG}"
+            )
 
 
 def vectors_left(run: Path) -> list[str]:
@@ -156,6 +170,11 @@ def check_whole(run: Path) -> None:
             raise InputError(
                 f"{part / CONFIG}: refers to a local file ({config.words.vectors!r}): ask its owner to name the word "
                 "vectors without their folder"
+            )
+        if config.words.encoder and not HUB_ID.fullmatch(EncoderName.of(config.words.encoder).name):
+            raise InputError(
+                f"{part / CONFIG}: refers to a local folder ({config.words.encoder!r}): ask its owner to name the "
+                "encoder by its name on the Hugging Face Hub"
             )
         if parsed.models:
             raise InputError(

@@ -16,8 +16,7 @@ from structviews.recipes.rates import Rates
 from structviews.recipes.reproduction import Reproduction
 from structviews.recipes.stages import Evaluate, Expand, JoinRuns, LearnVectors, stages_of
 from structviews.runs.folder import weight_files
-from structviews.runs.settings_file import Parsed
-from structviews.runs.vocabularies import open_vectors
+from structviews.runs.vocabularies import identified
 from structviews.runtime.memory import available_bytes
 from structviews.runtime.progress import rate_bar, say
 from structviews.runtime.wording import counted, duration
@@ -90,7 +89,7 @@ def _check_runs(job: Reproduction) -> None:
     """Raise InputError if the folder has another run of the same name than the one to make, before any is made."""
     for folder, config in job.configs.items():
         if job.is_prepared:
-            check_same(config, Parsed.of(ParsedCorpus.open(job.parsed), open_vectors(config)))
+            check_same(config, identified(config, ParsedCorpus.open(job.parsed)))
         else:
             check_settings(config)
         expansion, file = Expansion.load(folder), job.expanded.get(folder)

@@ -14,6 +14,7 @@ from structviews.corpus.format import MODELS
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
+from structviews.pretrained.encoder_name import Identity
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG, no_run
 from structviews.runtime.documents import checked, read_toml
@@ -48,6 +49,14 @@ class VectorFile(TypedDict, total=False):
     sub_words: bool
 
 
+class PretrainedEncoder(TypedDict, total=False):
+    """The encoder of the contextual channel: digest of its files, the layers that are read, dimension of a state."""
+
+    files: str
+    layers: list[Annotated[int, Meta(ge=0, le=2**20)]]
+    dim: Annotated[int, Meta(ge=1, le=2**20)]
+
+
 class ParsedTable(TypedDict, total=False):
     """The table ``[parsed]``; see ``Parsed``."""
 
@@ -55,6 +64,7 @@ class ParsedTable(TypedDict, total=False):
     parser: Described
     tokeniser: Described
     vectors: VectorFile
+    encoder: PretrainedEncoder
     models: str
 
 
@@ -67,6 +77,7 @@ class Parsed:
         parser: the parser's description.
         tokeniser: the tokeniser's description.
         vectors: a ``VectorFile``, that of the fixed channel; empty without that channel.
+        encoder: a ``PretrainedEncoder``, that of the contextual channel; empty without that channel.
         models: folder of the parser's models if one was named, else empty.
     """
 
@@ -74,18 +85,25 @@ class Parsed:
     parser: dict[str, Any] = field(default_factory=dict)
     tokeniser: dict[str, Any] = field(default_factory=dict)
     vectors: dict[str, Any] = field(default_factory=dict)
+    encoder: dict[str, Any] = field(default_factory=dict)
     models: str = ""
 
     @classmethod
-    def of(cls, corpus: ParsedCorpus, vectors: WordVectors | None = None) -> Self:
-        """Describe a corpus, and the vectors of the fixed channel if there is one."""
+    def of(cls, corpus: ParsedCorpus, vectors: WordVectors | None = None, encoder: Identity | None = None) -> Self:
+        """Describe a corpus, and what the fixed and the contextual channel read if there are such."""
         about: dict[str, Any] = {}
         if vectors:
             about = {"fingerprint": vectors.fingerprint, "dim": vectors.dim}
             if vectors.uncased:
                 about["uncased"] = True
         manifest = corpus.manifest
-        return cls(corpus.fingerprint, corpus.parser, manifest["tokeniser"], about, manifest.get(MODELS, ""))
+        read = cls.of_encoder(encoder) if encoder else {}
+        return cls(corpus.fingerprint, corpus.parser, manifest["tokeniser"], about, read, manifest.get(MODELS, ""))
+
+    @staticmethod
+    def of_encoder(identity: Identity) -> dict[str, Any]:
+        """A ``PretrainedEncoder``."""
+        return {"files": identity.files, "layers": list(identity.layers), "dim": identity.dim}
 
 
 def save_config(run: Path, config: TrainConfig, parsed: Parsed, kind: str = "") -> None:

@@ -7,36 +7,64 @@ import torch
 from msgspec import Meta
 from torch import Tensor
 
+from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
+from structviews.pretrained.contextual_words import ContextualWords
+from structviews.pretrained.encoder_name import EncoderName, Identity
+from structviews.pretrained.frozen import FrozenEncoder
+from structviews.pretrained.loading import files_digest, found_folder
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG, REMEDY, SUB_WORDS, vocabulary_file
-from structviews.runs.settings_file import PARSED, Parsed
+from structviews.runs.settings_file import PARSED, Parsed, PretrainedEncoder
 from structviews.runtime.documents import checked
 from structviews.runtime.progress import OnProgress
 from structviews.runtime.seals import damaged, read_arrays, read_head, write_arrays
-from structviews.words import FIXED
+from structviews.words import CONTEXTUAL, FIXED
 from structviews.words.sub_words import LONGEST_NGRAM, SubWords
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import Vocabulary
 
 
 def save_vocabularies(run: Path, vocabularies: dict[str, Vocabulary]) -> None:
-    """Write the vocabularies of a run's channels."""
+    """Write the vocabularies of a run's channels; that of the contextual one is empty."""
     for channel, vocabulary in vocabularies.items():
-        vocabulary.save(run / vocabulary_file(channel))
+        if channel != CONTEXTUAL:
+            vocabulary.save(run / vocabulary_file(channel))
 
 
 def load_vocabularies(run: Path, config: TrainConfig, parsed: Parsed) -> dict[str, Vocabulary]:
     """Read the vocabularies of a run's channels.
 
     Raises:
-        InputError: if they are missing or damaged.
+        InputError: if they are missing or damaged, or the encoder of the contextual channel is missing or has changed.
     """
     uncased = {FIXED: parsed.vectors.get("uncased", False)}
     return {
-        channel: Vocabulary.load(run / vocabulary_file(channel), uncased.get(channel, False))
+        channel: ContextualWords(_encoder_of(run, config, parsed))
+        if channel == CONTEXTUAL
+        else Vocabulary.load(run / vocabulary_file(channel), uncased.get(channel, False))
         for channel in config.words.channels
     }
+
+
+def _encoder_of(run: Path, config: TrainConfig, parsed: Parsed) -> FrozenEncoder:
+    """The encoder of a run, named from where it was trained, or from here."""
+    name, about = EncoderName.of(config.words.encoder).name, parsed.encoder
+    if PretrainedEncoder.__annotations__.keys() - about.keys():
+        raise InputError(f"{run / CONFIG}: [{PARSED}.encoder] does not say which encoder it was: restore the file")
+    try:
+        folder = found_folder(name, run.absolute().parents)
+    except InputError as error:
+        raise InputError(
+            f"{run}: its encoder is missing: {error}: put it back, or write where it is to encoder in {run / CONFIG}"
+        ) from None
+    if files_digest(folder) != about["files"]:
+        raise InputError(
+            f"{run}: its encoder {folder} is not the one that it was trained with: restore that, or write where it is "
+            f"to encoder in {run / CONFIG}"
+        )
+    identity = Identity(about["files"], tuple(about["layers"]), config.words.pooling, about["dim"])
+    return FrozenEncoder(name, folder, identity)
 
 
 def open_vectors(config: TrainConfig, progress: OnProgress | None = None) -> WordVectors | None:
@@ -50,6 +78,26 @@ def open_vectors(config: TrainConfig, progress: OnProgress | None = None) -> Wor
         InputError: if it is missing, or not a vector file.
     """
     return WordVectors.open(config.words.vectors, progress) if FIXED in config.words.channels else None
+
+
+def open_encoder(config: TrainConfig) -> FrozenEncoder | None:
+    """The encoder of the contextual channel; None without that channel.
+
+    Raises:
+        InputError: if it is missing, or does not have the layers that are named.
+    """
+    words = config.words
+    return FrozenEncoder.open(words.encoder, words.pooling) if CONTEXTUAL in words.channels else None
+
+
+def identified(config: TrainConfig, corpus: ParsedCorpus) -> Parsed:
+    """What identifies the data of a run that is trained on this corpus now.
+
+    Raises:
+        InputError: as ``open_vectors`` and ``open_encoder``.
+    """
+    encoder = open_encoder(config)
+    return Parsed.of(corpus, open_vectors(config), encoder.identity if encoder else None)
 
 
 def empty_table(vocabularies: dict[str, Vocabulary], parsed: Parsed) -> Tensor | None:

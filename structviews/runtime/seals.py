@@ -6,6 +6,7 @@ Reading one cannot execute code. Equal arrays and notes give equal bytes. This m
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, TypeVar
@@ -80,6 +81,26 @@ def read_arrays(path: Path, remedy: str) -> dict[str, np.ndarray]:
         return arrays
 
     return opened(path, "np", read, remedy)
+
+
+def map_arrays(path: Path, remedy: str) -> dict[str, np.ndarray]:
+    """As ``read_arrays``, memory-mapped: the content is read once, to be checked, and takes no memory.
+
+    Raises:
+        InputError: if it is missing or damaged.
+    """
+    head = opened(path, "np", lambda file: head_of(path, file, remedy), remedy)
+    kinds = {of_format: kind for kind, of_format in TYPES.items()}
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")  # of the JSON document before the arrays
+        places = json.loads(file.read(size))
+    arrays = {}
+    for name, shape in sorted(head.shapes.items()):
+        kind, begin = kinds[places[name]["dtype"]], 8 + size + places[name]["data_offsets"][0]
+        # An array without elements cannot be mapped.
+        arrays[name] = np.memmap(path, kind, "r", begin, shape) if math.prod(shape) else np.empty(shape, kind)
+    check_data(path, head, (array.reshape(-1).view(np.uint8).data for array in arrays.values()), remedy)
+    return arrays
 
 
 def sealed(

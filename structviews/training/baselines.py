@@ -25,6 +25,7 @@ from structviews.runtime.progress import rate_bar
 from structviews.runtime.terminal import Terminal
 from structviews.training.loop import store_components
 from structviews.training.trainer import Training
+from structviews.words import CONTEXTUAL, FIXED
 from structviews.words.vector_files import WordVectors
 from structviews.words.word_weights import WordStatistics
 
@@ -46,7 +47,7 @@ def make_baseline(
         kind: one of ``KINDS``.
         corpus: parsed corpus for the statistics and the components; by default the only ``*.parsed`` folder here.
         out: folder to create; by default ``default_folder``.
-        vectors: file of word vectors; optional for ``random``, which otherwise has random words too.
+        vectors: file of word vectors; optional for ``random``, which without these and an encoder has random words too.
         encoders: for ``random``, settings of ``TrainConfig`` such as views and sizes.
         console: where progress is shown.
 
@@ -72,7 +73,9 @@ def make_baseline(
                 file = WordVectors.open(vectors, reading)
         if name == RANDOM:
             settings = {"corpus": str(opened.path), "out": str(out)} | (encoders or {})
-            settings |= {"channels": ["fixed"], "vectors": str(vectors)} if vectors else {}
+            settings |= {"vectors": str(vectors)} if vectors else {}
+            channels = [name for name, read in ((FIXED, "vectors"), (CONTEXTUAL, "encoder")) if read in settings]
+            settings |= {"channels": channels} if channels else {}
             _make_random(TrainConfig.from_flat(settings, "command line"), run)
         else:
             _make_fixed(name, opened, Path(path), file, run, console)

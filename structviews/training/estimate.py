@@ -7,7 +7,7 @@ from itertools import islice
 from structviews.runs.config import TrainConfig
 from structviews.training.checkpoint import Place
 from structviews.training.learnable import check_learnable
-from structviews.training.trainer import BYTES_PER_PARAMETER, Training
+from structviews.training.trainer import BYTES_PER_PARAMETER, Step, Training
 
 STEPS = 3
 
@@ -35,15 +35,21 @@ def estimate(config: TrainConfig) -> Estimate:
     """Estimate what a run needs from a few steps on its own batches; writes nothing."""
     training = Training(config)
     check_learnable(training)
-    first, *others = islice(training.steps(Place()), STEPS + 1)
-    training.step(*first.batches, words=first.words)  # warm-up: the first step also allocates memory
-    timed = others or [first]
+    steps = training.steps(Place())
+    first = next(steps)
+    _take(training, first)  # warm-up: the first step also allocates memory
     began = time.monotonic()
-    for _, batches, words in timed:
-        training.step(*batches, words=words)
-    seconds = (time.monotonic() - began) / len(timed)
+    # With their batches, which take longer than the steps where they hold an encoder's states.
+    sentences = [_take(training, step) for step in islice(steps, STEPS)] or [_take(training, first)]
+    seconds = (time.monotonic() - began) / len(sentences)
     parameters = sum(p.numel() for p in training.model.parameters())
-    rate = sum(len(batch) for step in timed for batch in step.batches) / len(timed) / seconds
+    rate = sum(sentences) / len(sentences) / seconds
     return Estimate(
         training.n_steps, parameters, BYTES_PER_PARAMETER * 1e-9 * parameters, rate, training.n_steps * seconds
     )
+
+
+def _take(training: Training, step: Step) -> int:
+    """Take a step; return its number of sentences."""
+    training.step(*step.batches, words=step.words)
+    return sum(map(len, step.batches))

@@ -13,7 +13,7 @@ from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.encoding.representation import reference_sentences, save_components
 from structviews.errors import InputError
 from structviews.runs.config import TrainConfig
-from structviews.runs.vocabularies import open_vectors, save_vocabularies
+from structviews.runs.vocabularies import open_encoder, open_vectors, save_vocabularies
 from structviews.runs.weights import save_weights
 from structviews.runtime.locks import creating
 from structviews.runtime.memory import keep_freed_memory
@@ -56,6 +56,7 @@ def _train(config: TrainConfig, console: Console | None, ranks: Ranks) -> Path:
     if ranks.leads:  # writes a cache file that the other ranks read
         with rate_bar(console, f"reading {config.words.vectors}", "MB", 10**6) as progress:
             open_vectors(config, progress)
+        open_encoder(config)  # may be fetched from the Hub
     ranks.wait()
     if is_finished(config):
         say(console, f"{config.data.out}: already trained")
@@ -77,6 +78,8 @@ def _train(config: TrainConfig, console: Console | None, ranks: Ranks) -> Path:
         ranks.wait()
         if training.left_out > 0.05:
             say(console, uneven(training))
+        if config.words.encoder:
+            say(console, read_states(training))
         start = training.restore()
         objectives = {name: channel.objective for name, channel in training.model.each()}
         last = training.last_step(start)
@@ -100,6 +103,14 @@ def uneven(training: Training) -> str:
         f"each epoch skips {100 * training.left_out:.0f} % of the training sentences, different ones each time, as "
         f"whole documents split unevenly between {training.ranks.count} processes"
     )
+
+
+def read_states(training: Training) -> str:
+    """Where the words of the contextual channel come from."""
+    encoder = training.config.words.encoder
+    if training.states:
+        return f"states of {encoder}: read from {training.states.path}"
+    return f"states of {encoder}: computed for each batch; `structviews states` computes them once and for all"
 
 
 def _take_steps(training: Training, start: Place, reporter: Reporter | None, monitor: "Monitor | None") -> Place:

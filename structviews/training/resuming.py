@@ -8,7 +8,7 @@ from structviews.errors import InputError
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION
 from structviews.runs.settings_file import Parsed, load_run, save_config
-from structviews.runs.vocabularies import open_vectors
+from structviews.runs.vocabularies import identified, open_encoder, open_vectors
 from structviews.runtime.locks import writing
 from structviews.settings import settings_of
 from structviews.training.checkpoint import mark, read_progress
@@ -23,8 +23,8 @@ def is_finished(config: TrainConfig) -> bool:
     there, parsed = load_run(run)
     if config.difference(there):
         return False
-    now = Parsed.of(ParsedCorpus.open(config.data.corpus), open_vectors(config))
-    return (parsed.fingerprint, parsed.vectors) == (now.fingerprint, now.vectors)
+    now = identified(config, ParsedCorpus.open(config.data.corpus))
+    return (parsed.fingerprint, parsed.vectors, parsed.encoder) == (now.fingerprint, now.vectors, now.encoder)
 
 
 def open_run(config: TrainConfig, parsed: Parsed) -> Path:
@@ -32,7 +32,7 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
 
     Args:
         config: the settings.
-        parsed: identifies the corpus and the word vectors.
+        parsed: identifies the corpus, the word vectors and the encoder.
 
     Raises:
         InputError: as ``check_same``; if the folder is there but is not a run, or cannot be made.
@@ -55,7 +55,7 @@ def check_same(config: TrainConfig, parsed: Parsed) -> bool:
     """Whether there is a run in the folder.
 
     Raises:
-        InputError: if it has other settings, another corpus or other word vectors.
+        InputError: if it has other settings, another corpus, other word vectors or another encoder.
     """
     there = check_settings(config)
     if there and there.fingerprint != parsed.fingerprint:
@@ -66,6 +66,11 @@ def check_same(config: TrainConfig, parsed: Parsed) -> bool:
         raise InputError(
             f"{config.data.out}: was trained with other vectors than {config.words.vectors}: "
             "give those, or another folder with --out"
+        )
+    if there and there.encoder != parsed.encoder:
+        raise InputError(
+            f"{config.data.out}: was trained with another encoder, or other layers of it, than {config.words.encoder}: "
+            "give that, or another folder with --out"
         )
     return there is not None
 
@@ -87,7 +92,7 @@ def check_settings(config: TrainConfig) -> Parsed | None:
 
 
 # Settings that a run must share with the run it starts from; the last two if both have skip-thought's decoders.
-IN_COMMON = ("views", "channels", "hidden", "word_dim", "conditioning", "output_layers")
+IN_COMMON = ("views", "channels", "hidden", "word_dim", "word_pooling", "conditioning", "output_layers")
 
 
 def check_source(config: TrainConfig) -> TrainConfig:
@@ -112,6 +117,12 @@ def check_source(config: TrainConfig) -> TrainConfig:
         raise InputError(
             f"{source}: cannot start from its weights: it was trained with other vectors than {config.words.vectors}: "
             "give those, or another run with --init-from"
+        )
+    encoder = open_encoder(config)
+    if encoder and parsed.encoder != Parsed.of_encoder(encoder.identity):
+        raise InputError(
+            f"{source}: cannot start from its weights: it was trained with another encoder, or other layers of it, "
+            f"than {config.words.encoder}: give that, or another run with --init-from"
         )
     return there
 

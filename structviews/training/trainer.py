@@ -19,10 +19,13 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.kernels import message_passing
 from structviews.model import Join, build_model
+from structviews.pretrained.contextual_words import ContextualWords
+from structviews.pretrained.frozen import FrozenEncoder
+from structviews.pretrained.stored_states import StoredStates
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import vocabulary_file
 from structviews.runs.settings_file import Parsed
-from structviews.runs.vocabularies import open_vectors
+from structviews.runs.vocabularies import open_encoder, open_vectors
 from structviews.runs.weights import start_from
 from structviews.runtime.device import best_device, free_bytes, half_precision, send
 from structviews.runtime.memory import check_memory
@@ -34,7 +37,7 @@ from structviews.training.optimiser import LazyAdam, clip_gradients, merge_rows
 from structviews.training.ranks import Agreement, Ranks, deal
 from structviews.training.resuming import check_source
 from structviews.views.word_tables import WordTable
-from structviews.words import FIXED, TRAINED
+from structviews.words import CONTEXTUAL, FIXED, TRAINED
 from structviews.words.channels import corpus_words
 from structviews.words.vocabulary import Vocabulary
 from structviews.words.word_settings import RANDOM
@@ -50,7 +53,7 @@ class Step(NamedTuple):
     Attributes:
         place: the progress after it.
         batches: on the device.
-        words: by channel, the ids ``(U,)`` that occur in them, ascending, on the CPU.
+        words: by channel, the ids ``(U,)`` of its word table that occur in them, ascending, on the CPU.
     """
 
     place: Place
@@ -67,6 +70,7 @@ class Training:
 
     Attributes:
         parsed: identifies the corpus and the word vectors.
+        states: those of the contextual channel on disk; None if they are computed for each batch.
         left_out: share of the training sentences that an epoch skips, since the ranks' shares are unequal.
 
     Raises:
@@ -85,11 +89,9 @@ class Training:
         begun = read_progress(self.run) is not None
         source = check_source(config) if config.data.init_from and not begun else None
         self.vectors = open_vectors(config)
-        self.parsed = Parsed.of(self.corpus, self.vectors)
-        unknown = np.random.default_rng(config.optimisation.seed) if config.words.unknown_words == RANDOM else None
-        self.vocabularies, fixed = corpus_words(
-            config.words.channels, self.corpus, self.vectors, config.words.vocabulary, unknown
-        )
+        encoder = open_encoder(config)
+        self.parsed = Parsed.of(self.corpus, self.vectors, encoder.identity if encoder else None)
+        self.vocabularies, fixed = self._words(encoder)
         n_known = 0
         if config.data.init_from and TRAINED in config.words.channels:  # init_from may be gone once this run has begun
             known = Vocabulary.load((self.run if begun else Path(config.data.init_from)) / vocabulary_file(TRAINED))
@@ -100,7 +102,7 @@ class Training:
         self.model = build_model(config, self.vocabularies, fixed).to(self.device)
         if source:
             # Their rows are the words of one corpus, or count them.
-            fresh = [f"{FIXED}.words.", f"{FIXED}.objective.words.", ".frequencies"]
+            fresh = [f"{FIXED}.words.", f"{FIXED}.objective.words.", f"{CONTEXTUAL}.words.", ".frequencies"]
             fresh += [".objective."] * (source.objective.name != config.objective.name)
             start_from(Path(config.data.init_from), self.model, n_known, fresh)
         for view in self.model.views:
@@ -109,7 +111,15 @@ class Training:
             if isinstance(table, WordTable):
                 table.sparse = not config.optimisation.dense_adam
         duplicates = "same" in self.model.context_needs
-        self.reader = CorpusReader(self.corpus, self.vocabularies, self.model.needs, duplicates, config.words.cut_off)
+        self.states = StoredStates.find(self.corpus, encoder) if encoder else None
+        self.reader = CorpusReader(
+            self.corpus,
+            self.vocabularies,
+            self.model.needs,
+            duplicates,
+            config.words.cut_off,
+            {CONTEXTUAL: self.states} if self.states else None,
+        )
         documents = self.reader.documents()
         chosen = held_out(documents, config.optimisation.seed, config.data.held_out)
         self.train_rows, self.held_out_rows = (np.flatnonzero(rows).astype(np.int32) for rows in (~chosen, chosen))
@@ -133,6 +143,16 @@ class Training:
         self.last_saved = time.monotonic()
         self.taken = 0
         self.first_bad = torch.zeros((), dtype=torch.int64, device=self.device)
+
+    def _words(self, encoder: FrozenEncoder | None) -> tuple[dict[str, Vocabulary], Tensor | None]:
+        """The vocabulary of each channel, and the fixed channel's table; see ``corpus_words``."""
+        c = self.config
+        unknown = np.random.default_rng(c.optimisation.seed) if c.words.unknown_words == RANDOM else None
+        of_corpus = [name for name in c.words.channels if name != CONTEXTUAL]
+        known, fixed = corpus_words(of_corpus, self.corpus, self.vectors, c.words.vocabulary, unknown)
+        if encoder:
+            known[CONTEXTUAL] = ContextualWords(encoder)
+        return {name: known[name] for name in c.words.channels}, fixed
 
     def _check_memory(self, fixed: Tensor | None) -> None:
         """Raise InputError if the model cannot be trained in the memory that is free; takes none itself."""
@@ -218,7 +238,7 @@ class Training:
                 yield self._load(place, [self.reader.batch(each) for each in rows])
 
     def _load(self, place: Place, batches: list[Batch]) -> Step:
-        words = {name: [batch.ids[name].distinct.numpy() for batch in batches] for name in self.reader.vocabularies}
+        words = {name: [batch.ids[name].own.numpy() for batch in batches] for name in self.reader.vocabularies}
         distinct = {name: ids[0] if len(ids) == 1 else np.unique(np.concatenate(ids)) for name, ids in words.items()}
         return Step(place, [batch.to(self.device) for batch in batches], distinct)
 

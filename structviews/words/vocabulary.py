@@ -1,8 +1,9 @@
 """Vocabularies: words and their ids."""
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Self
 
@@ -63,13 +64,13 @@ class Vocabulary:
         """Ids ``(n,)``, int64, of words; 0 for unknown ones."""
         return np.fromiter(map(self._ids.get, spelt(words, self.uncased), repeat(0)), np.int64)
 
-    def look_up(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None]:
-        """Ids of the words of a batch, and vectors of those that only a file has: here none.
+    def look_up(self, sentences: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray | None]:
+        """Ids of the words of a batch, and vectors of those that are not in the vocabulary: here none.
 
         Returns:
             ``(n,)`` int64: ``ids``, or from ``len`` on for words whose vector ``(further, d)``, float32, is the second.
         """
-        return self.ids(words), None
+        return self.ids(chain.from_iterable(sentences)), None
 
     @classmethod
     def of_corpus(cls, corpus: ParsedCorpus, size: int | None = None, uncased: bool = False) -> Self:
@@ -113,6 +114,36 @@ class Vocabulary:
             return cls(content[:end].decode("utf-8").removesuffix("\n").split("\n"), uncased=uncased)
         except ValueError as error:
             raise InputError(f"{path}: damaged: {error}: {REMEDY}") from None
+
+
+class SentenceWords(Vocabulary, ABC):
+    """Words whose vectors depend on their sentence, so that each word of a batch is one beyond the vocabulary.
+
+    The vocabulary itself is empty, and its table has one row, which no word reads.
+
+    Attributes:
+        dim: dimension d of a vector.
+        identity: digest, 16 bytes, of what decides the vectors.
+    """
+
+    dim: int
+    identity: bytes
+
+    def __init__(self) -> None:
+        super().__init__([UNKNOWN])
+
+    @abstractmethod
+    def vectors(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
+        """The vector of each word in its sentence, ``(n, d)``, float32."""
+
+    def look_up(self, sentences: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
+        """See ``Vocabulary``; no two words have the same id."""
+        return each_its_own(self.vectors(sentences))
+
+
+def each_its_own(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What ``SentenceWords.look_up`` returns for words with these vectors ``(n, d)``."""
+    return np.arange(1, len(vectors) + 1), vectors
 
 
 def _seal(text: bytes) -> bytes:

@@ -10,6 +10,8 @@ from structviews.words import CHANNELS, TRAINED
 VIEWS_OWN = -1.0
 # What stands for words without a fixed vector.
 ZERO, RANDOM = "zero", "random"
+# How the states of a word's pieces become its vector.
+MEAN, FIRST = "mean", "first"
 
 
 @dataclass(frozen=True)
@@ -17,9 +19,22 @@ class Words(Settings):
     """Where word vectors come from."""
 
     channels: tuple[str, ...] = setting(
-        (TRAINED,), "Word vectors: trained, fixed, or fixed,trained for both.", choices=CHANNELS
+        (TRAINED,), "Word vectors: trained, fixed, contextual, or several, such as fixed,trained.", choices=CHANNELS
     )
     vectors: str = setting("", "File for the fixed channel: GloVe, word2vec or fastText.", path=True, compare=False)
+    encoder: str = setting(
+        "",
+        "Frozen encoder of the contextual channel: a folder or an id on the Hugging Face Hub, and layers, such as "
+        "roberta-base:-4..-1.",
+        compare=False,
+        metavar="ENCODER[:LAYERS]",
+    )
+    pooling: str = setting(
+        MEAN,
+        "Vector of a word in the contextual channel: the mean of its pieces, or the first.",
+        flat="word_pooling",
+        choices=(MEAN, FIRST),
+    )
     dim: int = setting(300, "Dimension of trained word vectors.", flat="word_dim", least=1, most=MOST_DIMENSIONS)
     init: float = setting(
         VIEWS_OWN,

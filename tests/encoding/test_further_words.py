@@ -162,11 +162,11 @@ def test_a_batch_has_the_vectors_of_its_words_of_the_file(run, vectors):
     own, file = Vocabulary.load(run / "vocabulary.fixed.txt"), WordVectors.open(vectors)
     np.testing.assert_array_equal(vocabulary.ids(own.words), np.arange(len(own)))
     for words in (own.words, [], ["<unk>", "unheard"]):
-        ids, further = vocabulary.look_up(words)
+        ids, further = vocabulary.look_up([words])
         np.testing.assert_array_equal(ids, own.ids(words))
         assert further is None
     # Their ids are this batch's alone, in the order in which they occur, however many words the file has.
-    ids, further = vocabulary.look_up(["unheard", NEW[3], "<unk>", own.words[5], NEW[1], NEW[3]])
+    ids, further = vocabulary.look_up([["unheard", NEW[3], "<unk>"], [own.words[5], NEW[1], NEW[3]]])
     assert ids.tolist() == [0, len(own), 0, 5, len(own) + 1, len(own)]
     np.testing.assert_array_equal(further, file.rows(file.find([NEW[3], NEW[1]])))
     batch = collate([random_trees(["unheard", NEW[3], NEW[3], own.words[5]])], {"fixed": vocabulary}, ["tokens"])

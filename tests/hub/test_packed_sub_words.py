@@ -76,12 +76,12 @@ def test_unknown_words_are_composed_as_by_the_run(run, packed, vectors, sentence
     assert np.abs(after.encode(same) - found).max() > 0.01
     assert after.description == before.description == "vector"
     # A word without n-grams, and what stands for unknown words, are unknown.
-    ids, further = after.vocabularies["fixed"].look_up(["<unk>", ""])
+    ids, further = after.vocabularies["fixed"].look_up([["<unk>", ""]])
     assert (ids.tolist(), further) == ([0, 0], None)
     # A word that is not kept is composed too.
     cut = next(word for word in WordVectors.open(vectors).words.to_pylist() if word not in kept)
     assert after.vocabularies["fixed"].ids([cut]).tolist() == [0]
-    ids, further = after.vocabularies["fixed"].look_up([cut])
+    ids, further = after.vocabularies["fixed"].look_up([[cut]])
     wanted = WordVectors.open(vectors).sub_words.read([cut])[1]
     assert ids.tolist() == [WORDS + 1]
     np.testing.assert_allclose(further, wanted, atol=0.02)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from corpora import opened, small_config, topic_corpus
 from readers import QUIET
+from tiny_encoders import encoder_folder
 from vector_files import random_vectors, write_vectors
 
 from structviews.training.loop import train
@@ -130,6 +131,11 @@ def two_corpora(folder: Path) -> None:
     topic_corpus(folder / "y.parsed", documents=40, seed=1)
 
 
+def encoder(folder: Path) -> None:
+    corpus(folder)
+    encoder_folder(folder / "tiny")
+
+
 COMMANDS = {
     each.name: each
     for each in (
@@ -167,6 +173,7 @@ COMMANDS = {
         Command("cache-split", "cache split x.parsed --shares train=0.7,dev=0.3 -o parts", corpus),
         Command("cache-export", "cache export x.parsed -o out", corpus),
         Command("probe-make", "probe make x.parsed -o probing --size 500", many),
+        Command("states", "states x.parsed --encoder tiny", encoder, slow=True),
         Command("pull", "pull default -o runs/default", lambda folder: None),
         Command("report", "report runs/seq-avg runs/avg-bow -o report.html", tasks, slow=True),
     )

@@ -11,6 +11,7 @@ import pyarrow.ipc
 import vector_files
 from corpora import RandomParser, opened, topic_corpus
 from readers import CACHE, SEALED, TEXT, Shared, reader, verified
+from tiny_encoders import encoder_folder
 
 from structviews.encoding import streaming
 from structviews.encoding.embedder import Embedder
@@ -19,6 +20,8 @@ from structviews.evaluation.retrieval import candidates, captions
 from structviews.evaluation.retrieval.analogy import read_tuples
 from structviews.evaluation.retrieval.analogy_mining import read_word_analogies
 from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
+from structviews.pretrained.frozen import FrozenEncoder
+from structviews.pretrained.stored_states import StoredStates, store_states
 from structviews.report.sample import read_labels
 from structviews.runs.vocabularies import load_sub_words, save_sub_words
 from structviews.words.learning import Word2VecConfig, learn_model
@@ -61,6 +64,30 @@ def packed_sub_words(folder: Path, shared: Shared) -> None:
 @reader(SEALED, "sub-words.safetensors", packed_sub_words, covers="runs.vocabularies:load_sub_words")
 def sub_words(folder: Path) -> Any:
     return load_sub_words(folder, 5).read(["unheard", "the"])
+
+
+def encoder(folder: Path, shared: Shared) -> None:
+    encoder_folder(folder / "tiny")
+
+
+@reader(TEXT, "tiny/config.json tiny/*.safetensors tiny/token*.json", encoder, named="tiny",
+        covers="pretrained.loading:files_digest")  # fmt: skip
+def pretrained_encoder(folder: Path) -> Any:
+    return FrozenEncoder.open(str(folder / "tiny"), "mean").states([["the", "film"], ["x"]])
+
+
+def stored(folder: Path, shared: Shared) -> None:
+    encoder(folder, shared)
+    topic_corpus(folder / "x.parsed", documents=4)
+    store_states(opened(folder / "x.parsed"), FrozenEncoder.open(str(folder / "tiny"), "mean"), lambda *told: None)
+
+
+@reader(SEALED, "x.parsed.states/*/*", stored, missing=(None,), covers="pretrained.stored_states:StoredStates.find "
+        "pretrained.stored_states:StoredStates._shard")  # fmt: skip
+def stored_states(folder: Path) -> Any:
+    corpus = opened(folder / "x.parsed")
+    found = StoredStates.find(corpus, FrozenEncoder.open(str(folder / "tiny"), "mean"))
+    return found and [np.array(found.shard(number)) for number in range(corpus.n_shards)]
 
 
 def converted(folder: Path, shared: Shared) -> None:

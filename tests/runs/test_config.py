@@ -79,17 +79,21 @@ OF_VIEWS = [
 ]
 
 
+CONTEXTUAL = {"channels": ["contextual"], "encoder": "x/y"}
+OF_CHANNELS = [{"channels": ("contextual", "trained"), "encoder": "x/y:1..2", "word_pooling": "first"}]
+
+
 def test_a_configuration_comes_back_from_toml(tmp_path):
     everything = {each.flat for _, each in TrainConfig.settings()}
     everything |= {each.flat for name in OBJECTIVES for each in settings_of(OBJECTIVES[name].Config)}
     everything |= {each.flat for name in VIEWS for each in settings_of(VIEWS[name].Config)}
-    assert everything == OTHERS.keys() | {name for some in (*OF_OBJECTIVES, *OF_VIEWS) for name in some}
+    assert everything == OTHERS.keys() | {name for some in (*OF_OBJECTIVES, *OF_VIEWS, *OF_CHANNELS) for name in some}
     parsed = Parsed(
         "f00d",
         {"name": "x", "version": "1.0", "settings": {"beam": 3, "fast": True, "scale": 1e-07, "names": ["ü", "b"]}},
         {"name": "wörter", "a key.with dots": "", "none": {}},
     )
-    for settings in ({}, OTHERS, *OF_OBJECTIVES, *OF_VIEWS):
+    for settings in ({}, OTHERS, *OF_OBJECTIVES, *OF_VIEWS, *OF_CHANNELS):
         written = TrainConfig.of(**NEEDED | settings)
         save_config(tmp_path, written, parsed)
         assert load_run(tmp_path) == (written, parsed)
@@ -155,6 +159,27 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"channels": ["trained", "trained"]}, "channels = 'trained,trained': name each channel once"),
         ({"channels": ["fixed", "trained"]}, "channels = fixed,trained: .* needs word vectors: give a file with --vec"),
         ({"vectors": "x.vec"}, "vectors = x.vec: only the channel 'fixed' reads them: add --channels fixed"),
+        (
+            {"encoder": "x/y"},
+            "encoder = x/y: only the channel 'contextual' reads it: leave it out, or add --ch",
+        ),
+        (
+            {"word_pooling": "first"},
+            "word_pooling = first: only the channel 'contextual' reads it: leave it out, or add",
+        ),
+        (
+            {"channels": ["contextual"]},
+            "channels = contextual: .* needs a pretrained encoder: give a folder",
+        ),
+        (
+            CONTEXTUAL | {"objective": "generative"},
+            "objective = generative: predicts words .* choose another",
+        ),
+        (CONTEXTUAL | {"objective": "skip-thought", "views": ["seq"]}, "objective = skip-thought: predicts words of a"),
+        (
+            CONTEXTUAL | {"views": ["sif", "dep"]},
+            "views = sif,dep: 'sif' weights words by their frequency",
+        ),
         ({"initialisation": "zero"}, "unknown initialisation 'zero': choose one of xavier, he"),
         ({"gate_bias": float("inf")}, "gate_bias = inf: give a number at least -1,000 and at most 1,000"),
         ({"batch_size": 1}, "batch_size = 1: give a number at least 2"),

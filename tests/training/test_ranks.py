@@ -19,6 +19,7 @@ import torch.distributed as dist
 from corpora import opened, small_config, topic_corpus, topic_rows, write_corpus
 from safetensors.torch import load_file
 from test_training import log_of, result
+from tiny_encoders import encoder_folder
 
 from structviews.errors import InputError
 from structviews.runs.settings_file import Parsed, save_config
@@ -176,6 +177,16 @@ def test_as_many_ranks_go_on_as_if_nothing_had_been(stopped, corpus, tmp_path):
     for folder in (run, whole):
         assert ended(launch(settings(corpus, folder, epochs=20), tmp_path))[0] == [0, 0]
     assert result(run)[:2] == result(whole)[:2]
+
+
+def test_words_of_an_encoder(corpus, tmp_path):
+    """Their ids are no rows of a table, so no rank tells the others which ones it read."""
+    encoder_folder(tmp_path / "encoder")
+    words = {"channels": ["trained", "contextual"], "encoder": str(tmp_path / "encoder"), "steps": 3}
+    config = settings(corpus, tmp_path / "run", accumulate=2, **words)
+    codes, lines = ended(launch(config, tmp_path))
+    assert codes == [0, 0], lines
+    assert log_of(tmp_path / "run", "train")[-1]["step"] == 3
 
 
 def logged_steps(run):

@@ -20,6 +20,7 @@ from structviews.encoding.representation import (
 )
 from structviews.model import Model, build_model
 from structviews.parsing.parser import Parser
+from structviews.pretrained.contextual_words import ContextualWords
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import Parsed, load_run
 from structviews.runs.vocabularies import empty_table, load_vocabularies
@@ -121,6 +122,9 @@ class TrainedEmbedder(PooledEmbedder):
     def to(self, device: str | torch.device) -> Self:
         """Move the encoders; see ``Embedder.to``."""
         move(self.model, device)
+        for vocabulary in self.vocabularies.values():
+            if isinstance(vocabulary, ContextualWords):
+                vocabulary.to(self.device)
         return self
 
     @torch.inference_mode()

@@ -1,0 +1,170 @@
+"""Which pieces of a pretrained encoder's tokeniser belong to which words.
+
+The tokeniser reads a sentence as text, as it was trained to, and says which characters each piece covers; a word's
+pieces are those that cover one of its characters. So this holds for every fast tokeniser: byte-level BPE, WordPiece,
+and the Unigram models of SentencePiece.
+
+Shapes: n words, w windows, p pieces of all windows, k pairs of a word and one of its pieces.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain, pairwise, repeat
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from structviews.errors import InputError
+from structviews.runtime.arrays import Array, starts_of
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
+# How treebanks write brackets and quotes.
+SIGNS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"'}
+# What English tokenisers cut off the end of a word: there is no space before it.
+CONTRACTED = {f"{mark}{ending}" for mark in "'’" for ending in ("s", "m", "d", "re", "ve", "ll")} | {"n't", "n’t"}
+# SentencePiece's mark of a space, which as a piece of its own belongs to no word.
+SPACE = "▁"
+
+
+class _Spelt(dict[str, str]):
+    """Each word as it stands in a text, with the space before it; filled as words are asked for."""
+
+    MOST = 2**20
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= self.MOST:
+            self.clear()
+        spelt = word if word.lower() in CONTRACTED else f" {SIGNS.get(word, word)}"
+        self[word] = spelt
+        return spelt
+
+
+class Texts(NamedTuple):
+    """Sentences as texts, and where their words are in the concatenation of these.
+
+    Attributes:
+        texts: one a sentence.
+        bases: ``(B,)`` where each text begins.
+        starts, ends: ``(n,)`` first character of each word, and the one after its last.
+    """
+
+    texts: list[str]
+    bases: Array
+    starts: Array
+    ends: Array
+
+
+class Pieces(NamedTuple):
+    """What an encoder reads, and which of its states are whose.
+
+    Attributes:
+        ids: ``(p,)`` the pieces of all windows, one window after the other, with those that the tokeniser adds.
+        lengths: ``(w,)`` number of pieces of each window.
+        places: ``(k,)`` index in ``ids`` of each word's pieces, word by word; a piece of two words is there twice.
+        starts: ``(n,)`` where those of each word start in ``places``; every word has one.
+    """
+
+    ids: Array
+    lengths: Array
+    places: Array
+    starts: Array
+
+
+class Aligner:
+    """Turns sentences into the pieces of a tokeniser.
+
+    A word for which the tokeniser has no piece, such as a control character, is replaced by ``unknown``. A sentence
+    longer than the encoder reads is cut into windows that overlap by half, and each of its pieces is read in the
+    window in which it is farther from the cut.
+
+    Args:
+        tokeniser: a fast tokeniser; it is copied.
+        longest: how many pieces the encoder reads at most, with those that the tokeniser adds.
+        unknown: a token that the tokeniser always finds in a text.
+    """
+
+    def __init__(self, tokeniser: "Tokenizer", longest: int, unknown: str):
+        # A copy, since it is configured once and then read by several threads.
+        self._tokeniser = type(tokeniser).from_str(tokeniser.to_str())
+        self._overlap = (longest - tokeniser.num_special_tokens_to_add(is_pair=False)) // 2
+        self._tokeniser.enable_truncation(longest, stride=self._overlap)
+        self._tokeniser.no_padding()
+        self._unknown = f" {unknown}"
+        self._space = tokeniser.token_to_id(SPACE)
+        self._spelt = _Spelt()
+
+    def align(self, sentences: Sequence[Sequence[str]]) -> Pieces:
+        """The pieces of sentences, and which words they belong to.
+
+        Raises:
+            InputError: if the tokeniser has no piece for its own unknown token.
+        """
+        spelt = list(map(self._spelt.__getitem__, chain.from_iterable(sentences)))
+        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+        pieces, missing = self._pieces(spelt, lengths)
+        if len(missing):
+            for place in missing.tolist():
+                spelt[place] = self._unknown
+            pieces, missing = self._pieces(spelt, lengths)
+        if len(missing):
+            raise InputError(f"the encoder's tokeniser has no piece for {self._unknown[1:]!r}: choose another encoder")
+        return pieces
+
+    def _pieces(self, spelt: list[str], lengths: Array) -> tuple[Pieces, Array]:
+        """The pieces of words, and the numbers of the words that have none."""
+        found = texts_of(spelt, lengths)
+        encodings = self._tokeniser.encode_batch(found.texts)
+        counts = np.fromiter((1 + len(each.overflowing) for each in encodings), np.int64, len(encodings))
+        windows = [window for each in encodings for window in (each, *each.overflowing)]
+        sizes = np.fromiter(map(len, windows), np.int64, len(windows))
+        ids = _joined((window.ids for window in windows), sizes.sum())
+        spans = _joined((chain.from_iterable(window.offsets) for window in windows), 2 * sizes.sum()).reshape(-1, 2)
+        read = np.flatnonzero(self._read(windows, sizes, counts) & (ids != self._space) & (spans[:, 0] < spans[:, 1]))
+        bases = np.repeat(np.repeat(found.bases, counts), sizes)[read]
+        first = np.searchsorted(found.ends, bases + spans[read, 0], "right")
+        last = np.searchsorted(found.starts, bases + spans[read, 1], "left")
+        shared = np.maximum(last - first, 0)
+        words = np.repeat(first, shared) + np.arange(shared.sum()) - np.repeat(starts_of(shared), shared)
+        order = np.argsort(words, kind="stable")
+        per_word = np.bincount(words, minlength=len(spelt))
+        pieces = Pieces(ids, sizes, np.repeat(read, shared)[order], starts_of(per_word))
+        return pieces, np.flatnonzero(per_word == 0)
+
+    def _read(self, windows: Sequence["Encoding"], sizes: Array, counts: Array) -> Array:
+        """Which pieces are read in their window: none that was added, and of the overlap the half farther from the cut.
+
+        Args:
+            windows: of all sentences.
+            sizes: ``(w,)`` number of pieces of each.
+            counts: ``(B,)`` number of windows of each sentence.
+        """
+        own = _joined((window.special_tokens_mask for window in windows), sizes.sum()) == 0
+        ranks = np.cumsum(own) - own
+        begins = ranks[starts_of(sizes)]
+        ends = np.append(begins, own.sum())[1:]
+        last = np.cumsum(counts) - 1
+        is_first, is_last = np.zeros(len(sizes), bool), np.zeros(len(sizes), bool)
+        is_first[last - counts + 1] = is_last[last] = True
+        begins += np.where(is_first, 0, (self._overlap + 1) // 2)
+        ends -= np.where(is_last, 0, self._overlap // 2)
+        read: Array = own & (ranks >= np.repeat(begins, sizes)) & (ranks < np.repeat(ends, sizes))
+        return read
+
+
+def texts_of(spelt: Sequence[str], lengths: Array) -> Texts:
+    """Sentences of ``lengths (B,)`` words as texts; each word is spelt with the space before it, if there is one."""
+    sizes = np.fromiter(map(len, spelt), np.int64, len(spelt))
+    spaces = np.fromiter(map(str.startswith, spelt, repeat(" ")), np.int64, len(spelt))
+    firsts = starts_of(lengths)
+    sizes[firsts] -= spaces[firsts]
+    spaces[firsts] = 0
+    ends = np.cumsum(sizes)
+    starts = ends - sizes + spaces
+    bounds = [*firsts.tolist(), len(spelt)]
+    texts = ["".join(spelt[a:b]).removeprefix(" ") for a, b in pairwise(bounds)]
+    return Texts(texts, starts[firsts], starts, ends)
+
+
+def _joined(lists: Iterable[Iterable[int]], size: int) -> Array:
+    return np.fromiter(chain.from_iterable(lists), np.int64, size)

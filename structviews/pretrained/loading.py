@@ -1,0 +1,173 @@
+"""Finding and loading an encoder of Hugging Face: only safetensors and fast tokenisers, and no code of others."""
+
+import os
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from structviews.errors import InputError
+from structviews.pretrained.alignment import Aligner
+from structviews.pretrained.encoder_name import HUB_ID
+from structviews.runtime.files import digest
+from structviews.runtime.network import network_reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+INSTALL = "pip install 'structviews[contextual]'"
+WEIGHTS = "*.safetensors"
+# What decides an encoder's states.
+CONFIG = "config.json"
+PARTS = (CONFIG, WEIGHTS, "*token*.json", "vocab*", "merges.txt", "*.model")
+# Pieces at once of encoders whose positions have no limit.
+LONGEST = 512
+
+
+class Loaded(NamedTuple):
+    """An encoder in memory.
+
+    Attributes:
+        model: a ``PreTrainedModel`` in evaluation mode, its weights in fp32.
+        aligner: of its tokeniser.
+        pad: the id of padding.
+    """
+
+    model: Any
+    aligner: Aligner
+    pad: int
+
+
+def found_folder(name: str, places: Sequence[Path] = ()) -> Path:
+    """The folder of an encoder: that of this name, here or in one of ``places``; else it is fetched from the Hub.
+
+    Raises:
+        InputError: if there is none.
+    """
+    if here := is_here(name, places):
+        return here
+    if not HUB_ID.fullmatch(name) or os.path.isdir(name):
+        raise InputError(f"{name}: no folder with a model (it has no {CONFIG}): give one that has its files")
+    try:
+        from huggingface_hub import snapshot_download  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise InputError(f"{name}: no such folder, and huggingface_hub is not installed: {INSTALL}") from None
+    wanted: dict[str, Any] = {"allow_patterns": [*PARTS], "ignore_patterns": ["*/*"]}
+    for fetched in (True, False):  # what was fetched before needs no network
+        try:
+            folder = Path(snapshot_download(name, local_files_only=fetched, **wanted))
+        except Exception as error:  # so many are those of the Hub's client and the network
+            reason = network_reason(error) or " ".join(str(error).split())[:200]
+            continue
+        if list(folder.glob(WEIGHTS)):
+            return folder
+        reason = "it has no safetensors"
+    raise InputError(
+        f"{name}: neither a folder here nor a model of the Hugging Face Hub ({reason}): give one"
+    ) from None
+
+
+def is_here(name: str, places: Sequence[Path] = ()) -> Path | None:
+    """The folder of an encoder that is named by its folder, here or in one of ``places``; None if there is none."""
+    folders = (place / name for place in (*places, Path()))
+    return next((folder for folder in folders if os.path.isfile(folder / CONFIG)), None)
+
+
+def files_digest(folder: Path) -> str:
+    """Digest of the files that decide an encoder's states: configuration, weights and tokeniser."""
+    files = sorted({path for part in PARTS for path in folder.glob(part) if path.is_file()})
+    # Mapped, as weights are large.
+    parts = [np.memmap(path, np.uint8, "r") if path.stat().st_size else b"" for path in files]
+    return digest("".join(f"{path.name} {digest(part)}\n" for path, part in zip(files, parts, strict=True)).encode())
+
+
+def read_sizes(folder: Path) -> tuple[int, int]:
+    """The dimension of an encoder's states, and its number of layers.
+
+    Raises:
+        InputError: if it is not a text encoder that transformers knows.
+    """
+    with _refusals(folder) as transformers:
+        about = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        return int(about.hidden_size), int(about.num_hidden_layers)
+
+
+def load_encoder(folder: Path) -> Loaded:
+    """Load an encoder and its tokeniser, on the CPU.
+
+    Args:
+        folder: with the model, as ``save_pretrained`` writes it.
+
+    Raises:
+        InputError: if it cannot be loaded, or lacks weights or a fast tokeniser.
+    """
+    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    with _refusals(folder) as transformers:
+        tokeniser = transformers.AutoTokenizer.from_pretrained(folder, **options)
+        model, told = transformers.AutoModel.from_pretrained(
+            folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **options
+        )
+        missing = sorted(name for name in told["missing_keys"] if not name.startswith("pooler."))
+        if missing:
+            raise ValueError(f"its weights lack {missing[0]}")
+        if not tokeniser.is_fast:
+            raise ValueError("its tokeniser is not a fast one, which would need a tokenizer.json")
+        if model.config.is_encoder_decoder:
+            model = model.get_encoder()
+        named = (tokeniser.unk_token, tokeniser.mask_token, tokeniser.eos_token, "")
+        unknown = next(token for token in named if token is not None)
+        aligner = Aligner(tokeniser.backend_tokenizer, _longest(model, tokeniser.model_max_length), unknown)
+        pads = (model.config.pad_token_id, tokeniser.pad_token_id, 0)
+        loaded = Loaded(model.eval(), aligner, next(pad for pad in pads if pad is not None))
+        _try(loaded, len(tokeniser))
+    return loaded
+
+
+def _try(loaded: Loaded, n_pieces: int) -> None:
+    """Read the last and the padding piece, and raise ValueError unless their states are as the configuration says."""
+    about = loaded.model.config
+    with torch.no_grad():
+        read, mask = torch.tensor([[n_pieces - 1, loaded.pad]]), torch.tensor([[1, 1]])
+        found = loaded.model(input_ids=read, attention_mask=mask, output_hidden_states=True)
+    shapes = [tuple(each.shape) for each in found.hidden_states]
+    if shapes != [(1, 2, about.hidden_size)] * (about.num_hidden_layers + 1):
+        raise ValueError(f"its states are of shapes {shapes}, not what its {CONFIG} says")
+
+
+def _longest(model: Any, told: int) -> int:
+    """How many pieces an encoder reads at once; ``told`` is what its tokeniser says, which may be no limit."""
+    limits = [told]
+    for name, part in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(part, nn.Embedding):
+            # Where padding has a position, the others come after it.
+            limits.append(part.num_embeddings - (0 if part.padding_idx is None else part.padding_idx + 1))
+    configured = getattr(model.config, "max_position_embeddings", None)
+    if len(limits) == 1 and configured and configured > 0:
+        limits.append(configured)
+    return min(limits) if min(limits) < 10**9 else LONGEST
+
+
+@contextmanager
+def _refusals(folder: Path) -> "Iterator[Any]":
+    """The module transformers, without its notices; what it refuses is an InputError."""
+    try:
+        import transformers  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise InputError(f"{folder}: reading it needs transformers, which is not installed: {INSTALL}") from None
+    logs: Any = transformers.utils.logging
+    level, bars = logs.get_verbosity(), logs.is_progress_bar_enabled()
+    logs.set_verbosity_error()
+    logs.disable_progress_bar()
+    try:
+        yield transformers
+    except Exception as error:  # transformers, tokenizers and safetensors each have their own
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(f"{folder}: not an encoder that can be loaded: {reason}") from None
+    finally:
+        logs.set_verbosity(level)
+        if bars:
+            logs.enable_progress_bar()

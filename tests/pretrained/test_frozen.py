@@ -1,0 +1,210 @@
+"""States of frozen encoders, against one sentence at a time in plain calls of transformers."""
+
+import pickle
+import shutil
+from functools import cache
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny_encoders import KINDS, TEXT, encoder_folder
+from transformers import AutoModel, AutoTokenizer
+
+from structviews.errors import InputError
+from structviews.pretrained import word_states
+from structviews.pretrained.encoder_name import EncoderName
+from structviews.pretrained.frozen import FrozenEncoder
+from structviews.pretrained.loading import files_digest, load_encoder
+
+SENTENCES = [text.split() for text in (*TEXT[:4], "x", "It is n't we 'll", "the film")]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    return {kind: encoder_folder(tmp_path_factory.mktemp(kind), kind, positions=64) for kind in KINDS}
+
+
+@cache
+def plain(folder):
+    return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+
+
+def slow_states(folder, words, layers=(2,), pooling="mean"):
+    """One sentence without padding; a word's pieces are those whose characters are the word's."""
+    tokeniser, model = plain(folder)
+    text, spans = "", []
+    for word in words:
+        text += "" if not text or word in ("n't", "'ll") else " "
+        spans.append((len(text), len(text) + len(word)))
+        text += word
+    read = tokeniser(text, return_offsets_mapping=True, return_tensors="pt")
+    with torch.no_grad():
+        hidden = model(input_ids=read["input_ids"], output_hidden_states=True).hidden_states
+    states = sum(hidden[layer][0] for layer in layers) / len(layers)
+    tokens = tokeniser.convert_ids_to_tokens(read["input_ids"][0].tolist())
+    vectors = []
+    for begin, end in spans:
+        own = [
+            state
+            for state, token, (a, b) in zip(states, tokens, read["offset_mapping"][0].tolist(), strict=True)
+            if max(a, begin) < min(b, end) and token != "▁"
+        ]
+        vectors.append(own[0] if pooling == "first" else torch.stack(own).mean(dim=0))
+    return torch.stack(vectors)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+@pytest.mark.parametrize(("layers", "numbers"), [("", (2,)), (":0..1", (0, 1)), (":-1,0", (0, 2))])
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_are_those_of_one_sentence_at_a_time(folders, kind, layers, numbers, pooling):
+    encoder = FrozenEncoder.open(f"{folders[kind]}{layers}", pooling)
+    expected = torch.cat([slow_states(folders[kind], words, numbers, pooling) for words in SENTENCES])
+    torch.testing.assert_close(encoder.states(SENTENCES), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sentence_does_not_depend_on_its_batch(folders, kind, monkeypatch):
+    encoder = FrozenEncoder.open(str(folders[kind]), "mean")
+    long = " ".join(TEXT).split()  # several windows
+    together = encoder.states([*SENTENCES, long])
+    alone = torch.cat([encoder.states([words]) for words in [*SENTENCES, long]])
+    torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-5)
+    monkeypatch.setitem(word_states.PIECES_AT_ONCE, "cpu", 20)
+    torch.testing.assert_close(encoder.states([*SENTENCES, long]), alone, rtol=1e-5, atol=1e-5)
+
+
+def test_states_differ_from_word_to_word(folders):
+    """So that the comparisons above can fail."""
+    states = FrozenEncoder.open(str(folders["bert"]), "mean").states([["film", "film", "rains"]])
+    assert torch.pdist(states).min() > 0.1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_encoder_reads_as_many_pieces_as_it_has_positions(folders, kind):
+    """The longest window is read; one more would fail."""
+    encoder = FrozenEncoder.open(str(folders[kind]), "mean")
+    lengths = encoder._loaded.aligner.align([["x"] * 300]).lengths
+    assert lengths.max() == 64
+    assert encoder.states([["x"] * 300]).isfinite().all()
+
+
+def test_nothing_is_trained(folders):
+    encoder = FrozenEncoder.open(str(folders["bert"]), "mean")
+    assert not encoder.states([["film"]]).requires_grad
+    assert not any(parameter.requires_grad for parameter in encoder._loaded.model.parameters())
+    assert not encoder._loaded.model.training
+
+
+def test_no_sentences(folders):
+    assert FrozenEncoder.open(str(folders["bert"]), "mean").states([]).shape == (0, 32)
+
+
+def test_pickled_to_the_same_bytes_after_use(folders):
+    encoder = FrozenEncoder.open(str(folders["bert"]), "mean")
+    before = pickle.dumps(encoder)
+    states = encoder.states([["film"]])
+    assert pickle.dumps(encoder) == before
+    assert torch.equal(pickle.loads(before).states([["film"]]), states)
+
+
+def test_the_digest_is_that_of_configuration_weights_and_tokeniser(folders, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(folders["bert"], folder)
+    before = files_digest(folder)
+    assert before == files_digest(folders["bert"])
+    (folder / "README.md").write_text("about")
+    assert files_digest(folder) == before
+    for name in ("config.json", "tokenizer.json"):
+        content = (folder / name).read_text()
+        (folder / name).write_text(content + " ")
+        assert files_digest(folder) != before
+        (folder / name).write_text(content)
+    weights = load_file(folder / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"][3, 3] += 1
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    assert files_digest(folder) != before
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "layers", "numbers"),
+    [
+        ("roberta-base", "roberta-base", "-1", (12,)),
+        ("a/b:3", "a/b", "3", (3,)),
+        ("a/b:-4..-1", "a/b", "-4..-1", (9, 10, 11, 12)),
+        ("C:\\models\\x:0,2..3,-1", "C:\\models\\x", "0,2..3,-1", (0, 2, 3, 12)),
+        ("C:\\models", "C:\\models", "-1", (12,)),
+    ],
+)
+def test_names(text, name, layers, numbers):
+    assert EncoderName.of(text) == (name, layers)
+    assert EncoderName.of(text).numbers(12) == numbers
+
+
+@pytest.mark.parametrize("layers", ["13", "-14", "3..2", "11..13"])
+def test_layers_that_are_not_there(layers):
+    with pytest.raises(InputError, match=r"not layers of it: it has 0 \(its embeddings\) to 12"):
+        EncoderName.of(f"x:{layers}").numbers(12)
+
+
+def broken(folder, tmp_path, breaking):
+    copy = tmp_path / "broken"
+    shutil.copytree(folder, copy)
+    breaking(copy)
+    with pytest.raises(InputError) as error:
+        FrozenEncoder.open(str(copy), "mean").states([["film"]])
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def without_a_weight(folder):
+    weights = load_file(folder / "model.safetensors")
+    del weights["encoder.layer.1.output.dense.weight"]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+def as_pickle(folder):
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+def with_code(folder):
+    text = (folder / "config.json").read_text()
+    text = text.replace('"model_type": "bert"', '"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}')
+    (folder / "config.json").write_text(text)
+    (folder / "own.py").write_text("raise SystemExit('run')")
+
+
+@pytest.mark.parametrize(
+    ("breaking", "said"),
+    [
+        (lambda folder: (folder / "config.json").unlink(), "no config.json"),
+        (lambda folder: (folder / "config.json").write_text("{"), "not an encoder that can be loaded"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"x"), "not an encoder that can be loaded"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{}"), "not an encoder that can be loaded"),
+        (without_a_weight, "its weights lack encoder.layer.1.output.dense.weight"),
+        (as_pickle, "not an encoder that can be loaded"),
+        (with_code, "not an encoder that can be loaded"),
+    ],
+)
+def test_what_cannot_be_loaded_is_one_line(folders, tmp_path, breaking, said):
+    assert said in broken(folders["bert"], tmp_path, breaking)
+
+
+def test_a_missing_encoder_is_one_line(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(InputError, match=r"nobody/nothing: neither a folder here nor a model of the Hugging Face Hub"):
+        FrozenEncoder.open("nobody/nothing", "mean")
+    with pytest.raises(InputError, match="no folder with a model"):
+        FrozenEncoder.open("./nothing", "mean")
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_an_encoder_that_is_not_frozen_has_gradients(folders, pooling):
+    """As a view that trains one needs: the same states, and gradients of all layers that are read."""
+    loaded = load_encoder(folders["bert"])
+    states = word_states.word_states(loaded, loaded.aligner.align(SENTENCES), (2,), pooling)
+    torch.testing.assert_close(states, FrozenEncoder.open(str(folders["bert"]), pooling).states(SENTENCES))
+    states.square().sum().backward()
+    read = [each for name, each in loaded.model.named_parameters() if "pooler" not in name]
+    assert all(each.grad is not None for each in read)
+    assert sum(each.grad.abs().sum() > 0 for each in read) > len(read) / 2

@@ -1,0 +1,199 @@
+"""States on disk: as computed on the fly, complete or not there, and none is taken for another's."""
+
+import re
+import shutil
+from collections import namedtuple
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from corpora import opened, topic_corpus
+from tiny_encoders import encoder_folder
+
+from structviews.batches.reader import CorpusReader
+from structviews.errors import InputError
+from structviews.pretrained import stored_states
+from structviews.pretrained.contextual_words import ContextualWords
+from structviews.pretrained.frozen import FrozenEncoder
+from structviews.pretrained.stored_states import StoredStates, folder_of, store_states
+from structviews.runtime.seals import map_arrays, write_arrays
+
+# Half of float16's last bit, of states below 4.
+ROUNDING = 2**-10
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stored")
+    encoder_folder(folder / "tiny", "roberta")
+    return topic_corpus(folder / "x.parsed", documents=10), folder / "tiny"
+
+
+@pytest.fixture
+def place(given, tmp_path):
+    """A corpus of three shards, and an encoder that counts the sentences that it reads."""
+    shutil.copytree(given[0], tmp_path / "x.parsed")
+    encoder = FrozenEncoder.open(str(given[1]), "mean")
+    encoder.read = 0
+
+    def states(sentences):
+        encoder.read += len(sentences)
+        return FrozenEncoder.states(encoder, sentences)
+
+    encoder.states = states
+    return SimpleNamespace(corpus=opened(tmp_path / "x.parsed"), encoder=encoder, tmp_path=tmp_path)
+
+
+def store(place, told=lambda words, size: None, progress=None):
+    return store_states(place.corpus, place.encoder, told, progress)
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_batch_from_disk_is_one_computed_on_the_fly(place):
+    store(place)
+    vocabularies = {"contextual": ContextualWords(FrozenEncoder.open(str(place.encoder.folder), "mean"))}
+    stored = StoredStates.find(place.corpus, place.encoder)
+    for cut_off in (0, 3):
+        here, there = (
+            CorpusReader(place.corpus, vocabularies, ["tokens"], cut_off=cut_off, states=states)
+            for states in (None, {"contextual": stored})
+        )
+        for rows in ([0, 1, 2], [28, 29, 30, 31, 59, 60, 79], [5, 7, 44]):
+            one, other = (reader.batch(np.array(rows)).ids["contextual"] for reader in (here, there))
+            assert one.inverse.tolist() == other.inverse.tolist()
+            assert one.further.dtype == other.further.dtype
+            np.testing.assert_allclose(one.further, other.further, rtol=ROUNDING, atol=ROUNDING)
+    assert place.encoder.read == 80
+
+
+def test_what_it_takes_is_told_before_it_begins(place):
+    said = []
+
+    def told(words, size):
+        said.append((words, size, place.encoder.read))
+
+    folder = store(place, told)
+    words = place.corpus.manifest["tokens"]
+    assert said == [(words, 2 * 32 * words, 0)]
+    taken = sum(len(data) for data in content(folder).values())
+    assert 2 * 32 * words <= taken < 2 * 32 * words + 3 * 4096
+    store(place, told)
+    assert said[1:] == [(0, 0, 80)]
+    assert place.encoder.read == 80
+
+
+def test_a_full_disk_is_refused_before_it_begins(place, monkeypatch):
+    monkeypatch.setattr(stored_states.shutil, "disk_usage", lambda path: namedtuple("Usage", "free")(1000))
+    with pytest.raises(InputError, match=r"takes 0\.00 GB, and the disk has 0\.00 GB: make room"):
+        store(place)
+    assert place.encoder.read == 0
+
+
+def test_a_stopped_job_goes_on_where_it_was(place):
+    whole = content(store(place))
+    shutil.rmtree(folder_of(place.corpus, place.encoder))
+    place.encoder.read = 0
+
+    def stop(done, total):
+        if done == 60:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store(place, progress=stop)
+    assert StoredStates.find(place.corpus, place.encoder) is None
+    assert len(content(folder_of(place.corpus, place.encoder))) == 2
+    counts = []
+    folder = store(place, progress=lambda done, total: counts.append((done, total)))
+    assert counts == [(80, 80)]
+    assert place.encoder.read == 80
+    assert content(folder) == whole
+
+
+def test_a_damaged_file_is_named_and_made_again(place):
+    folder = store(place)
+    whole = content(folder)
+    victim = folder / "shard-00001.safetensors"
+    data = bytearray(victim.read_bytes())
+    data[-5] ^= 1
+    victim.write_bytes(data)
+    stored = StoredStates.find(place.corpus, place.encoder)
+    stored.shard(0)
+    with pytest.raises(InputError, match=rf"^{victim}: damaged: .*: make it again with `structviews states`$"):
+        stored.shard(1)
+    place.encoder.read = 0
+    store(place)
+    assert place.encoder.read == 30
+    assert content(folder) == whole
+    (folder / "shard-00002.safetensors").unlink()
+    with pytest.raises(InputError, match=r"shard-00002.safetensors: no such file: make it again"):
+        StoredStates.find(place.corpus, place.encoder).shard(2)
+
+
+def test_a_file_of_another_shard_is_damaged(place):
+    folder = store(place)
+    shutil.copy(folder / "shard-00000.safetensors", folder / "shard-00001.safetensors")
+    with pytest.raises(InputError, match=r"shard-00001.safetensors: damaged: it is not of this shard of the corpus"):
+        StoredStates.find(place.corpus, place.encoder).shard(1)
+
+
+def test_states_of_another_corpus_encoder_layer_or_pooling_are_others(place, given):
+    store(place)
+    other = topic_corpus(place.tmp_path / "y.parsed", documents=3)
+    changed = encoder_folder(place.tmp_path / "tiny", "roberta", seed=1)
+    same = FrozenEncoder.open(str(given[1]), "mean")
+    assert StoredStates.find(place.corpus, same)
+    assert StoredStates.find(place.corpus, FrozenEncoder.open(f"{given[1]}:2", "mean"))
+    assert not StoredStates.find(opened(other), same)
+    assert not StoredStates.find(place.corpus, FrozenEncoder.open(f"{given[1]}:1", "mean"))
+    assert not StoredStates.find(place.corpus, FrozenEncoder.open(str(given[1]), "first"))
+    assert not StoredStates.find(place.corpus, FrozenEncoder.open(str(changed), "mean"))
+    moved = folder_of(opened(other), same)
+    moved.parent.mkdir()
+    shutil.copytree(folder_of(place.corpus, same), moved)
+    with pytest.raises(InputError, match="damaged: it is of another corpus or encoder"):
+        StoredStates.find(opened(other), same)
+
+
+def test_states_beyond_float16_are_refused(place, monkeypatch):
+    monkeypatch.setattr(place.encoder, "states", lambda sentences: 1e6 * FrozenEncoder.states(place.encoder, sentences))
+    with pytest.raises(InputError, match="a state is beyond float16 numbers: choose other layers"):
+        store(place)
+
+
+def test_mapped_arrays(tmp_path):
+    arrays = {
+        "b": np.arange(6, dtype=np.float16).reshape(2, 3),
+        "a": np.array([7], np.int64),
+        "c": np.empty((0, 3), np.int8),
+    }
+    write_arrays(tmp_path / "x.safetensors", arrays)
+    found = map_arrays(tmp_path / "x.safetensors", "no")
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].dtype == array.dtype
+    assert isinstance(found["b"], np.memmap)
+
+
+def test_commands(command, given, tmp_path):
+    """Training says where the states come from, and finds those that are there."""
+    shutil.copytree(given[0], tmp_path / "x.parsed")
+    small = ("--hidden", 8, "--batch-size", 16, "--epochs", 1, "--views", "seq,avg")
+    words = ("--encoder", f"{given[1]}:1..2", "--word-pooling", "first")
+    code, _, error = command("train", *small, "--channels", "contextual", *words, "-o", "one")
+    assert code == 0, error
+    assert re.search(r"states of .*tiny:1..2: computed for each batch; `structviews states` computes them once", error)
+    code, out, error = command("states", "x.parsed", *words)
+    assert code == 0, error
+    assert re.search(r"x.parsed: [\d,]+ words to compute, which take 0\.00 GB on disk", error)
+    assert re.search(r"x\.parsed\.states/tiny-\w{8}: [\d,]+ words, 32 dimensions", out)
+    code, _, error = command("train", *small, "--channels", "contextual", *words, "-o", "two")
+    assert code == 0, error
+    assert re.search(r"states of .*tiny:1..2: read from .*x\.parsed\.states/tiny-\w{8}", error)
+    code, out, error = command("verify", "x.parsed.states")
+    assert code == 0, error
+    code, _, error = command("states", "x.parsed")
+    assert code == 2
+    assert "encoder = '': give a folder with a model" in error

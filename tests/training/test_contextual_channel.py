@@ -1,0 +1,321 @@
+"""The channel ``contextual``: training, resuming, encoding and sharing a run whose words are an encoder's states."""
+
+import re
+import shutil
+import time
+from unittest.mock import ANY
+
+import numpy as np
+import pytest
+import torch
+from corpora import random_trees, small_config, small_sts14, topic_corpus
+from safetensors.torch import load_file
+from tiny_encoders import encoder_folder
+from vector_files import write_vectors
+
+from structviews import SentenceEncoder
+from structviews.batches.batch import collate
+from structviews.batches.reader import CorpusReader
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.encoding_pool import open_pool
+from structviews.encoding.expansion import expand
+from structviews.encoding.kinds.joined import Member, join_runs
+from structviews.errors import InputError
+from structviews.hub import push
+from structviews.hub.packing import pack
+from structviews.hub.portable import check_arrived, stage
+from structviews.model import build_model
+from structviews.pretrained.frozen import FrozenEncoder
+from structviews.runs.folder import model_checksum
+from structviews.runs.settings_file import load_run, read_settings, write_settings
+from structviews.training.baselines import make_baseline
+from structviews.training.estimate import estimate
+from structviews.training.loop import train
+from structviews.training.resuming import extend, extended
+from structviews.training.trainer import Training
+from structviews.views import VIEWS
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
+
+WORDS = ["the film is n't bad", "it rains", "the film", "film the"]
+SENTENCES = [random_trees(text.split()) for text in WORDS]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("contextual")
+    topic_corpus(folder / "x.parsed", documents=8)
+    encoder_folder(folder / "encoder", "bert")
+    return folder
+
+
+@pytest.fixture
+def settings(place, tmp_path):
+    def make(out="run", views=("dep", "const"), **others):
+        own = {"channels": ["contextual"], "encoder": str(place / "encoder"), "epochs": 1} | others
+        return small_config(place / "x.parsed", tmp_path / out, views, **own)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def run(place):
+    own = {"channels": ["contextual"], "encoder": str(place / "encoder"), "epochs": 1}
+    return train(small_config(place / "x.parsed", place / "run", **own))
+
+
+def states_of(training, sentences):
+    """Each sentence's states, read one sentence at a time."""
+    encoder = training.vocabularies["contextual"].encoder
+    return [encoder.states([sentence.tokens]) for sentence in sentences]
+
+
+VIEW_NAMES = [name for name in VIEWS if not VIEWS[name].reads_frequencies]
+
+
+@pytest.mark.parametrize("inference", [None, "fp32"])
+@pytest.mark.parametrize("name", VIEW_NAMES)
+def test_each_view_reads_the_states_as_it_reads_a_table(settings, name, inference):
+    """A word table with a row for each word of each sentence gives the same vectors, states and gradients' inputs."""
+    hidden = 32 if VIEWS[name].adds_words else 8
+    training = Training(settings(views=(name, "dep"), hidden=hidden))
+    table = torch.cat([torch.zeros(1, 32), *states_of(training, SENTENCES)])
+    numbered, n = [], 0
+    for sentence in SENTENCES:
+        tokens = tuple(f"word{n + i}" for i in range(len(sentence.tokens)))
+        numbered.append(type(sentence)(tokens, *[getattr(sentence, each) for each in sentence.__slots__[1:]]))
+        n += len(tokens)
+    vocabulary = Vocabulary([UNKNOWN, *(f"word{i}" for i in range(n))])
+    config = training.config.replaced(channels=["fixed"], vectors="x", encoder="")
+    oracle = build_model(config, {"fixed": vocabulary}, table).eval()
+    weights = training.model.state_dict()
+    oracle.load_state_dict(
+        {
+            name.replace("contextual", "fixed"): weight
+            for name, weight in weights.items()
+            if not name.endswith((".encoder", ".words.0.weight"))
+        },
+        strict=False,
+    )
+    needs = training.model.needs
+    with torch.no_grad():
+        found = training.model.eval().encode(collate(SENTENCES, training.vocabularies, needs, inference), states=True)
+        expected = oracle.encode(collate(numbered, {"fixed": vocabulary}, needs, inference), states=True)
+    for (one,), (other,) in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.vector, other.vector, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(one.states, other.states, rtol=1e-5, atol=1e-5)
+    assert torch.pdist(found[0][0].vector).max() > 1e-3
+
+
+def test_the_same_word_has_another_vector_in_another_sentence(settings):
+    training = Training(settings())
+    ids = collate(SENTENCES, training.vocabularies, ["tokens"]).ids["contextual"]
+    assert len(ids) == len(ids.distinct) == 11
+    rows = dict(training.model.each())["contextual"].tables[0].lookup(ids)
+    assert torch.pdist(rows[[0, 7, 10]]).min() > 0.01  # "the" three times
+    assert not len(ids.own)
+
+
+@pytest.mark.parametrize("cut_off", [0, 3])
+def test_a_corpus_is_read_as_sentences_in_memory_are(settings, cut_off):
+    training = Training(settings(views=("seq", "avg"), cut_off=cut_off))
+    corpus, rows = training.corpus, np.array([0, 1, 2, 29, 30, 31, 50])
+    batch = training.reader.batch(rows)
+    sentences = [corpus.sentence(int(row)) for row in rows]
+    own = torch.cat([states[: cut_off or None] for states in states_of(training, sentences)])
+    table = dict(training.model.each())["contextual"].tables[0]
+    torch.testing.assert_close(table.lookup(batch.ids["contextual"]), own, rtol=1e-5, atol=1e-5)
+    assert batch.lengths.tolist() == [min(len(s.tokens), cut_off or 99) for s in sentences]
+
+
+def test_other_channels_read_what_they_read_without_it(settings):
+    """In a run with two channels, the ids of the trained one are those of a run with it alone."""
+    both = Training(settings(channels=["contextual", "trained"]))
+    assert [name for name, _ in both.model.each()] == ["contextual", "trained"]
+    alone = CorpusReader(both.corpus, {"trained": both.vocabularies["trained"]}, both.reader.needs)
+    rows = np.arange(20, 40)
+    assert torch.equal(both.reader.batch(rows).ids["trained"].distinct, alone.batch(rows).ids["trained"].distinct)
+
+
+def test_training_learns_and_resumes(settings):
+    whole = train(settings("whole", epochs=2))
+    training = Training(settings("whole", epochs=2))
+    assert training.restore().epoch == 2
+    stopped = train(settings("parts", epochs=2, steps=3))
+    assert load_run(stopped)[1].encoder == {"files": ANY, "layers": [2], "dim": 32}
+    rest = extended(stopped, None, 0)
+    extend(rest)
+    train(rest)
+    for name, weight in load_file(whole / "model.safetensors").items():
+        assert torch.equal(weight, load_file(stopped / "model.safetensors")[name]), name
+
+
+def test_several_batches_a_step(settings):
+    run = train(settings(channels=["contextual", "trained"], accumulate=2))
+    assert Embedder.load(run).encode(SENTENCES).shape == (4, 32)
+
+
+def test_an_estimate_covers_reading_the_states(settings, monkeypatch):
+    """Reading a batch takes far longer than a step here."""
+    fast = estimate(settings()).sentences_per_second
+    states = FrozenEncoder.states
+
+    def slow(encoder, sentences):
+        time.sleep(0.2)
+        return states(encoder, sentences)
+
+    monkeypatch.setattr(FrozenEncoder, "states", slow)
+    assert estimate(settings()).sentences_per_second < min(fast, 16 / 0.2)
+
+
+def test_the_encoder_is_not_trained_nor_copied(run, place):
+    weights = load_file(run / "model.safetensors")
+    assert weights["channels.contextual.words.0.weight"].shape == (1, 32)
+    assert not weights["channels.contextual.words.0.weight"].any()
+    assert not list(run.glob("vocabulary*"))
+
+
+def test_encoding_in_one_batch_and_one_by_one(run):
+    embedder = Embedder.load(run)
+    together = embedder.encode(SENTENCES)
+    alone = np.concatenate([embedder.encode([sentence]) for sentence in SENTENCES])
+    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-5)
+    module = SentenceEncoder.load(run)
+    np.testing.assert_allclose(module(SENTENCES).detach().numpy(), together, rtol=1e-4, atol=1e-5)
+    assert Embedder.load(run).to("cpu").encode(SENTENCES).shape == together.shape
+
+
+def test_several_processes_encode_as_one(run):
+    embedder = Embedder.load(run)
+    many = [random_trees(f"the film number {i} is bad".split()) for i in range(40)]
+    with open_pool(embedder, 1) as pool:
+        np.testing.assert_allclose(embedder.encode(many, 8, pool=pool), embedder.encode(many), rtol=1e-4, atol=1e-5)
+
+
+def test_a_joined_run(run, tmp_path):
+    joined = join_runs([Member(run), Member(run, "dep")], tmp_path / "joined")
+    own = Embedder.load(run).encode(SENTENCES)
+    np.testing.assert_allclose(Embedder.load(joined).encode(SENTENCES)[:, : own.shape[1]], own, rtol=1e-5)
+
+
+def test_a_random_run_and_its_digest(place, tmp_path):
+    """The same weights with another encoder are another model, whose saved vectors and scores are others."""
+    other = encoder_folder(tmp_path / "other", "bert", seed=1)
+    digests = set()
+    for number, encoder in enumerate((place / "encoder", f"{place / 'encoder'}:1", other)):
+        out = tmp_path / str(number)
+        given = {"views": ["dep", "const"], "hidden": 8, "encoder": str(encoder)}
+        make_baseline("random", place / "x.parsed", out, None, given)
+        assert Embedder.load(out).encode(SENTENCES).shape == (4, 16)
+        digests.add(model_checksum(out))
+    assert len(digests) == 3
+
+
+def test_fixed_and_contextual_in_a_random_run(place, tmp_path):
+    vectors = write_vectors(tmp_path / "x.vec", ["the", "of"])
+    given = {"views": ["dep", "const"], "hidden": 8, "encoder": str(place / "encoder")}
+    make_baseline("random", place / "x.parsed", tmp_path / "r", vectors, given)
+    assert Embedder.load(tmp_path / "r").encode(SENTENCES).shape == (4, 32)
+
+
+def test_a_run_finds_its_encoder_from_where_it_was_trained(place, tmp_path, monkeypatch):
+    shutil.copytree(place / "encoder", tmp_path / "models/tiny")
+    monkeypatch.chdir(tmp_path)
+    own = {"channels": ["contextual"], "encoder": "models/tiny", "epochs": 1, "steps": 1}
+    train(small_config(place / "x.parsed", "runs/one", **own))
+    monkeypatch.chdir("/")
+    assert len(Embedder.load(tmp_path / "runs/one").encode(SENTENCES)) == 4
+
+
+def refused(action, *arguments):
+    with pytest.raises(InputError) as error:
+        action(*arguments)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_an_encoder_that_is_missing_or_has_changed_is_one_line(run, place, tmp_path):
+    copy, encoder = tmp_path / "run", tmp_path / "encoder"
+    shutil.copytree(run, copy)
+    shutil.copytree(place / "encoder", encoder)
+    settings = read_settings(copy)
+    settings["words"]["encoder"] = str(encoder)
+    write_settings(copy, settings)
+    assert len(Embedder.load(copy).encode(SENTENCES)) == 4
+    text = (encoder / "config.json").read_text()
+    (encoder / "config.json").write_text(text.replace('"layer_norm_eps": 1e-12', '"layer_norm_eps": 1e-5'))
+    said = refused(Embedder.load, copy)
+    assert said.startswith(f"{copy}: its encoder {encoder} is not the one that it was trained with: restore that, or")
+    shutil.rmtree(encoder)
+    said = refused(Embedder.load, copy)
+    assert re.search(
+        rf"{copy}: its encoder is missing: {encoder}: .*put it back, or write where it is to encoder", said
+    )
+    settings["parsed"]["encoder"] = {}
+    write_settings(copy, settings)
+    assert "[parsed.encoder] does not say which encoder it was" in refused(Embedder.load, copy)
+
+
+def test_another_encoder_is_another_run(settings, place, tmp_path):
+    train(settings(steps=1))
+    other = encoder_folder(tmp_path / "other", "bert", seed=1)
+    for encoder in (other, f"{place / 'encoder'}:1"):
+        assert "was trained with another encoder, or other layers of it" in refused(
+            train, settings(encoder=str(encoder), steps=1)
+        )
+        assert "it was trained with another encoder" in refused(
+            Training, settings("new", encoder=str(encoder), init_from=str(tmp_path / "run"))
+        )
+    Training(settings("new", init_from=str(tmp_path / "run")))
+    moved = shutil.copytree(place / "encoder", tmp_path / "moved")
+    train(settings(encoder=str(moved), steps=1))  # the same files elsewhere
+
+
+def test_what_makes_no_sense_is_refused(run, place, tmp_path):
+    vectors = write_vectors(tmp_path / "x.vec", ["the", "of"])
+    assert "nothing to expand" in refused(expand, run, vectors)
+    assert "cannot be packed" in refused(pack, run, tmp_path / "packed", 10)
+
+
+def test_pushed_by_name(run, place, tmp_path, monkeypatch):
+    """A folder of this machine cannot be named to others; a name on the Hub can."""
+    pytest.importorskip("jinja2", reason="needs structviews[hub]")
+    hub = pytest.importorskip("huggingface_hub", reason="needs structviews[hub]")
+    assert "is a folder of this machine: write its name on the Hugging Face Hub" in refused(stage, run, tmp_path / "s")
+    monkeypatch.setattr(hub, "snapshot_download", lambda name, **_: {"owner/tiny": str(place / "encoder")}[name])
+    copy = shutil.copytree(run, tmp_path / "copy")
+    settings = read_settings(copy)
+    settings["words"]["encoder"] = "owner/tiny"
+    write_settings(copy, settings)
+    pushed = push(copy, "owner/run", dry_run=True)
+    assert "states of the encoder `owner/tiny`, which is not in this repository" in pushed.card
+    assert sorted(pushed.files) == ["components.safetensors", "config.toml", "model.safetensors"]
+    stage(copy, tmp_path / "pulled")
+    check_arrived(tmp_path / "pulled")
+    np.testing.assert_array_equal(
+        Embedder.load(tmp_path / "pulled").encode(SENTENCES), Embedder.load(copy).encode(SENTENCES)
+    )
+    settings["words"]["encoder"] = "../secret"
+    write_settings(tmp_path / "pulled", settings)
+    assert "refers to a local folder" in refused(check_arrived, tmp_path / "pulled")
+
+
+def test_commands_from_training_to_scores(command, place, tmp_path):
+    shutil.copytree(place / "x.parsed", tmp_path / "x.parsed")
+    small_sts14(tmp_path / "senteval")
+    size = ("--hidden", 8, "--epochs", 1, "--batch-size", 16)
+    words = ("--channels", "contextual", "--encoder", f"{place / 'encoder'}:0..1", "--word-pooling", "first")
+    code, out, error = command("train", "--views", "bow,seq", *words, *size, "-o", "bad")
+    assert code == 2, error
+    assert "adds up fixed word vectors, which have 32 dimensions, not 8: give --hidden 32" in error
+    code, _, error = command("train", "--views", "seq,seq-uni", *words, *size, "-o", "run")
+    assert code == 0, error
+    (tmp_path / "texts.txt").write_text("The film is bad.\nIt rains.\n")
+    code, _, error = command("encode", "run", "texts.txt", "-o", "x.npy")
+    assert code == 0, error
+    assert np.load(tmp_path / "x.npy").shape == (2, 16)
+    code, out, error = command("eval", "run", "--senteval", "senteval", "--tasks", "STS14", "--partial")
+    assert code == 0, error
+    assert "STS14" in out
+    code, _, error = command("train", "--views", "dep", "--encoder", place / "encoder", "-o", "x")
+    assert code == 2
+    assert "only the channel 'contextual' reads it" in error
