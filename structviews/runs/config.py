@@ -13,9 +13,9 @@ from typing import Any, Self, cast
 from structviews.errors import InputError
 from structviews.kernels import BACKENDS
 from structviews.objectives import OBJECTIVES
-from structviews.pretrained.encoder_name import EncoderName
 from structviews.registry import Registry
 from structviews.runs import RUNS
+from structviews.runs.channel_checks import check_channels, check_contextual
 from structviews.runs.which_vectors import Representation
 from structviews.settings import (
     LARGEST_SEED,
@@ -28,8 +28,7 @@ from structviews.settings import (
     settings_of,
 )
 from structviews.views import VIEWS
-from structviews.words import CONTEXTUAL, FIXED, TRAINED
-from structviews.words.word_settings import MEAN, ZERO, Words
+from structviews.words.word_settings import Words
 
 # Monitoring and file locations: settings that may differ between two runs that count as the same.
 loose = partial(setting, compare=False)
@@ -188,63 +187,14 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if not self.data.out:
             object.__setattr__(self, "data", replace(self.data, out=str(RUNS / "-".join(self.views.names))))
-        self._check_channels()
-        self._check_contextual()
+        check_channels(self.words)
+        check_contextual(self.words, self.views.names, self.objective.name)
         self._check_cut_off()
         self.representation.check_views((*self.views.names, *OBJECTIVES[self.objective.name].extra_names))
         if self.monitoring.eval_every and not self.monitoring.eval_data:
             raise InputError(
                 f"eval_every = {self.monitoring.eval_every}: give the folder of SentEval's tasks with --eval-data"
             )
-
-    def _check_channels(self) -> None:
-        channels, vectors = self.words.channels, self.words.vectors
-        listed = ",".join(channels)
-        if not channels or len(set(channels)) < len(channels):
-            raise InputError(f"channels = {listed!r}: name each channel once")
-        if FIXED in channels and not vectors:
-            raise InputError(
-                f"channels = {listed}: the channel {FIXED!r} needs word vectors: give a file with --vectors; "
-                "`structviews vectors` can make one"
-            )
-        if vectors and FIXED not in channels:
-            raise InputError(
-                f"vectors = {vectors}: only the channel {FIXED!r} reads them: add --channels {FIXED} or "
-                f"--channels {FIXED},{TRAINED}"
-            )
-        if self.words.unknown_words != ZERO and FIXED not in channels:
-            raise InputError(
-                f"unknown_words = {self.words.unknown_words}: only the channel {FIXED!r} has such words: leave it out, "
-                f"or add --channels {FIXED}"
-            )
-
-    def _check_contextual(self) -> None:
-        channels, encoder, pooling = self.words.channels, self.words.encoder, self.words.pooling
-        if CONTEXTUAL not in channels:
-            for name, value in (("encoder", encoder), ("word_pooling", pooling if pooling != MEAN else "")):
-                if value:
-                    raise InputError(
-                        f"{name} = {value}: only the channel {CONTEXTUAL!r} reads it: leave it out, or add "
-                        f"--channels {CONTEXTUAL}"
-                    )
-            return
-        if not encoder:
-            raise InputError(
-                f"channels = {','.join(channels)}: the channel {CONTEXTUAL!r} needs a pretrained encoder: give a "
-                "folder, or a name on the Hugging Face Hub, with --encoder"
-            )
-        EncoderName.of(encoder)
-        if "words" in OBJECTIVES[self.objective.name].needs:
-            raise InputError(
-                f"objective = {self.objective.name}: predicts words of a vocabulary, and the channel {CONTEXTUAL!r} "
-                "has none: choose another objective, such as pairwise, or other channels"
-            )
-        for name in self.views.names:
-            if VIEWS[name].reads_frequencies:
-                raise InputError(
-                    f"views = {','.join(self.views.names)}: {name!r} weights words by their frequency, and the channel "
-                    f"{CONTEXTUAL!r} has no words of a vocabulary: leave it out, or choose other channels"
-                )
 
     def _check_cut_off(self) -> None:
         for name in self.views.names if self.words.cut_off else ():
