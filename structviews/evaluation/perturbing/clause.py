@@ -29,6 +29,8 @@ MIDDLE = listed(
     "had got lacked resembled suited became weighed lasted equaled equalled fit meant cost totaled totalled "
     "averaged numbered measured exceeded remained starred contained comprised included possessed boasted wanted needed"
 )
+# Objects that are part of the verb: "took place".
+IDIOMS = listed("care charge effect place root shape")
 # Heads that agree with the noun after them, or with the speaker's mind.
 QUANTITIES = listed("number lot couple majority variety rest half part percent %")
 
@@ -74,7 +76,7 @@ class Clause:
     def __init__(self, sentence: ParsedSentence, spelling: Spelling) -> None:
         first, *others = sentence.tokens
         lower = first[:1].lower() + first[1:]
-        is_name = sentence.tags[0] in ("NNP", "NNPS") or lower not in spelling.lower
+        is_name = sentence.tags[0] in ("NNP", "NNPS") or first == "I" or lower not in spelling.lower
         self.words = [first if is_name else lower, *others]
         self.is_capital = first[:1].isupper()
         self.tags, self.relations, self.sentence = sentence.tags, sentence.relations, sentence
@@ -165,9 +167,10 @@ class Clause:
         patient = self.noun_phrase(objects[0])
         if patient is None or patient.start != verb + 1 or subject.end > verb:
             return None
+        idiom = self.words[patient.start] in IDIOMS
         refers = any(self.tags[word] == "PRP$" for word in range(*patient))
         between = all(self.tags[word] == "RB" for word in range(subject.end, verb))
-        return None if refers or not between else Transitive(subject, verb, patient)
+        return None if idiom or refers or not between else Transitive(subject, verb, patient)
 
     def nominative(self, span: Span) -> list[str]:
         """The words of a noun phrase as a subject."""

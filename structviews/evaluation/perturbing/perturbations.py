@@ -62,6 +62,8 @@ FIGURES = re.compile(r"[1-9]\d{0,2}(,\d{3})+|[1-9]\d*")
 # A number is replaced by one between the same bounds: hours and months, days, years and so on keep their look.
 BOUNDS = (2, 13, 32, 100, 1000, 1500, 2030, 10**4, 10**5, 10**6, 10**7, 10**8)
 NEGATIVE = listed("not n't never no none nobody nothing neither nor without hardly barely")
+# Verbs that mean the same with their subject and object swapped.
+SYMMETRIC = listed("married met matched resembled neighbored bordered adjoined")
 ARTICLES = ("a", "an")
 FINITE = ("VBZ", "VBP", "VBD", "MD")
 
@@ -192,7 +194,8 @@ def negated(clause: Clause, random: np.random.Generator) -> Words:
     if helping or words[root].lower() in ("is", "are", "was", "were", "am"):
         return [*words[: first + 1], "not", *words[first + 1 :]]
     # The present without an ending is the form that "do" needs; other forms would have to be looked up.
-    return [*words[:root], "do", "not", *words[root:]] if clause.tags[root] == "VBP" else None
+    simple = clause.tags[root] == "VBP"
+    return [*words[: subject.end], "do", "not", *words[subject.end :]] if simple else None
 
 
 @perturbation("scrambled", keeps=False)
@@ -223,7 +226,9 @@ def _passive(clause: Clause, agent: Span, verb: int, patient: Span) -> Words:
 def _exchangeable(clause: Clause) -> bool:
     """Whether the subject and the object of a transitive clause can change places as they are."""
     found = clause.transitive
-    if not found or clause.is_pronoun(found.subject) or clause.is_pronoun(found.object):
+    if not found or clause.words[found.verb].lower() in SYMMETRIC:
+        return False
+    if clause.is_pronoun(found.subject) or clause.is_pronoun(found.object):
         return False
     # "the man and his dog": the possessor would come after what is his.
     return not any(clause.tags[word] == "PRP$" for word in range(*found.subject))

@@ -9,7 +9,7 @@ from structviews.parsing.parser import Options
 from structviews.parsing.specification import load
 
 PARTICIPLES = listed("killed opened visited praised helped married lived found followed")
-LOWER = listed("the a an in on she he they it we his old many some jazz yesterday three when dogs cats to two")
+LOWER = listed("the a an in on she he they it we i his old many some jazz yesterday three when dogs cats to two")
 MADE = {
     "passive": {
         "The dog killed the old man .": "The old man was killed by the dog .",
@@ -17,6 +17,7 @@ MADE = {
         "Yesterday , the police followed the thief .": "Yesterday , the thief was followed by the police .",
         "She praised them .": "They were praised by her .",
         "They helped me .": "I was helped by them .",
+        "I praised the plan .": "The plan was praised by me .",
         "Germany quickly followed the plan .": "The plan was quickly followed by Germany .",
         "in Paris we visited him .": "in Paris he was visited by us .",
     },
@@ -66,6 +67,7 @@ MADE = {
         "The dog will kill the man .": "The dog will not kill the man .",
         "The man is old .": "The man is not old .",
         "They like the old man .": "They do not like the old man .",
+        "They often see the old man .": "They do not often see the old man .",
         "The men were killed by the dog .": "The men were not killed by the dog .",
         "The dog has killed the man .": "The dog has not killed the man .",
     },
@@ -74,6 +76,7 @@ REFUSED = {
     "passive": [
         "The dog took the old man .",  # "taken" is not in the text
         "The dog had the old man .",
+        "The dog found place in the room .",
         "The dog kills the old man .",
         "Did the dog kill the man ?",
         "The dog and the cat killed the man .",
@@ -123,6 +126,7 @@ REFUSED = {
         "The dog killed its owner .",
         "The dog kills the man .",
         "The dog will kill the man .",
+        "The man married the doctor .",
         "The dog killed the man and the cat .",
         "The dog killed the man and opened the door .",
     ],
