@@ -182,7 +182,7 @@ class Clause:
 
     def _in_case(self, span: Span, case: dict[str, str]) -> list[str]:
         words = self.words[slice(*span)]
-        return [case.get(words[0], case.get(words[0].lower(), words[0]))] if self.is_pronoun(span) else words
+        return [case.get(words[0], words[0])] if self.is_pronoun(span) else words
 
     def written(self, words: Iterable[str]) -> tuple[str, ...]:
         """The words as a sentence, which begins with a capital if this one does."""
