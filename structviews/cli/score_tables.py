@@ -1,5 +1,6 @@
 """``structviews table`` and ``compare``."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -137,8 +138,9 @@ def compare_two(
         runs = [first, second] if second else [first]
         compare_by(runs, names_in(by), corpus or only_corpus("choose one with --corpus"), sentences, show, seed)
         return
-    if corpus:
-        raise InputError(f"--corpus {corpus}: read only with --by, which names perturbations, such as --by all")
+    if corpus or show:
+        given = f"--corpus {corpus}" if corpus else f"--show {show}"
+        raise InputError(f"{given}: only with --by, which names perturbations, such as --by all")
     if not second:
         raise InputError(f"{typed(first)}: give a second run to compare its scores with, or --by with perturbations")
     compare_scores(first, second)
@@ -154,7 +156,7 @@ def compare_scores(first: Path, second: Path) -> None:
         explain(remark)
 
 
-def compare_by(runs: list[Path], names: list[str], corpus: Path, most: int, show: int, seed: int) -> None:
+def compare_by(runs: list[Path], names: Sequence[str], corpus: Path, most: int, show: int, seed: int) -> None:
     """Print how far altered sentences of a corpus are from their originals, by kind and view."""
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.encoding.embedder import Embedder

@@ -50,7 +50,9 @@ def test_errors(command, tmp_path):
     error = fails(command, tmp_path, "compare", "default")
     assert error == "error: default: give a second run to compare its scores with, or --by with perturbations"
     error = fails(command, tmp_path, "compare", "default", "--corpus", "x.parsed")
-    assert error.endswith("read only with --by, which names perturbations, such as --by all")
+    assert error == "error: --corpus x.parsed: only with --by, which names perturbations, such as --by all"
+    error = fails(command, tmp_path, "compare", "default", "default-small", "--show", "3")
+    assert error == "error: --show 3: only with --by, which names perturbations, such as --by all"
     error = fails(command, tmp_path, "compare", "default", "--by", "passives", "--corpus", "x.parsed")
     assert "unknown perturbation 'passives' (did you mean passive?)" in error
     error = fails(command, tmp_path, "compare", "default", "--by", "passive")
