@@ -50,7 +50,7 @@ def _table_of_two(rows: Sequence[Row]) -> Table:
             count = next(iter(row.found.values())).count
             head = (_named(what), f"{count:,}") if not place else ("", "")
             values = [f"{100 * row.found[k].value:.1f}" if k in row.found else "-" for k in (0, 1)]
-            table.add_row(*head, row.view, *values, *_tested(row), end_section=False)
+            table.add_row(*head, row.view, *values, *_tested(row))
         table.add_section()
     return table
 
