@@ -1,14 +1,18 @@
 """``structviews table`` and ``compare``."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from structviews.cli.console import console, explain, inform, say, write
-from structviews.cli.which_runs import Run, Runs
+from structviews.cli.console import console, errors, explain, inform, say, write
+from structviews.cli.options import Seed, only_corpus
+from structviews.cli.setting_flags import names_in
+from structviews.cli.which_runs import Run, Runs, named_run, one_run
 from structviews.errors import InputError
+from structviews.runs.bundled import typed
 
 PANEL = "Evaluation"
 app = typer.Typer()
@@ -96,15 +100,84 @@ def print_matrix(runs: list[Path], task: str, picture: Path | None) -> None:
 @app.command("compare")
 def compare_two(
     first: Run,
-    second: Run,
+    second: Annotated[
+        Path | None,
+        typer.Argument(
+            help="The run to compare it with; with --by it may be left out.",
+            show_default=False,
+            parser=named_run,
+            callback=one_run,
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KINDS",
+            help="Compare what the views notice, not scores: comma-separated perturbations, or all.",
+            show_default=False,
+        ),
+    ] = None,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(help="With --by: a parsed corpus of English.", show_default="the only *.parsed here"),
+    ] = None,
+    sentences: Annotated[int, typer.Option(min=2, help="With --by: most sentences of each kind.")] = 2_000,
+    show: Annotated[int, typer.Option(min=0, help="With --by: print this many examples of each kind.")] = 0,
+    seed: Seed = 1,
 ) -> None:
     """Test whether two runs' scores differ significantly, on every task that both have.
 
+    With --by, alter the sentences of a corpus by rules over their trees, and measure how far each view's vectors move,
+    of one run or of two.
+
     Example: structviews compare runs/dep-const runs/seq-seq
+
+    Example: structviews compare default --by passive,swapped-arguments --corpus corpus.parsed --show 3
     """
+    if by is not None:
+        runs = [first, second] if second else [first]
+        compare_by(runs, names_in(by), corpus or only_corpus("choose one with --corpus"), sentences, show, seed)
+        return
+    if corpus or show:
+        given = f"--corpus {corpus}" if corpus else f"--show {show}"
+        raise InputError(f"{given}: only with --by, which names perturbations, such as --by all")
+    if not second:
+        raise InputError(f"{typed(first)}: give a second run to compare its scores with, or --by with perturbations")
+    compare_scores(first, second)
+
+
+def compare_scores(first: Path, second: Path) -> None:
+    """Print the differences between two runs' scores."""
     from structviews.evaluation.scores import compare
 
     comparison = compare.compare_runs(first, second)
     console.print(compare.as_rich(comparison))
     for remark in comparison.notes:
+        explain(remark)
+
+
+def compare_by(runs: list[Path], names: Sequence[str], corpus: Path, most: int, show: int, seed: int) -> None:
+    """Print how far altered sentences of a corpus are from their originals, by kind and view."""
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.encoding.embedder import Embedder
+    from structviews.evaluation.perturbing import altered, noticed_tables, noticing
+    from structviews.runtime.progress import rate_bar
+
+    kinds = altered.chosen_kinds(names)
+    samples = altered.draw(ParsedCorpus.open(corpus), kinds, most, seed)
+    found = []
+    for run in runs:
+        with rate_bar(errors, typed(run), "sentences") as progress:
+            progress.stage("loading")
+            found.append(noticing.notice(Embedder.load(run), samples, progress))
+    for sample in samples if show else ():
+        for line in noticed_tables.examples(sample, show):
+            say(line)
+    two = len(runs) == 2
+    console.print(noticed_tables.as_rich(noticing.rows_of_runs(samples, found), two))
+    named = [f"A: {typed(runs[0])}; B: {typed(runs[1])}"] if two else []
+    names_found = {sample.name for sample in samples}
+    left_out = [kind.name for kind in kinds if kind.name not in names_found]
+    missing = [f"fewer than two sentences: {', '.join(left_out)}"] if left_out else []
+    for remark in [*named, *noticed_tables.NOTES, *(noticed_tables.NOTES_OF_TWO if two else ()), *missing]:
         explain(remark)

@@ -70,15 +70,37 @@ def proportion(hits: ArrayLike, documents: ArrayLike, *, seed: int = 0) -> Propo
     Raises:
         InputError: if the trials are from fewer than two documents.
     """
-    hits = np.asarray(hits, dtype=np.float64)
+    ((value, *drawn),) = _means_of_documents([hits], documents, seed)
+    low, high = np.percentile(drawn, LEVELS)
+    return Proportion(float(value), float(low), float(high), len(np.asarray(hits)))
+
+
+def mean_difference(first: ArrayLike, second: ArrayLike, documents: ArrayLike, *, seed: int = 0) -> Difference:
+    """Paired bootstrap test of the means of two systems on the same trials, over documents; see :func:`proportion`.
+
+    Args:
+        first, second: (n,) outcomes of each system.
+        documents: (n,) document of each trial.
+        seed: seed of the bootstrap.
+
+    Raises:
+        InputError: if the trials are from fewer than two documents.
+    """
+    return _difference(*_means_of_documents([first, second], documents, seed))
+
+
+def _means_of_documents(values: Sequence[ArrayLike], documents: ArrayLike, seed: int) -> np.ndarray:
+    """Means (k, 1 + B) of each system's values (n,): of all trials, then of documents drawn with replacement."""
     names, index = np.unique(np.asarray(documents), return_inverse=True)
     if len(names) < 2:
         raise InputError(f"an interval needs at least 2 documents, not {len(names)}: hold out more documents")
-    hits_of = np.bincount(index, weights=hits)
-    count_of = np.bincount(index)
+    trials = [np.asarray(each, dtype=np.float64) for each in values]
+    sums = np.stack([np.bincount(index, weights=each) for each in trials], axis=1)
+    counts = np.bincount(index)
     blocks = _draws([np.ones(len(names), dtype=np.int64)], seed)
-    low, high = np.percentile(np.concatenate([(w @ hits_of) / (w @ count_of) for (w,) in blocks]), LEVELS)
-    return Proportion(float(hits.mean()), float(low), float(high), len(hits))
+    drawn = [(weights @ sums) / (weights @ counts)[:, None] for (weights,) in blocks]
+    means: np.ndarray = np.concatenate([np.stack([each.mean() for each in trials])[None], *drawn]).T
+    return means
 
 
 def score_intervals(scores: Sequence[str], tested: Mapping[str, Tested], *, seed: int = 0) -> dict[str, list[float]]:

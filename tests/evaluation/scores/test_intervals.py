@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest, pearsonr, spearmanr
+from scipy.stats import binomtest, pearsonr, spearmanr, ttest_rel
 from sklearn.metrics import f1_score, mean_squared_error
 
 from structviews.evaluation.scores import intervals
 from structviews.evaluation.scores.intervals import (
     holm,
+    mean_difference,
     paired_differences,
     score_intervals,
 )
@@ -137,3 +138,27 @@ def test_holm():
     # The smallest of four times 4, the next times 3 and so on, never less than one before it.
     assert holm([0.04, 0.01, 0.03, 0.9]) == pytest.approx([0.09, 0.04, 0.09, 0.9])
     assert holm([0.5, 0.6]) == [1, 1]
+
+
+def test_means_differ_by_the_paired_t_test():
+    """A document a trial: the mean of the trials' differences (Student, 1908)."""
+    rng = np.random.default_rng(7)
+    first = rng.standard_normal(400)
+    second = first + 0.6 * rng.standard_normal(400) + 0.03
+    found = mean_difference(first, second, np.arange(400))
+    expected = ttest_rel(first, second)
+    low, high = expected.confidence_interval()
+    assert 0.05 < expected.pvalue < 0.3
+    assert found.p == pytest.approx(expected.pvalue, abs=0.03)
+    assert [found.first - found.second, found.low, found.high] == pytest.approx(
+        [np.mean(first - second), low, high], abs=0.01
+    )
+
+
+def test_trials_of_a_document_are_drawn_together():
+    """Copies of a trial within its document tell nothing new, unlike copies that are documents of their own."""
+    rng = np.random.default_rng(8)
+    first, second = rng.random((2, 60))
+    once = mean_difference(first, second, np.arange(60))
+    copied = mean_difference(np.repeat(first, 5), np.repeat(second, 5), np.repeat(np.arange(60), 5))
+    assert (copied.low, copied.high, copied.p) == pytest.approx((once.low, once.high, once.p))

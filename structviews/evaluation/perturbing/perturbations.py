@@ -1,0 +1,308 @@
+"""The table of perturbations: rules over the trees of an English sentence that make another sentence of it.
+
+A rule takes a ``Clause`` and a random generator, and returns the new words, or None for a sentence that it does not
+fit. To add one, write such a function below ``@perturbation(name, keeps)``; the command and the tables find it.
+
+After Zhu, Li and de Melo (2018), Ettinger (2018), Dasgupta et al. (2018), Naik et al. (2018), McCoy, Pavlick and Linzen
+(2019), Zhang, Baldridge and He (2019), and Sinha et al. (2021); docs/perturbations.md has the references.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from structviews.evaluation.perturbing.clause import NOUNS, Clause, Span, listed
+
+# A rule's result.
+Words = Sequence[str] | None
+Rule = Callable[[Clause, np.random.Generator], Words]
+
+
+class Perturbation(NamedTuple):
+    """A rule, and whether what it makes has the meaning of the original."""
+
+    name: str
+    keeps: bool
+    rule: Rule
+
+
+KINDS: dict[str, Perturbation] = {}
+# Forms with nearly the same words, of which one keeps the meaning and the other does not.
+CONTRASTS = (("passive", "swapped-arguments"), ("passive", "swapped-passive"), ("cleft", "swapped-cleft"))
+
+QUANTIFIERS = listed(
+    "no every each any few little all both either neither many most some none nobody nothing everybody everyone "
+    "everything anybody anyone anything somebody someone something"
+)
+PREPOSITIONS = listed(
+    "in on at during after before since until throughout within near under despite without among across"
+)
+SUBORDINATORS = listed("because when if although though while after before since until unless once")
+# Adjectives that need a number, a definite article or an antecedent.
+NO_QUALITIES = listed("other such many several few much more own same first last next only certain various")
+NUMERALS = (
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "twenty",
+    "thirty",
+)
+FIGURES = re.compile(r"[1-9]\d{0,2}(,\d{3})+|[1-9]\d*")
+# A number is replaced by one between the same bounds: hours and months, days, years and so on keep their look.
+BOUNDS = (2, 13, 32, 100, 1000, 1500, 2030, 10**4, 10**5, 10**6, 10**7, 10**8)
+NEGATIVE = listed("not n't never no none nobody nothing neither nor without hardly barely")
+# Verbs that mean the same with their subject and object swapped.
+SYMMETRIC = listed("married met matched resembled neighbored bordered adjoined")
+ARTICLES = ("a", "an")
+FINITE = ("VBZ", "VBP", "VBD", "MD")
+
+
+def perturbation(name: str, keeps: bool) -> Callable[[Rule], Rule]:
+    """Decorator: enter a rule in the table."""
+
+    def enter(rule: Rule) -> Rule:
+        KINDS[name] = Perturbation(name, keeps, rule)
+        return rule
+
+    return enter
+
+
+@perturbation("passive", keeps=True)
+def passive(clause: Clause, random: np.random.Generator) -> Words:
+    """The dog bit the man. -> The man was bitten by the dog."""
+    found = clause.transitive
+    return found and _passive(clause, found.subject, found.verb, found.object)
+
+
+@perturbation("cleft", keeps=True)
+def cleft(clause: Clause, random: np.random.Generator) -> Words:
+    """The dog bit the man. -> It was the dog that bit the man."""
+    subject = clause.subject
+    if not subject or subject.start or _takes_no_focus(clause, subject) or clause.dependents(clause.root, "cop"):
+        return None
+    root = clause.children[clause.root]
+    own_clause = any(clause.relations[child] in ("conj", "parataxis") for child in root)
+    verbs = [*clause.dependents(clause.root, "aux", "aux:pass"), clause.root]
+    if own_clause or clause.tags[min(verbs)] not in FINITE or clause.words[subject.end] == ",":
+        return None
+    copula = "was" if clause.tags[min(verbs)] == "VBD" else "is"
+    return ["it", copula, *clause.words[slice(*subject)], "that", *clause.words[subject.end :]]
+
+
+@perturbation("fronted", keeps=True)
+def fronted(clause: Clause, random: np.random.Generator) -> Words:
+    """The dog bit the man in the park. -> In the park, the dog bit the man."""
+    last, subject = len(clause) - 1, clause.subject
+    if not subject or subject.start or clause.dependents(clause.root, "conj", "parataxis"):
+        return None
+    for child in clause.dependents(clause.root, "obl", "advcl"):
+        label, starts = ("SBAR", SUBORDINATORS) if clause.relations[child] == "advcl" else ("PP", PREPOSITIONS)
+        span = clause.constituent(child, label)
+        # Directly behind the verb it may be what the verb is about: "believes in ghosts".
+        if span and span.end == last and span.start > clause.root + 1 and clause.words[span.start] in starts:
+            end = span.start - (clause.words[span.start - 1] == ",")
+            return [*clause.words[slice(*span)], ",", *clause.words[:end], clause.words[last]]
+    return None
+
+
+@perturbation("swapped-conjuncts", keeps=True)
+def swapped_conjuncts(clause: Clause, random: np.random.Generator) -> Words:
+    """The dog and the cat slept. -> The cat and the dog slept."""
+    found = []
+    for second, relation in enumerate(clause.relations):
+        first = clause.heads[second]
+        if relation == "conj" and clause.tags[first] in NOUNS and clause.tags[second] in NOUNS:
+            found += [pair for pair in [_conjuncts(clause, first, second)] if pair]
+    return _exchanged(clause, *found[random.integers(len(found))]) if found else None
+
+
+@perturbation("swapped-arguments", keeps=False)
+def swapped_arguments(clause: Clause, random: np.random.Generator) -> Words:
+    """The dog bit the man. -> The man bit the dog."""
+    found = clause.transitive
+    return _exchanged(clause, found.subject, found.object) if found and _exchangeable(clause) else None
+
+
+@perturbation("swapped-passive", keeps=False)
+def swapped_passive(clause: Clause, random: np.random.Generator) -> Words:
+    """The dog bit the man. -> The dog was bitten by the man."""
+    found = clause.transitive
+    if not found or not _exchangeable(clause) or clause.is_plural(found.subject) != clause.is_plural(found.object):
+        return None
+    return _passive(clause, found.object, found.verb, found.subject)
+
+
+@perturbation("swapped-cleft", keeps=False)
+def swapped_cleft(clause: Clause, random: np.random.Generator) -> Words:
+    """The dog bit the man. -> It was the man that bit the dog."""
+    found = clause.transitive
+    if not found or found.subject.start or not _exchangeable(clause) or _takes_no_focus(clause, found.object):
+        return None
+    subject, behind = clause.words[slice(*found.subject)], clause.words[found.subject.end : found.verb + 1]
+    rest = clause.words[found.object.end :]
+    return ["it", "was", *clause.words[slice(*found.object)], "that", *behind, *subject, *rest]
+
+
+@perturbation("swapped-modifiers", keeps=False)
+def swapped_modifiers(clause: Clause, random: np.random.Generator) -> Words:
+    """The black dog bit the old man. -> The old dog bit the black man."""
+    found = [noun for noun in range(1, len(clause)) if _is_modified(clause, noun)]
+    pairs = [(one, other) for i, one in enumerate(found) for other in found[i + 1 :]]
+    pairs = [pair for pair in pairs if _can_trade(clause, *pair)]
+    if not pairs:
+        return None
+    one, other = pairs[random.integers(len(pairs))]
+    return _exchanged(clause, Span(one - 1, one), Span(other - 1, other))
+
+
+@perturbation("numbers", keeps=False)
+def numbers(clause: Clause, random: np.random.Generator) -> Words:
+    """The dog bit two men in 1990. -> The dog bit two men in 1954."""
+    found = [i for i, tag in enumerate(clause.tags) if tag == "CD" and _is_number(clause.words[i])]
+    found = [i for i in found if not i or clause.words[i - 1] not in ARTICLES]
+    if not found:
+        return None
+    place = found[random.integers(len(found))]
+    others = [new for new in _numbers_like(clause.words[place], random) if new not in clause.words]
+    return [*clause.words[:place], others[0], *clause.words[place + 1 :]] if others else None
+
+
+@perturbation("negated", keeps=False)
+def negated(clause: Clause, random: np.random.Generator) -> Words:
+    """The dog will bite the man. -> The dog will not bite the man."""
+    root, subject = clause.root, clause.subject
+    if not subject or not NEGATIVE.isdisjoint(map(str.lower, clause.words)):
+        return None
+    if clause.dependents(root, "conj", "parataxis", "ccomp"):
+        return None
+    helping = clause.dependents(root, "aux", "aux:pass", "cop")
+    first = min([*helping, root])
+    if first < subject.end or clause.tags[first] not in FINITE:
+        return None
+    words = clause.words
+    if helping or words[root].lower() in ("is", "are", "was", "were", "am"):
+        return [*words[: first + 1], "not", *words[first + 1 :]]
+    # The present without an ending is the form that "do" needs; other forms would have to be looked up.
+    simple = clause.tags[root] == "VBP"
+    return [*words[: subject.end], "do", "not", *words[subject.end :]] if simple else None
+
+
+@perturbation("scrambled", keeps=False)
+def scrambled(clause: Clause, random: np.random.Generator) -> Words:
+    """The dog bit the man. -> Bit man the the dog."""
+    *words, last = clause.words
+    return [*(words[i] for i in random.permutation(len(words))), last]
+
+
+def _passive(clause: Clause, agent: Span, verb: int, patient: Span) -> Words:
+    """The clause in the passive, its subject and object being ``agent`` and ``patient``, in any order."""
+    words, found = clause.words, clause.transitive
+    if not found or words[verb].lower() not in clause.participles or "by" in words[found.object.end :]:
+        return None
+    subject = clause.nominative(patient)
+    plural = clause.is_plural(patient)
+    return [
+        *words[: found.subject.start],
+        *subject,
+        "were" if plural else "was",
+        *words[found.subject.end : verb + 1],
+        "by",
+        *clause.accusative(agent),
+        *words[found.object.end :],
+    ]
+
+
+def _exchangeable(clause: Clause) -> bool:
+    """Whether the subject and the object of a transitive clause can change places as they are."""
+    found = clause.transitive
+    if not found or clause.words[found.verb].lower() in SYMMETRIC:
+        return False
+    if clause.is_pronoun(found.subject) or clause.is_pronoun(found.object):
+        return False
+    # "the man and his dog": the possessor would come after what is his.
+    return not any(clause.tags[word] == "PRP$" for word in range(*found.subject))
+
+
+def _takes_no_focus(clause: Clause, span: Span) -> bool:
+    """Whether "It was ... that" cannot hold a phrase: pronouns, and what denotes nobody in particular."""
+    return clause.is_pronoun(span) or clause.words[span.start].lower() in QUANTIFIERS
+
+
+def _exchanged(clause: Clause, first: Span, second: Span) -> list[str]:
+    """The words with two phrases in each other's place."""
+    first, second = sorted((first, second))
+    words = clause.words
+    between = words[first.end : second.start]
+    return [
+        *words[: first.start],
+        *words[slice(*second)],
+        *between,
+        *words[slice(*first)],
+        *words[second.end :],
+    ]
+
+
+def _conjuncts(clause: Clause, first: int, second: int) -> tuple[Span, Span] | None:
+    """Two coordinated nouns, both bare or both with a determiner only, and nothing that belongs to both."""
+    own, others = clause.children[first], clause.children[second]
+    joint = [child for child in others if clause.relations[child] == "cc"]
+    parts = [[child for child in own if child != second], [child for child in others if child not in joint]]
+    if len(joint) != 1 or len(parts[0]) != len(parts[1]) or len(parts[0]) > 1:
+        return None
+    size = len(parts[0])
+    spans = Span(first - size, first + 1), Span(second - size, second + 1)
+    determined = all(clause.tags[child] == "DT" and child == head - 1
+                     for part, head in zip(parts, (first, second), strict=True) for child in part)  # fmt: skip
+    same = clause.words[slice(*spans[0])] == clause.words[slice(*spans[1])]
+    together = spans[0].end == joint[0] == spans[1].start - 1 and clause.words[joint[0]] in ("and", "or")
+    whole = Span(spans[0].start, spans[1].end)
+    return spans if determined and together and not same and "NP" in clause.constituents.get(whole, ()) else None
+
+
+def _is_modified(clause: Clause, noun: int) -> bool:
+    """Whether a noun has one adjective, directly before it, that could describe other nouns."""
+    adjectives = clause.dependents(noun, "amod")
+    return (
+        clause.tags[noun] in ("NN", "NNS")
+        and adjectives == [noun - 1]
+        and clause.tags[noun - 1] == "JJ"
+        and not clause.children[noun - 1]
+        and clause.words[noun - 1].lower() not in NO_QUALITIES
+    )
+
+
+def _can_trade(clause: Clause, one: int, other: int) -> bool:
+    """Whether two nouns can trade adjectives: they differ, and "a" and "an" still fit."""
+    words = clause.words
+    if words[one].lower() == words[other].lower() or words[one - 1].lower() == words[other - 1].lower():
+        return False
+    articled = any(noun > 1 and words[noun - 2] in ARTICLES for noun in (one, other))
+    vowels = [words[noun - 1][0].lower() in "aeiou" for noun in (one, other)]
+    return not articled or vowels[0] == vowels[1]
+
+
+def _is_number(word: str) -> bool:
+    """Whether a word is a numeral above one that another can replace."""
+    if word.lower() in NUMERALS:
+        return True
+    return bool(FIGURES.fullmatch(word)) and BOUNDS[0] <= int(word.replace(",", "")) < BOUNDS[-1]
+
+
+def _numbers_like(word: str, random: np.random.Generator) -> list[str]:
+    """Random numbers of the size and the spelling of a number."""
+    if word.lower() in NUMERALS:
+        return [new.capitalize() if word[0].isupper() else new for new in random.permutation(NUMERALS).tolist()]
+    place = bisect_right(BOUNDS, int(word.replace(",", "")))
+    spelling = "{:,}" if "," in word else "{}"
+    return [spelling.format(new) for new in random.integers(BOUNDS[place - 1], BOUNDS[place], size=8).tolist()]
