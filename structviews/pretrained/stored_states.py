@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,10 @@ from structviews.pretrained.frozen import FrozenEncoder
 from structviews.runtime.documents import read_sealed, write_json
 from structviews.runtime.files import digest
 from structviews.runtime.locks import creating
-from structviews.runtime.progress import OnProgress
 from structviews.runtime.seals import damaged, map_arrays, read_head, write_arrays
+
+if TYPE_CHECKING:
+    from structviews.runtime.progress import OnProgress
 
 MANIFEST = "states.json"
 STATES = "states"
@@ -94,7 +96,7 @@ def folder_of(corpus: ParsedCorpus, encoder: FrozenEncoder) -> Path:
 
 
 def store_states(
-    corpus: ParsedCorpus, encoder: FrozenEncoder, told: Callable[[int, int], None], progress: OnProgress | None = None
+    corpus: ParsedCorpus, encoder: FrozenEncoder, told: Callable[[int, int], None], progress: "OnProgress | None" = None
 ) -> Path:
     """Compute the states of all words of a corpus, or the rest of them where a call was stopped; return their folder.
 

@@ -77,7 +77,7 @@ VIEW_NAMES = [name for name in VIEWS if not VIEWS[name].reads_frequencies]
 def test_each_view_reads_the_states_as_it_reads_a_table(settings, name, inference):
     """A word table with a row for each word of each sentence gives the same vectors, states and gradients' inputs."""
     hidden = 32 if VIEWS[name].adds_words else 8
-    training = Training(settings(views=(name, "dep"), hidden=hidden))
+    training = Training(settings(views=(name, "dep", "const"), hidden=hidden))
     table = torch.cat([torch.zeros(1, 32), *states_of(training, SENTENCES)])
     numbered, n = [], 0
     for sentence in SENTENCES:
