@@ -38,10 +38,10 @@ def store_encoder_states(corpus: Corpus, device: Device = "", given: Mapping[str
 
     try:
         with using(device), rate_bar(errors, "reading sentences", "sentences") as progress:
-            progress.stage("finding the encoder")
-            encoder = FrozenEncoder.open(words.encoder, words.pooling)
             progress.stage("reading the corpus")
             opened = ParsedCorpus.open(corpus)
+            progress.stage("finding the encoder")
+            encoder = FrozenEncoder.open(words.encoder, words.pooling)
             folder = store_states(opened, encoder, told, progress)
     except KeyboardInterrupt:
         inform(f"stopped; {GO_ON}")
