@@ -14,6 +14,7 @@ not run again. `pages` makes the pages and pictures of docs/results/ from them. 
 """
 
 import argparse
+import shutil
 import subprocess
 import sys
 from fnmatch import fnmatch
@@ -26,6 +27,7 @@ from pairs.plan import FULL, QUICK, Plan
 from pairs.work import Work
 
 from structviews.errors import InputError
+from structviews.runs.folder import STATE
 from structviews.runtime.documents import write_json
 from structviews.runtime.signals import Interrupted
 
@@ -96,6 +98,7 @@ def run_all(work: Work, only: str) -> None:
             if ours and not work.file(run).exists():
                 print(f"run {number} of {len(runs)}: {run.name}", file=sys.stderr, flush=True)
                 write_json(work.file(run), score(work, run, work.train(run)), sealed=False)
+                shutil.rmtree(work.run(run) / STATE, ignore_errors=True)  # half of the folder, and not needed again
     left = [run.name for run in runs if not work.file(run).exists()]
     if left:
         print(f"with another process, or to be done again: {', '.join(left)}", file=sys.stderr)

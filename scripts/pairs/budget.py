@@ -1,6 +1,7 @@
 """What the whole plan will take, from a few steps of each kind of run."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -53,6 +54,8 @@ def measured(work: Work) -> dict[str, float]:
         if wanted[1]:
             known["scoring minutes"] = score(work, run, folder)["scoring minutes"]
             write_json(file, known, sealed=False)
+        if any(wanted):
+            shutil.rmtree(folder)
     return json.loads(file.read_text("utf-8"))
 
 

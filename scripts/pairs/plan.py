@@ -183,6 +183,7 @@ class Plan:
         return self.sizes.seeds if several else self.sizes.other_seeds if row.views else 1
 
     def runs(self) -> list[Run]:
-        """In the order in which they are trained: a first complete table early, the largest corpus last."""
+        """In the order in which they are trained: the six pairs first, the largest corpus last."""
         found = [Run(row, seed) for row in self.rows for seed in range(1, self.seeds(row) + 1)]
-        return sorted(found, key=lambda run: (run.row.sentences == self.sizes.larger, run.seed))
+        six = self.table[: len(SIX)]
+        return sorted(found, key=lambda run: (run.row.sentences == self.sizes.larger, run.row not in six, run.seed))
