@@ -46,6 +46,7 @@ class SimCse(Objective):
     example: ClassVar[str] = "transformer"
     passes: ClassVar[int] = 2
     reads_neighbours: ClassVar[bool] = False
+    report: ClassVar[str] = "loss without dropout {loss:.3f} (chance {chance_loss:.3f})"
     Config = SimCseConfig
 
     def __init__(self, inputs: Inputs, config: SimCseConfig) -> None:

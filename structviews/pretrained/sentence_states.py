@@ -19,7 +19,7 @@ from structviews.words.word_settings import FIRST
 def sentence_states(
     model: Any, padding: int, pieces: SentencePieces, pooling: str, states: bool = False
 ) -> tuple[Tensor, Tensor | None]:
-    """The vector of each sentence ``(B, d)``, and on request the states ``(p, d)`` of its pieces; in single precision.
+    """The vector of each sentence ``(B, d)``, and on request the states ``(p, d)`` of its pieces; no half precision.
 
     Args:
         model: the encoder, a ``PreTrainedModel``.
@@ -33,7 +33,7 @@ def sentence_states(
         vectors.append(_pooled(block, pooling))
         order.append(block.windows)
         if states:
-            of_pieces.append(block.piece_states.float())
+            of_pieces.append(_precise(block.piece_states))
             places.append(block.pieces)
     device = vectors[0].device
     back = send(to_tensor(inverse_of(np.concatenate(order))), device)
@@ -46,6 +46,11 @@ def sentence_states(
 def _pooled(block: Block, pooling: str) -> Tensor:
     """Vectors ``(rows, d)`` of the sentences of a block."""
     if pooling == FIRST:
-        return block.states[:, 0].float()
+        return _precise(block.states[:, 0])
     mask = block.mask[:, :, None]
-    return (block.states.float() * mask).sum(dim=1) / mask.sum(dim=1)
+    return (_precise(block.states) * mask).sum(dim=1) / mask.sum(dim=1)
+
+
+def _precise(states: Tensor) -> Tensor:
+    """States in single precision or better."""
+    return states.float() if states.dtype in (torch.bfloat16, torch.float16) else states
