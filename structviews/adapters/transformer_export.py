@@ -18,8 +18,8 @@ def export_transformer(run: Path, out: Path, view: str = "") -> Path:
     """Save a run's trained transformer as a sentence-transformers model, which needs nothing of structviews.
 
     Of the same text it makes the same vectors as the run's view. The run reads a sentence's words with spaces between
-    them, sentence-transformers the text as it is typed: for tokenisers that split off punctuation, as BERT's do, this is
-    the same.
+    them, sentence-transformers the text as typed: to tokenisers that split off punctuation, as BERT's do, this is the
+    same.
 
     Args:
         run: a trained run.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from structviews.pretrained.alignment import SentencePieces
-from structviews.pretrained.reading import Block, read_blocks
+from structviews.pretrained.piece_blocks import Block, read_blocks
 from structviews.runtime.arrays import inverse_of
 from structviews.runtime.device import send, to_tensor
 from structviews.words.word_settings import FIRST

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from structviews.pretrained.alignment import Pieces
 from structviews.pretrained.loading import Loaded
-from structviews.pretrained.reading import read_blocks
+from structviews.pretrained.piece_blocks import read_blocks
 from structviews.runtime.arrays import inverse_of
 from structviews.runtime.device import send, to_tensor
 from structviews.words.word_settings import FIRST
