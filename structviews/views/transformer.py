@@ -32,15 +32,23 @@ class TransformerConfig(Settings):
         flat="sentence_pooling",
         choices=(MEAN, FIRST),
     )
-    lr: float = setting(3e-5, "Learning rate of the view transformer.", flat="encoder_lr", above=0, most=1000)
+    lr: float = setting(
+        3e-5, "Learning rate of the view transformer.", flat="encoder_lr", above=0, most=1000, training=True
+    )
     top_layers: int = setting(
-        0, "Train only so many top layers of the transformer; 0 for all of it.", least=0, most=10_000, metavar="N"
+        0,
+        "Train only so many top layers of the transformer; 0 for all of it.",
+        least=0,
+        most=10_000,
+        metavar="N",
+        training=True,
     )
     recompute: bool = setting(
         False,
         "Compute the transformer's layers again in the backward pass, which needs less memory and more time.",
         flags="--recompute",
         rare=True,
+        training=True,
     )
 
 
