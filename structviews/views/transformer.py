@@ -85,7 +85,10 @@ class Transformer(View):
         if config.top_layers:
             _freeze_below(self.network, config.top_layers)
         if config.recompute:
-            self.network.gradient_checkpointing_enable({"use_reentrant": False})
+            # Its name in version 5 of transformers, and its later one.
+            names = ("activation_checkpointing_enable", "gradient_checkpointing_enable")
+            enable = next(getattr(self.network, name) for name in names if hasattr(self.network, name))
+            enable({"use_reentrant": False})
         # Tells runs apart whose tokenisers differ, as the digest of the weights tells all other runs apart.
         self.register_buffer("tokeniser", torch.tensor([*encoder.digest], dtype=torch.uint8))
 

@@ -26,7 +26,7 @@ def trained(tmp_path):
 
     def make(views=("transformer", "seq"), kind="bert", **others):
         encoder = encoder_folder(tmp_path / kind, kind)
-        own = {"encoder": str(encoder), "hidden": 32, "steps": 2, "encoder_lr": 1e-3} | others
+        own = {"encoder": str(encoder), "hidden": 32, "steps": 2} | others
         return train(small_config(tmp_path / "x.parsed", tmp_path / "run", views, **own))
 
     return make
