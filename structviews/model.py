@@ -17,6 +17,7 @@ from structviews.errors import InputError
 from structviews.kernels.initialisation import he, open_gates
 from structviews.objectives.objective import Context, ContextWords, Inputs, context_indices, next_indices
 from structviews.objectives.objective_by_name import create as create_objective
+from structviews.pretrained.blueprint import Blueprint
 from structviews.runs.config import TrainConfig
 from structviews.settings import Settings
 from structviews.views import VIEWS
@@ -49,9 +50,11 @@ class Channel(nn.Module):
         fixed: ``(n_words, fixed word_dim)`` fixed word vectors; None to train them.
         options: settings of the objective; defaults if None.
         view_options: settings of views by name; defaults for the others.
+        encoder: the pretrained encoder whose pieces some views read.
 
     Raises:
-        InputError: if fixed vectors have the wrong dimension for a view, or leave nothing to train.
+        InputError: if fixed vectors have the wrong dimension for a view, or leave nothing to train; if the objective
+            compares two encodings of a sentence, and they would be the same.
     """
 
     def __init__(
@@ -68,12 +71,13 @@ class Channel(nn.Module):
         fixed: Tensor | None = None,
         options: Settings | None = None,
         view_options: Mapping[str, Settings] | None = None,
+        encoder: Blueprint | None = None,
     ):
         super().__init__()
         width = word_dim if fixed is None else fixed.shape[1]
 
         def create(name: str, word_dim: int) -> View:
-            return create_view(name, word_dim, dim, (view_options or {}).get(name))
+            return create_view(name, word_dim, dim, (view_options or {}).get(name), encoder)
 
         learning = [name for name in names if VIEWS[name].learns]
         made = [create(name, width) for name in learning]
@@ -84,14 +88,19 @@ class Channel(nn.Module):
         inputs = Inputs(tuple(learning), tuple(view.dim for view in made), made[0].word_dim, counts, n_words)
         self.objective = create_objective(objective, inputs, options)
         open_gates(self.objective, gate_bias)
-        spreads = [_spread(view) if word_init == VIEWS_OWN else word_init for view in made]
+        if self.objective.passes > 1:
+            _check_drops(learning, made, objective)
+        readers = [view for view in made if not view.reads_pieces]
         if fixed is not None:
             _check_fixed(learning, made, fixed.shape[1])
             self.words = nn.ModuleList([FixedWords(fixed)])
-        else:
+        elif readers:
+            spreads = [_spread(view) if word_init == VIEWS_OWN else word_init for view in readers]
             self.words = nn.ModuleList(
-                WordTable(n_words, view.word_dim, spread) for view, spread in zip(made, spreads, strict=True)
+                WordTable(n_words, view.word_dim, spread) for view, spread in zip(readers, spreads, strict=True)
             )
+        else:  # which no view reads
+            self.words = nn.ModuleList([FixedWords(torch.zeros(1, width))])
         learners = iter(made)
         self.views = nn.ModuleList(
             next(learners) if VIEWS[name].learns else create(name, made[0].word_dim) for name in names
@@ -102,12 +111,13 @@ class Channel(nn.Module):
 
     @property
     def tables(self) -> list[Words]:
-        """The word table of each view; one that learns nothing reads the first table."""
+        """The word table of each view; one that learns nothing or reads pieces has the first table."""
         tables = cast("list[Words]", [*self.words])
         if len(tables) == 1:
             return tables * len(self.views)
         own = iter(tables)
-        return [next(own) if view.learns else tables[0] for view in cast("list[View]", self.views)]
+        views = cast("list[View]", self.views)
+        return [next(own) if view.learns and not view.reads_pieces else tables[0] for view in views]
 
     def encode(
         self, batch: Batch, ids: WordIds, states: bool = False, chosen: Collection[int] | None = None
@@ -129,9 +139,10 @@ class Channel(nn.Module):
         ]
 
     def scored(self, batch: Batch, ids: WordIds) -> list[Tensor]:
-        """The vectors ``(B, dim)`` that the objective scores: those of the views that learn."""
-        views = zip(cast("list[View]", self.views), self.tables, strict=True)
-        return [view(words, batch, ids).vector for view, words in views if view.learns]
+        """The vectors ``(B, dim)`` that the objective scores: those of the views that learn, once for each pass."""
+        views = list(zip(cast("list[View]", self.views), self.tables, strict=True))
+        passes = range(self.objective.passes)
+        return [view(words, batch, ids).vector for _ in passes for view, words in views if view.learns]
 
     def extra_views(self) -> dict[str, View]:
         """Encoders that the objective trains and adds to the run, by name; they read the first view's words."""
@@ -154,9 +165,18 @@ def _spread(view: View) -> float:
     return 0.0 if view.adds_words else 0.5
 
 
+def _check_drops(names: Sequence[str], made: Sequence[View], objective: str) -> None:
+    for name, view in zip(names, made, strict=True):
+        if not view.drops:
+            raise InputError(
+                f"objective = {objective}: compares two encodings of a sentence, which are the same in the view "
+                f"{name!r}, as it has no dropout: give --views transformer and an --encoder with dropout"
+            )
+
+
 def _check_fixed(names: Sequence[str], made: Sequence[View], given: int) -> None:
     for name, view in zip(names, made, strict=True):
-        if view.word_dim != given:
+        if view.word_dim != given and not view.reads_pieces:
             raise InputError(
                 f"the view {name!r} adds up fixed word vectors, which have {given} dimensions, not {view.dim}: "
                 f"give --hidden {given}, or use 'avg', which projects them"
@@ -185,6 +205,11 @@ class Model(nn.Module):
     def needs(self) -> frozenset[str]:
         """The structures that the views read."""
         return frozenset(view.needs for view in self.views)
+
+    @property
+    def reads_pieces(self) -> bool:
+        """Whether a view reads the pieces of a pretrained encoder."""
+        return any(view.reads_pieces for view in self.views)
 
     @property
     def context_needs(self) -> frozenset[str]:
@@ -259,13 +284,19 @@ class Model(nn.Module):
         return [list(view) for view in zip(*channels, strict=True)]
 
 
-def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary], fixed: Tensor | None = None) -> Model:
+def build_model(
+    config: TrainConfig,
+    vocabularies: dict[str, Vocabulary],
+    fixed: Tensor | None = None,
+    encoder: Blueprint | None = None,
+) -> Model:
     """A freshly initialised model.
 
     Args:
         config: names and sizes.
         vocabularies: one for each channel.
         fixed: ``(words, dim)`` vectors of the fixed channel's words, if the run has that channel.
+        encoder: the pretrained encoder whose pieces some views read.
 
     Raises:
         InputError: if the objective does not support the views, or the views the fixed vectors.
@@ -291,6 +322,7 @@ def build_model(config: TrainConfig, vocabularies: dict[str, Vocabulary], fixed:
                 fixed=given(name, vocabulary),
                 options=config.objective.options,
                 view_options=config.views.options,
+                encoder=encoder,
             )
             for name, vocabulary in vocabularies.items()
         }

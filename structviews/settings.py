@@ -44,6 +44,7 @@ class About:
         path: whether it is a local path.
         run: whether it is a run's folder.
         rare: whether only the full help shows it.
+        training: of a view's setting, whether it matters in training alone, so that a run may start from another's.
     """
 
     help: str
@@ -59,6 +60,7 @@ class About:
     path: bool = False
     run: bool = False
     rare: bool = False
+    training: bool = False
 
     def check(self, name: str, value: Any) -> None:
         """Raise InputError if the setting does not allow the value."""

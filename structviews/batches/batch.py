@@ -22,6 +22,7 @@ from structviews.batches.trees import (
 )
 from structviews.batches.word_ids import WordIds
 from structviews.corpus.sentence import ParsedSentence
+from structviews.pretrained.alignment import Aligner, SentencePieces
 from structviews.runtime.arrays import (
     Array,
     inverse_of,
@@ -81,6 +82,7 @@ class Batch:
         inference: the precision of products (``runtime.products``) in a batch to encode without gradients, whose trees
             are merged; None for any other batch.
         same: ``(B,)`` integers, equal for sentences with equal tokens, if an objective needs them.
+        pieces: what a pretrained encoder reads of the sentences, on the CPU, if a view needs it.
         device: device of the tensors.
     """
 
@@ -91,6 +93,7 @@ class Batch:
     dependency: TreeBatch | None = None
     constituency: TreeBatch | None = None
     same: Tensor | None = None
+    pieces: SentencePieces | None = None
     inference: str | None = None
     device: torch.device = field(default=torch.device("cpu"))
 
@@ -106,6 +109,17 @@ class Batch:
     def packing(self) -> Packing:
         """The packed order for recurrent layers."""
         return packed(self.lengths, self.device)
+
+    @property
+    def sentence_pieces(self) -> SentencePieces:
+        """The pieces of a pretrained encoder.
+
+        Raises:
+            ValueError: if the batch was made without them.
+        """
+        if self.pieces is None:
+            raise ValueError("the batch has no pieces of an encoder: collate it with an aligner")
+        return self.pieces
 
     @property
     def dependency_trees(self) -> TreeBatch:
@@ -153,6 +167,7 @@ def collate(
     vocabularies: dict[str, Vocabulary],
     needs: Collection[str],
     inference: str | None = None,
+    aligner: Aligner | None = None,
 ) -> Batch:
     """A batch from sentences in memory, each as a document of its own.
 
@@ -161,6 +176,7 @@ def collate(
         vocabularies: vocabularies by channel.
         needs: structures to build: ``tokens``, ``dependency``, ``constituency``.
         inference: see ``Batch``; views that do not take merged trees cannot read such a batch.
+        aligner: of the encoder that a view reads, if there is one.
     """
     lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
     words = [s.tokens for s in sentences]
@@ -172,11 +188,12 @@ def collate(
     if "constituency" in needs:
         columns["left"], columns["right"] = _joined(s.left for s in sentences), _joined(s.right for s in sentences)
         columns["const_height"] = constituency_heights(columns["left"], columns["right"], lengths)
-    documents, positions = np.arange(len(sentences)), np.zeros(len(sentences))
+    places = np.arange(len(sentences)), np.zeros(len(sentences))
+    pieces = aligner.read(words) if aligner else None
     if inference is None:
-        return assemble(ids, lengths, documents, positions, columns)
+        return assemble(ids, lengths, *places, columns, pieces=pieces)
     merged = {name: words.merged(lengths, columns) for name, words in ids.items()}
-    return replace(assemble(ids, lengths, documents, positions, {}), ids=merged, inference=inference)
+    return replace(assemble(ids, lengths, *places, {}, pieces=pieces), ids=merged, inference=inference)
 
 
 def _joined(lists: Iterable[Sequence[int]]) -> Array:
@@ -190,6 +207,7 @@ def assemble(
     position: Array,
     columns: dict[str, Array],
     same: Array | None = None,
+    pieces: SentencePieces | None = None,
 ) -> Batch:
     """A batch from arrays, on the CPU.
 
@@ -200,6 +218,7 @@ def assemble(
         position: ``(B,)`` index of each sentence in its document.
         columns: columns of the structures to build (see ``COLUMNS``), sentences concatenated.
         same: ``(B,)`` hashes, equal for sentences with equal tokens.
+        pieces: what a pretrained encoder reads of them.
     """
     lengths = lengths.astype(np.int64)
     dependency = constituency = None
@@ -215,4 +234,5 @@ def assemble(
         dependency=dependency,
         constituency=constituency,
         same=to_tensor(same.view(np.int64)) if same is not None else None,
+        pieces=pieces,
     )

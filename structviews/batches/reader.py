@@ -15,6 +15,7 @@ import numpy as np
 from structviews.batches.batch import COLUMNS, Batch, assemble
 from structviews.batches.word_ids import WordIds
 from structviews.corpus.parsed_corpus import OPEN_SHARDS, ParsedCorpus
+from structviews.pretrained.alignment import Aligner
 from structviews.pretrained.stored_states import StoredStates
 from structviews.runtime.arrays import Array, starts_of
 from structviews.runtime.hashing import row_hashes, word_hashes
@@ -85,6 +86,7 @@ class CorpusReader:
         duplicates: whether batches have ``same``.
         cut_off: batches have the first so many words of each sentence; 0 for all. Trees cannot be cut.
         states: by channel, the vectors of words that depend on their sentence, where these are on disk.
+        aligner: of the encoder that a view reads, if there is one; batches then have ``pieces``.
 
     Raises:
         InputError: if the corpus lacks trees that are needed.
@@ -98,6 +100,7 @@ class CorpusReader:
         duplicates: bool = False,
         cut_off: int = 0,
         states: Mapping[str, StoredStates] | None = None,
+        aligner: Aligner | None = None,
     ):
         self.needs = frozenset(needs) | {"tokens"}
         if "dependency" in self.needs:
@@ -109,6 +112,7 @@ class CorpusReader:
         self.duplicates = duplicates
         self.cut_off = cut_off
         self.states = dict(states or {})
+        self.aligner = aligner
         self._starts = np.concatenate([[0], np.cumsum(corpus.shard_rows)])
         self._shard = lru_cache(OPEN_SHARDS)(self._load_shard)
 
@@ -133,6 +137,10 @@ class CorpusReader:
         words = [shard.columns["tokens"].rows(start, stop) for shard, start, stop, _ in runs]
         found = {name: self._look_up(name, runs, words) for name in self.vocabularies}
         lengths = np.concatenate([shard.columns["tokens"].lengths(start, stop) for shard, start, stop, _ in runs])
+        pieces = None
+        if self.aligner:
+            most = self.cut_off or None
+            pieces = self.aligner.read([sentence[:most] for sentence in _sentences(runs, words)])
         same = None
         if self.duplicates:
             hashes = np.concatenate([run.shard.hashes[w] for run, w in zip(runs, words, strict=True)])
@@ -148,6 +156,7 @@ class CorpusReader:
             np.concatenate([shard.position[start:stop] for shard, start, stop, _ in runs]),
             {column: joined(column) for kind in self.needs - {"tokens"} for column in COLUMNS[kind]},
             same,
+            pieces,
         )
 
     def _look_up(self, name: str, runs: list[Run], words: list[Array]) -> tuple[Array, Array | None]:

@@ -172,7 +172,9 @@ class _Trained(nn.Module):
 
     def collate(self, sentences: Sequence[ParsedSentence]) -> Batch:
         # Members of a joined run with parsers of their own receive tokens without trees.
-        return collate(self.embedder.prepare(sentences), self.embedder.vocabularies, self.embedder.needs)
+        aligner = self.embedder.aligner_of(self.embedder.chosen)
+        prepared = self.embedder.prepare(sentences)
+        return collate(prepared, self.embedder.vocabularies, self.embedder.needs, aligner=aligner)
 
     def forward(self, sentences: Sequence[ParsedSentence], batches: Iterator[Batch]) -> Tensor:
         encoded = self.model.encode(next(batches), self.pooling != "vector", self.embedder.chosen)

@@ -13,7 +13,17 @@ from structviews.hub.text_sources import read_sources
 from structviews.pretrained.encoder_name import HUB_ID, EncoderName
 from structviews.pretrained.loading import is_here
 from structviews.runs.config import TrainConfig, path_settings
-from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION, MEMBERS, SOURCES, SUB_WORDS, WEIGHTS, model_checksum
+from structviews.runs.folder import (
+    COMPONENTS,
+    CONFIG,
+    ENCODER,
+    EXPANSION,
+    MEMBERS,
+    SOURCES,
+    SUB_WORDS,
+    WEIGHTS,
+    model_checksum,
+)
 from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
 from structviews.runtime.documents import write_json
 from structviews.words import CONTEXTUAL, FIXED
@@ -21,7 +31,7 @@ from structviews.words import CONTEXTUAL, FIXED
 CARD = "README.md"
 # Kinds of runs whose folders are self-contained.
 TRAINED_KINDS = ("trained", "random")
-PARTS = (CONFIG, WEIGHTS, COMPONENTS, SUB_WORDS, SOURCES, "vocabulary.*.txt")
+PARTS = (CONFIG, WEIGHTS, COMPONENTS, SUB_WORDS, ENCODER, SOURCES, "vocabulary.*.txt")
 # The same as filters for the Hub, whose * also matches "/" and so covers joins of joins.
 PATTERNS = [CARD, "results*.json", *PARTS, *(f"{MEMBERS}/*/{part}" for part in PARTS)]
 
@@ -136,6 +146,9 @@ def _without_places(settings: dict[str, Any]) -> dict[str, Any]:
     for table, name in path_settings():
         if name in tables.get(table, {}):
             tables[table][name] = Path(tables[table][name]).name
+    words = tables.get("words", {})
+    if CONTEXTUAL not in words.get("channels", ()) and words.get("encoder"):  # its transformer goes with it
+        words["encoder"] = Path(words["encoder"]).name
     parsed = tables.get(PARSED, {}) | {"models": ""}
     for description in ("parser", "tokeniser"):
         if "name" in parsed.get(description, {}):

@@ -139,6 +139,8 @@ class Objective(nn.Module, ABC):
         Config: class of its own settings.
         report: format string with which validation prints the metrics.
         extra_names: names of its ``extra_views``.
+        passes: how often it has a batch encoded: it gets the vectors of all views, then again those of the next pass.
+        reads_neighbours: whether it learns from which sentences are neighbours in a text.
         needs: fields of ``Context`` that it reads besides the neighbours: ``same``, ``next``, ``words``; and
             ``vectors`` for those of the words.
     """
@@ -148,6 +150,8 @@ class Objective(nn.Module, ABC):
     example: ClassVar[str] = "dep,const"
     Config: ClassVar[type[Settings]] = NoSettings
     extra_names: ClassVar[tuple[str, ...]] = ()
+    passes: ClassVar[int] = 1
+    reads_neighbours: ClassVar[bool] = True
     report: ClassVar[str] = (
         "loss {loss:.3f} (chance {chance_loss:.3f}), accuracy {accuracy:.4f} (chance {chance_accuracy:.4f})"
     )

@@ -71,6 +71,18 @@ class Pieces(NamedTuple):
     starts: Array
 
 
+class SentencePieces(NamedTuple):
+    """What an encoder reads of sentences, of each as much as it reads at once.
+
+    Attributes:
+        ids: ``(p,)`` the pieces of all sentences, one sentence after the other, with those that the tokeniser adds.
+        lengths: ``(B,)`` number of pieces of each sentence.
+    """
+
+    ids: Array
+    lengths: Array
+
+
 class Aligner:
     """Turns sentences into the pieces of a tokeniser.
 
@@ -87,6 +99,7 @@ class Aligner:
     def __init__(self, tokeniser: "Tokenizer", longest: int, unknown: str):
         # A copy, since it is configured once and then read by several threads.
         self._tokeniser = type(tokeniser).from_str(tokeniser.to_str())
+        self.longest = longest
         self._overlap = (longest - tokeniser.num_special_tokens_to_add(is_pair=False)) // 2
         self._tokeniser.enable_truncation(longest, stride=self._overlap)
         self._tokeniser.no_padding()
@@ -110,6 +123,18 @@ class Aligner:
         if len(missing):
             raise InputError(f"the encoder's tokeniser has no piece for {self._unknown[1:]!r}: choose another encoder")
         return pieces
+
+    def read(self, sentences: Sequence[Sequence[str]]) -> SentencePieces:
+        """The pieces of sentences; what is longer than the encoder reads is cut off, as sentence-transformers does."""
+        encodings = self._tokeniser.encode_batch(self.texts(sentences))
+        encodings = [each if len(each) else self._tokeniser.encode(self._unknown[1:]) for each in encodings]
+        lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))
+        return SentencePieces(_joined((each.ids for each in encodings), lengths.sum()), lengths)
+
+    def texts(self, sentences: Sequence[Sequence[str]]) -> list[str]:
+        """Sentences as the tokeniser reads them."""
+        spelt = list(map(self._spelt.__getitem__, chain.from_iterable(sentences)))
+        return texts_of(spelt, np.fromiter(map(len, sentences), np.int64, len(sentences))).texts
 
     def _pieces(self, spelt: list[str], lengths: Array) -> tuple[Pieces, Array]:
         """The pieces of words, and the numbers of the words that have none."""

@@ -32,7 +32,7 @@ class Loaded(NamedTuple):
     """An encoder in memory.
 
     Attributes:
-        model: a ``PreTrainedModel`` in evaluation mode, its weights in fp32.
+        model: a ``PreTrainedModel``, its weights in fp32.
         aligner: of its tokeniser.
         pad: the id of padding.
     """
@@ -114,17 +114,38 @@ def load_encoder(folder: Path) -> Loaded:
         missing = sorted(name for name in told["missing_keys"] if not name.startswith("pooler."))
         if missing:
             raise ValueError(f"its weights lack {missing[0]}")
-        if not tokeniser.is_fast:
-            raise ValueError("its tokeniser is not a fast one, which would need a tokenizer.json")
-        if model.config.is_encoder_decoder:
-            model = model.get_encoder()
-        named = (tokeniser.unk_token, tokeniser.mask_token, tokeniser.eos_token, "")
-        unknown = next(token for token in named if token is not None)
-        aligner = Aligner(tokeniser.backend_tokenizer, _longest(model, tokeniser.model_max_length), unknown)
-        pads = (model.config.pad_token_id, tokeniser.pad_token_id, 0)
-        loaded = Loaded(model.eval(), aligner, next(pad for pad in pads if pad is not None))
+        loaded = _with_tokeniser(model.eval(), tokeniser)
         _try(loaded, len(tokeniser))
     return loaded
+
+
+def empty_encoder(folder: Path) -> Loaded:
+    """An encoder with fresh random weights, in training mode, and its tokeniser; on PyTorch's current device.
+
+    Args:
+        folder: with the configuration and the tokeniser.
+
+    Raises:
+        InputError: if it cannot be made.
+    """
+    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    with _refusals(folder) as transformers:
+        tokeniser = transformers.AutoTokenizer.from_pretrained(folder, **options)
+        about = transformers.AutoConfig.from_pretrained(folder, **options)
+        return _with_tokeniser(transformers.AutoModel.from_config(about, dtype=torch.float32).train(), tokeniser)
+
+
+def _with_tokeniser(model: Any, tokeniser: Any) -> Loaded:
+    """A model and its tokeniser; raise ValueError if that is not a fast one."""
+    if not tokeniser.is_fast:
+        raise ValueError("its tokeniser is not a fast one, which would need a tokenizer.json")
+    if model.config.is_encoder_decoder:
+        model = model.get_encoder()
+    named = (tokeniser.unk_token, tokeniser.mask_token, tokeniser.eos_token, "")
+    unknown = next(token for token in named if token is not None)
+    aligner = Aligner(tokeniser.backend_tokenizer, _longest(model, tokeniser.model_max_length), unknown)
+    pads = (model.config.pad_token_id, tokeniser.pad_token_id, 0)
+    return Loaded(model, aligner, next(pad for pad in pads if pad is not None))
 
 
 def _try(loaded: Loaded, n_pieces: int) -> None:

@@ -15,7 +15,7 @@ from structviews.kernels import BACKENDS
 from structviews.objectives import OBJECTIVES
 from structviews.registry import Registry
 from structviews.runs import RUNS
-from structviews.runs.channel_checks import check_channels, check_contextual
+from structviews.runs.channel_checks import check_channels, check_encoder
 from structviews.runs.which_vectors import Representation
 from structviews.settings import (
     LARGEST_SEED,
@@ -188,13 +188,18 @@ class TrainConfig:
         if not self.data.out:
             object.__setattr__(self, "data", replace(self.data, out=str(RUNS / "-".join(self.views.names))))
         check_channels(self.words)
-        check_contextual(self.words, self.views.names, self.objective.name)
+        check_encoder(self.words, self.views.names, self.objective.name)
         self._check_cut_off()
         self.representation.check_views((*self.views.names, *OBJECTIVES[self.objective.name].extra_names))
         if self.monitoring.eval_every and not self.monitoring.eval_data:
             raise InputError(
                 f"eval_every = {self.monitoring.eval_every}: give the folder of SentEval's tasks with --eval-data"
             )
+
+    @property
+    def reads_pieces(self) -> bool:
+        """Whether a view reads the pieces of a pretrained encoder."""
+        return any(VIEWS[name].reads_pieces for name in self.views.names)
 
     def _check_cut_off(self) -> None:
         for name in self.views.names if self.words.cut_off else ():

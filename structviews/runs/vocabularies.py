@@ -9,12 +9,13 @@ from torch import Tensor
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
+from structviews.pretrained.blueprint import Blueprint
 from structviews.pretrained.contextual_words import ContextualWords
 from structviews.pretrained.encoder_name import EncoderName, Identity
 from structviews.pretrained.frozen import FrozenEncoder
 from structviews.pretrained.loading import files_digest, found_folder
 from structviews.runs.config import TrainConfig
-from structviews.runs.folder import CONFIG, REMEDY, SUB_WORDS, vocabulary_file
+from structviews.runs.folder import CONFIG, ENCODER, REMEDY, SUB_WORDS, vocabulary_file
 from structviews.runs.settings_file import PARSED, Parsed, PretrainedEncoder
 from structviews.runtime.documents import checked
 from structviews.runtime.progress import OnProgress
@@ -67,6 +68,15 @@ def _encoder_of(run: Path, config: TrainConfig, parsed: Parsed) -> FrozenEncoder
     return FrozenEncoder(name, folder, identity)
 
 
+def load_blueprint(run: Path, config: TrainConfig) -> Blueprint | None:
+    """What makes the encoder of a run's transformer; None if no view is one.
+
+    Raises:
+        InputError: if it is missing or damaged, or of another run.
+    """
+    return Blueprint.read(run / ENCODER, REMEDY) if config.reads_pieces else None
+
+
 def open_vectors(config: TrainConfig, progress: OnProgress | None = None) -> WordVectors | None:
     """The vector file of the fixed channel; None without that channel.
 
@@ -81,13 +91,13 @@ def open_vectors(config: TrainConfig, progress: OnProgress | None = None) -> Wor
 
 
 def open_encoder(config: TrainConfig) -> FrozenEncoder | None:
-    """The encoder of the contextual channel; None without that channel.
+    """The encoder that the contextual channel reads or a view begins from; None if there is neither.
 
     Raises:
         InputError: if it is missing, or does not have the layers that are named.
     """
     words = config.words
-    return FrozenEncoder.open(words.encoder, words.pooling) if CONTEXTUAL in words.channels else None
+    return FrozenEncoder.open(words.encoder, words.pooling) if words.encoder else None
 
 
 def identified(config: TrainConfig, corpus: ParsedCorpus) -> Parsed:

@@ -9,28 +9,28 @@ import numpy as np
 from rich.console import Console
 
 from structviews.corpus.parsed_corpus import ParsedCorpus, find_corpus
-from structviews.encoding.kinds import transformer
+from structviews.encoding.kinds import sentence_transformer
 from structviews.encoding.kinds.baseline import BASELINE
-from structviews.encoding.kinds.transformer import TransformerBaseline
+from structviews.encoding.kinds.sentence_transformer import TransformerBaseline
 from structviews.encoding.kinds.word_average import RECIPES, WordBaseline
 from structviews.encoding.representation import reference_sentences, save_components
 from structviews.errors import InputError, unknown
 from structviews.runs import RUNS
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import KIND, PARSED, Parsed, save_config, write_settings
-from structviews.runs.vocabularies import save_vocabularies
 from structviews.runs.weights import save_weights
 from structviews.runtime.files import new_folder
 from structviews.runtime.progress import rate_bar
 from structviews.runtime.terminal import Terminal
-from structviews.training.loop import store_components
+from structviews.training.loop import save_parts, store_components
 from structviews.training.trainer import Training
+from structviews.views import VIEWS
 from structviews.words import CONTEXTUAL, FIXED
 from structviews.words.vector_files import WordVectors
 from structviews.words.word_weights import WordStatistics
 
 RANDOM = "random"
-KINDS = (*RECIPES, RANDOM, f"{transformer.KIND}:PATH")
+KINDS = (*RECIPES, RANDOM, f"{sentence_transformer.KIND}:PATH")
 
 
 def make_baseline(
@@ -55,11 +55,11 @@ def make_baseline(
         InputError: for an unknown kind, a missing or unsupported argument, or an ``out`` that already exists.
     """
     name, _, path = kind.partition(":")
-    if name not in (*RECIPES, RANDOM, transformer.KIND) or bool(path) != (name == transformer.KIND):
+    if name not in (*RECIPES, RANDOM, sentence_transformer.KIND) or bool(path) != (name == sentence_transformer.KIND):
         raise unknown("baseline", kind, KINDS)
     if vectors is None and name in RECIPES:
         raise InputError(f"{name} needs word vectors: give --vectors")
-    if vectors and name == transformer.KIND:
+    if vectors and name == sentence_transformer.KIND:
         raise InputError(f"{name} takes no word vectors: leave out --vectors")
     if bool(encoders) != (name == RANDOM):
         raise InputError(f"{name} {'needs encoders: give' if name == RANDOM else 'has no encoders: leave out'} --views")
@@ -74,7 +74,9 @@ def make_baseline(
         if name == RANDOM:
             settings = {"corpus": str(opened.path), "out": str(out)} | (encoders or {})
             settings |= {"vectors": str(vectors)} if vectors else {}
-            channels = [name for name, read in ((FIXED, "vectors"), (CONTEXTUAL, "encoder")) if read in settings]
+            contextual = any(not VIEWS[name].reads_pieces for name in settings["views"])
+            read = {FIXED: "vectors" in settings, CONTEXTUAL: "encoder" in settings and contextual}
+            channels = [name for name, reads in read.items() if reads]
             settings |= {"channels": channels} if channels else {}
             _make_random(TrainConfig.from_flat(settings, "command line"), run)
         else:
@@ -109,7 +111,7 @@ def _make_fixed(
 def _make_random(config: TrainConfig, run: Path) -> None:
     """Save untrained encoders, as initialised for training."""
     training = Training(config.replaced(out=str(run)))
-    save_vocabularies(run, training.vocabularies)
+    save_parts(training)
     save_weights(run, training.model)
     save_config(run, config, training.parsed, RANDOM)
     store_components(training)

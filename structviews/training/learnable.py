@@ -44,7 +44,12 @@ def check_learnable(training: Training) -> None:
 
 
 def has_neighbours(training: Training) -> bool:
-    """Whether some training sentence has a context, or, where the objective reads only that, a next sentence."""
+    """Whether some training sentence has a context, or, where the objective reads only that, a next sentence.
+
+    True of any corpus if the objective reads no contexts.
+    """
+    if not any(channel.objective.reads_neighbours for _, channel in training.model.each()):
+        return True
     reach = 1 if "next" in training.model.context_needs else training.config.objective.context
     chosen = np.isin(np.arange(len(training.corpus)), training.train_rows, assume_unique=True)
     start, last = 0, [-1, 0]  # of the shard before

@@ -13,6 +13,7 @@ from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.encoding.representation import reference_sentences, save_components
 from structviews.errors import InputError
 from structviews.runs.config import TrainConfig
+from structviews.runs.folder import ENCODER
 from structviews.runs.vocabularies import open_encoder, open_vectors, save_vocabularies
 from structviews.runs.weights import save_weights
 from structviews.runtime.locks import creating
@@ -28,6 +29,7 @@ from structviews.training.reporting import Reporter
 from structviews.training.resuming import is_finished, open_run
 from structviews.training.tensorboard import require_tensorboard
 from structviews.training.trainer import Step, Training
+from structviews.words import CONTEXTUAL
 
 if TYPE_CHECKING:
     from structviews.training.monitor import Monitor
@@ -74,11 +76,11 @@ def _train(config: TrainConfig, console: Console | None, ranks: Ranks) -> Path:
             monitor = open_monitor(training)
         if ranks.leads:
             open_run(config, training.parsed)
-            save_vocabularies(training.run, training.vocabularies)
+            save_parts(training)
         ranks.wait()
         if training.left_out > 0.05:
             say(console, uneven(training))
-        if config.words.encoder:
+        if CONTEXTUAL in config.words.channels:
             say(console, read_states(training))
         start = training.restore()
         objectives = {name: channel.objective for name, channel in training.model.each()}
@@ -95,6 +97,13 @@ def _train(config: TrainConfig, console: Console | None, ranks: Ranks) -> Path:
         mark(training.run, finished=True)
         reporter.learnt(place)
     return training.run
+
+
+def save_parts(training: Training) -> None:
+    """Write what a run needs to read sentences: its vocabularies, and the encoder of its transformer."""
+    save_vocabularies(training.run, training.vocabularies)
+    if training.blueprint:
+        training.blueprint.write(training.run / ENCODER)
 
 
 def uneven(training: Training) -> str:

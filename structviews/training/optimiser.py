@@ -1,7 +1,7 @@
 """Adam that updates only the rows of a word table used in a step, and matching gradient clipping."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -40,7 +40,7 @@ class LazyAdam(torch.optim.Optimizer):
     The state has the names and shapes of ``torch.optim.Adam``. No step synchronises with the device.
 
     Args:
-        parameters: the parameters to train.
+        parameters: the parameters to train, or groups of them with learning rates of their own.
         lr: learning rate.
         betas: decay rates of the first and second moments.
         eps: added to the root of the second moment.
@@ -48,7 +48,7 @@ class LazyAdam(torch.optim.Optimizer):
 
     def __init__(
         self,
-        parameters: Iterable[Tensor],
+        parameters: Iterable[Tensor] | Iterable[dict[str, Any]],
         lr: float,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,

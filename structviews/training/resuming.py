@@ -104,7 +104,8 @@ def check_source(config: TrainConfig) -> TrainConfig:
     source = Path(config.data.init_from)
     there, parsed = load_run(source)
     theirs, ours = there.flat(), config.flat()
-    of_views = (each.flat for options in config.views.options.values() for each in settings_of(type(options)))
+    options = config.views.options.values()
+    of_views = (each.flat for own in options for each in settings_of(type(own)) if not each.about.training)
     for name in (*IN_COMMON, *of_views):
         if name in theirs.keys() & ours.keys() and theirs[name] != ours[name]:
             old, new = (_shown(flat[name]) for flat in (theirs, ours))

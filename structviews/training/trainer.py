@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,9 +18,11 @@ from structviews.batches.reader import CorpusReader
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.kernels import message_passing
-from structviews.model import Join, build_model
+from structviews.model import Join, Model, build_model
+from structviews.pretrained.blueprint import Blueprint
 from structviews.pretrained.contextual_words import ContextualWords
 from structviews.pretrained.frozen import FrozenEncoder
+from structviews.pretrained.loading import load_encoder
 from structviews.pretrained.stored_states import StoredStates
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import vocabulary_file
@@ -69,7 +71,8 @@ class Training:
         ranks: the processes that train together; only this one by default.
 
     Attributes:
-        parsed: identifies the corpus and the word vectors.
+        parsed: identifies the corpus, the word vectors and the encoder.
+        blueprint: of the encoder that the view ``transformer`` begins from; None without that view.
         states: those of the contextual channel on disk; None if they are computed for each batch.
         left_out: share of the training sentences that an epoch skips, since the ranks' shares are unequal.
 
@@ -97,9 +100,12 @@ class Training:
             known = Vocabulary.load((self.run if begun else Path(config.data.init_from)) / vocabulary_file(TRAINED))
             self.vocabularies[TRAINED] = known.extended(self.vocabularies[TRAINED])
             n_known = len(known)
+        self.blueprint = Blueprint.of(encoder.folder) if encoder and config.reads_pieces else None
         self._check_memory(fixed)
         torch.manual_seed(config.optimisation.seed)
-        self.model = build_model(config, self.vocabularies, fixed).to(self.device)
+        self.model = build_model(config, self.vocabularies, fixed, self.blueprint).to(self.device)
+        if encoder and self.blueprint and not begun:
+            start_from_encoder(self.model, encoder.folder)
         if source:
             # Their rows are the words of one corpus, or count them.
             fresh = [f"{FIXED}.words.", f"{FIXED}.objective.words.", f"{CONTEXTUAL}.words.", ".frequencies"]
@@ -111,7 +117,8 @@ class Training:
             if isinstance(table, WordTable):
                 table.sparse = not config.optimisation.dense_adam
         duplicates = "same" in self.model.context_needs
-        self.states = StoredStates.find(self.corpus, encoder) if encoder else None
+        contextual = encoder if CONTEXTUAL in config.words.channels else None
+        self.states = StoredStates.find(self.corpus, contextual) if contextual else None
         self.reader = CorpusReader(
             self.corpus,
             self.vocabularies,
@@ -119,8 +126,24 @@ class Training:
             duplicates,
             config.words.cut_off,
             {CONTEXTUAL: self.states} if self.states else None,
+            self.blueprint.aligner if self.blueprint else None,
         )
-        documents = self.reader.documents()
+        self._split(self.reader.documents())
+        self.optimiser = LazyAdam(parameter_groups(self.model), lr=config.optimisation.lr)
+        if self.ranks.count > 1 and not config.optimisation.gather_negatives:
+            # The weights are the same on all ranks; other random numbers may differ.
+            torch.manual_seed(config.optimisation.seed + self.ranks.rank)
+        self.last_saved = time.monotonic()
+        self.taken = 0
+        self.first_bad = torch.zeros((), dtype=torch.int64, device=self.device)
+
+    def _split(self, documents: np.ndarray) -> None:
+        """Hold out some of the documents ``(sentences,)``, and note where the others begin.
+
+        Raises:
+            InputError: if too few are left to train on.
+        """
+        config = self.config
         chosen = held_out(documents, config.optimisation.seed, config.data.held_out)
         self.train_rows, self.held_out_rows = (np.flatnonzero(rows).astype(np.int32) for rows in (~chosen, chosen))
         if len(self.train_rows) < 2:
@@ -136,13 +159,6 @@ class Training:
                 f"{self.ranks.count} processes: give torchrun a smaller --nproc-per-node"
             )
         self.left_out = 1 - self.ranks.count * shares.min() / shares.sum()
-        self.optimiser = LazyAdam(self.model.parameters(), lr=config.optimisation.lr)
-        if self.ranks.count > 1 and not config.optimisation.gather_negatives:
-            # The weights are the same on all ranks; other random numbers may differ.
-            torch.manual_seed(config.optimisation.seed + self.ranks.rank)
-        self.last_saved = time.monotonic()
-        self.taken = 0
-        self.first_bad = torch.zeros((), dtype=torch.int64, device=self.device)
 
     def _words(self, encoder: FrozenEncoder | None) -> tuple[dict[str, Vocabulary], Tensor | None]:
         """The vocabulary of each channel, and the fixed channel's table; see ``corpus_words``."""
@@ -150,14 +166,14 @@ class Training:
         unknown = np.random.default_rng(c.optimisation.seed) if c.words.unknown_words == RANDOM else None
         of_corpus = [name for name in c.words.channels if name != CONTEXTUAL]
         known, fixed = corpus_words(of_corpus, self.corpus, self.vectors, c.words.vocabulary, unknown)
-        if encoder:
+        if encoder and CONTEXTUAL in c.words.channels:
             known[CONTEXTUAL] = ContextualWords(encoder)
         return {name: known[name] for name in c.words.channels}, fixed
 
     def _check_memory(self, fixed: Tensor | None) -> None:
         """Raise InputError if the model cannot be trained in the memory that is free; takes none itself."""
         with torch.device("meta"), Unfilled():
-            model = build_model(self.config, self.vocabularies, fixed)
+            model = build_model(self.config, self.vocabularies, fixed, self.blueprint)
         parameters = sum(p.numel() for p in model.parameters())
         sizes = f"hidden = {self.config.views.hidden}, word_dim = {self.config.words.dim}"
         check_memory(
@@ -284,6 +300,8 @@ class Training:
         for name, channel in self.model.each():
             rows = send(torch.from_numpy(words[name]), self.device)
             for parameter in channel.parameters():
+                if not parameter.requires_grad:
+                    continue
                 if parameter.grad is None:  # other ranks may have one
                     parameter.grad = torch.zeros_like(parameter)
                 if parameter.grad.is_sparse:
@@ -322,6 +340,25 @@ class Training:
         batch = batch.to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
             return self.model.losses(batch, self.model.context(batch, self.config.objective.context), join)
+
+
+def start_from_encoder(model: Model, folder: Path) -> None:
+    """Give the views that read an encoder's pieces its weights.
+
+    Raises:
+        InputError: if it cannot be loaded.
+    """
+    weights = load_encoder(folder).model.state_dict()
+    for view in model.views:
+        if view.reads_pieces:
+            view.get_submodule("network").load_state_dict(weights)
+
+
+def parameter_groups(model: Model) -> list[dict[str, Any]]:
+    """The model's parameters; those of views with a learning rate of their own come last, with that rate."""
+    own = [{"params": list(view.parameters()), "lr": view.lr} for view in model.views if view.lr is not None]
+    theirs = {id(parameter) for group in own for parameter in group["params"]}
+    return [{"params": [each for each in model.parameters() if id(each) not in theirs]}, *own]
 
 
 def _means(sums: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -52,11 +52,14 @@ class View(nn.Module, ABC):
         learns: whether training scores its vectors. One that learns nothing has no parameters and is left to the run as
             a further view; with trained word vectors it reads those of the first view that learns.
         reads_frequencies: whether it reads how frequent words are, ``Words.frequencies``.
+        reads_pieces: whether it reads the pieces of a pretrained encoder, ``Batch.pieces``, and no word vectors; its
+            constructor then takes the encoder's ``Blueprint`` too.
         merges: whether it takes trees with equal subtrees merged, where ``Batch.inference`` says so. Runs with a view
             that reads trees and does not are encoded by the kernels of training.
         Config: class of its own settings.
         dim: dimension of its vector.
         word_dim: dimension of the word vectors that it takes.
+        lr: learning rate of its weights; None for that of the run.
         tree_backend: backend that runs its tree cell, see ``kernels.dispatch.run``.
     """
 
@@ -65,12 +68,19 @@ class View(nn.Module, ABC):
     linear: ClassVar[bool] = False
     learns: ClassVar[bool] = True
     reads_frequencies: ClassVar[bool] = False
+    reads_pieces: ClassVar[bool] = False
     merges: ClassVar[bool] = False
     Config: ClassVar[type[Settings]] = NoSettings
     dim: int
     word_dim: int
+    lr: float | None = None
     tree_backend: str = "level"
     __call__: Callable[..., Encoded]
+
+    @property
+    def drops(self) -> bool:
+        """Whether it drops states at random in training, so that it encodes a sentence differently each time."""
+        return False
 
     @abstractmethod
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:

@@ -24,8 +24,8 @@ class Words(Settings):
     vectors: str = setting("", "File for the fixed channel: GloVe, word2vec or fastText.", path=True, compare=False)
     encoder: str = setting(
         "",
-        "Frozen encoder of the contextual channel: a folder or an id on the Hugging Face Hub, and layers, such as "
-        "roberta-base:-4..-1.",
+        "Pretrained encoder, which the channel contextual reads and the view transformer begins from: a folder or an "
+        "id on the Hugging Face Hub; for the channel with layers, such as roberta-base:-4..-1.",
         compare=False,
         metavar="ENCODER[:LAYERS]",
     )

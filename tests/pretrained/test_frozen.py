@@ -11,7 +11,7 @@ from tiny_encoders import KINDS, TEXT, encoder_folder
 from transformers import AutoModel, AutoTokenizer
 
 from structviews.errors import InputError
-from structviews.pretrained import word_states
+from structviews.pretrained import piece_blocks, word_states
 from structviews.pretrained.encoder_name import EncoderName
 from structviews.pretrained.frozen import FrozenEncoder
 from structviews.pretrained.loading import files_digest, load_encoder
@@ -69,7 +69,7 @@ def test_a_sentence_does_not_depend_on_its_batch(folders, kind, monkeypatch):
     together = encoder.states([*SENTENCES, long])
     alone = torch.cat([encoder.states([words]) for words in [*SENTENCES, long]])
     torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-5)
-    monkeypatch.setitem(word_states.PIECES_AT_ONCE, "cpu", 20)
+    monkeypatch.setitem(piece_blocks.PIECES_AT_ONCE, "cpu", 20)
     torch.testing.assert_close(encoder.states([*SENTENCES, long]), alone, rtol=1e-5, atol=1e-5)
 
 

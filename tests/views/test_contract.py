@@ -1,13 +1,19 @@
 """What every registered view keeps to, and what each is by itself."""
 
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import pytest
 import torch
+from tiny_encoders import encoder_folder
 from trees_for_tests import SHAPES, WORD, WORDS, chain, gum, star, with_trees, words
 
 from structviews.batches.batch import collate
 from structviews.errors import InputError
 from structviews.kernels import naive
 from structviews.kernels.recurrent_cells import Gru, GruResetBefore, Lstm
+from structviews.pretrained.blueprint import Blueprint
 from structviews.views import VIEWS
 from structviews.views.bag import BagOfWords
 from structviews.views.view import View
@@ -19,22 +25,30 @@ WORD_DIM, DIM = 5, 6
 VOCABULARY = Vocabulary([UNKNOWN, *WORDS])
 # Every word of the vocabulary, an unknown one, siblings, and a tree of some height.
 SENTENCES = [*SHAPES["mixed"], with_trees(("an", *words(3)), (2, 0, 2, 2), lambda _, b: b - 1)]
-OPTIONS = {"lstm": {"cell": "lstm"}, "before": {"reset_gate": "before"}}
-TWO_WAY, ONE_WAY = ([name, *(f"{name} {option}" for option in OPTIONS)] for name in ("seq", "seq-uni"))
+OPTIONS = {"lstm": {"cell": "lstm"}, "before": {"reset_gate": "before"}, "first": {"pooling": "first"}}
+TWO_WAY, ONE_WAY = ([name, f"{name} lstm", f"{name} before"] for name in ("seq", "seq-uni"))
 SEQUENCES = [*TWO_WAY, *ONE_WAY]
+TRANSFORMERS = ["transformer", "transformer first"]
 MEANS = ("average", "sif")
-every_view = pytest.mark.parametrize("name", dict.fromkeys([*VIEWS, *SEQUENCES]))
+every_view = pytest.mark.parametrize("name", dict.fromkeys([*VIEWS, *SEQUENCES, *TRANSFORMERS]))
+
+
+@cache
+def encoder():
+    """A pretrained encoder without its weights."""
+    with TemporaryDirectory() as folder:
+        return Blueprint.of(encoder_folder(Path(folder), "bert", dim=DIM))
 
 
 def create(name, dim=DIM):
     """A view; after a space, which of its settings is another."""
     name, _, option = name.partition(" ")
-    return create_view(name, WORD_DIM, dim, VIEWS[name].Config(**OPTIONS.get(option, {})))
+    return create_view(name, WORD_DIM, dim, VIEWS[name].Config(**OPTIONS.get(option, {})), encoder())
 
 
 def make(name):
     """A view and its word table, float64, biases not zero."""
-    view = create(name).double()
+    view = create(name).double().eval()
     for parameter in view.parameters():
         if parameter.dim() < 2:
             torch.nn.init.normal_(parameter, std=0.5)
@@ -45,7 +59,7 @@ def make(name):
 
 
 def encode(view, table, some, states=False):
-    batch = collate(some, {"words": VOCABULARY}, [view.needs])
+    batch = collate(some, {"words": VOCABULARY}, [view.needs], aligner=encoder().aligner)
     return view(table, batch, batch.ids["words"], states)
 
 
@@ -66,14 +80,19 @@ def test_every_parameter_learns(name):
     (vector * torch.randn_like(vector)).sum().backward()
     for part in (view, table):
         for parameter_name, parameter in part.named_parameters():
+            if (part is table and view.reads_pieces) or ".pooler." in parameter_name:  # which nobody reads
+                continue
             assert parameter.grad is not None, parameter_name
             gradient = parameter.grad.to_dense()
             assert gradient.isfinite().all(), parameter_name
-            assert gradient.any(), parameter_name
+            # A key's bias adds the same to all scores of a query.
+            assert gradient.any() or parameter_name.endswith("key.bias"), parameter_name
+    assert any(True for _ in view.parameters()) == (view.learns and name != "bow")
+    if view.reads_pieces:
+        return
     read = table.weight.grad.to_dense().any(dim=1)
     assert read[1:].all()
     assert read[0] == (name not in MEANS)  # which leave out unknown words
-    assert any(True for _ in view.parameters()) == (view.learns and name != "bow")
 
 
 @every_view
@@ -99,6 +118,8 @@ def test_states_and_offsets_on_request(name):
         return
     lengths = [len(s.tokens) for s in SENTENCES]
     sizes = [2 * n - 1 for n in lengths] if view.needs == "constituency" else lengths
+    if view.reads_pieces:
+        sizes = encoder().aligner.read([s.tokens for s in SENTENCES]).lengths.tolist()
     if name in MEANS:
         sizes = [max(1, sum(token in WORDS for token in s.tokens)) for s in SENTENCES]
     assert encoded.offsets.tolist() == [sum(sizes[:i]) for i in range(len(sizes) + 1)]
@@ -123,6 +144,8 @@ VECTOR_OF_STATES = {
     "dep-gru": root_of,
     "const": lambda states, _: states[-1],
     "const-gru": lambda states, _: states[-1],
+    "transformer": lambda states, _: states.mean(dim=0),
+    "transformer first": lambda states, _: states[0],
 }
 
 
@@ -170,13 +193,18 @@ def test_it_starts_with_zero_biases_and_the_seed_decides_the_rest(name):
     other = create(name)
     for (parameter_name, a), b in zip(one.named_parameters(), other.parameters(), strict=True):
         assert torch.equal(a, b)
-        assert a.any() == (a.dim() > 1), parameter_name
+        if not one.reads_pieces:  # the initialisation of which is its library's
+            assert a.any() == (a.dim() > 1), parameter_name
 
 
 @every_view
-def test_trees_that_are_missing_are_named(name):
+def test_what_is_missing_is_named(name):
     view, table = make(name)
     batch = collate(SENTENCES, {"words": VOCABULARY}, ["tokens"])
+    if view.reads_pieces:
+        with pytest.raises(ValueError, match="the batch has no pieces of an encoder"):
+            view(table, batch, batch.ids["words"])
+        return
     if view.needs == "tokens":
         view(table, batch, batch.ids["words"])
         return

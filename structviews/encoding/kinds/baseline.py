@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from structviews.encoding.kinds import KINDS, transformer
-from structviews.encoding.kinds.transformer import TransformerBaseline
+from structviews.encoding.kinds import KINDS, sentence_transformer
+from structviews.encoding.kinds.sentence_transformer import TransformerBaseline
 from structviews.encoding.kinds.word_average import WordBaseline
 from structviews.encoding.pooled import PooledEmbedder
 from structviews.errors import InputError
@@ -31,7 +31,7 @@ class Baseline:
             kind, parsed = settings[BASELINE], read_parsed(settings[PARSED], run / CONFIG)
             own = Representation.from_table(settings["representation"], str(run / CONFIG))
             embedder: WordBaseline | TransformerBaseline
-            if kind == transformer.KIND:
+            if kind == sentence_transformer.KIND:
                 embedder = TransformerBaseline.open(run, settings, parsed)
             else:
                 embedder = WordBaseline.open(run, kind, settings, parsed)

@@ -20,10 +20,12 @@ from structviews.encoding.representation import (
 )
 from structviews.model import Model, build_model
 from structviews.parsing.parser import Parser
+from structviews.pretrained.alignment import Aligner
+from structviews.pretrained.blueprint import Blueprint
 from structviews.pretrained.contextual_words import ContextualWords
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import Parsed, load_run
-from structviews.runs.vocabularies import empty_table, load_vocabularies
+from structviews.runs.vocabularies import empty_table, load_blueprint, load_vocabularies
 from structviews.runs.weights import check_weights, load_weights
 from structviews.runtime.device import best_device, encodes_in, move
 from structviews.runtime.unfilled import Unfilled
@@ -43,6 +45,7 @@ class TrainedEmbedder(PooledEmbedder):
         vocabularies: vocabularies by channel.
         parser: parses sentences that have no trees; see ``load``.
         components: the stored components that a representation may remove.
+        blueprint: of the encoder whose pieces some views read.
 
     Attributes:
         vectors: the file of word vectors that the run reads words from; None if there is none.
@@ -58,6 +61,7 @@ class TrainedEmbedder(PooledEmbedder):
         vocabularies: dict[str, Vocabulary],
         parser: Parser | None = None,
         components: dict[str, Components] | None = None,
+        blueprint: Blueprint | None = None,
     ):
         self.config = config
         self.parsed = parsed
@@ -66,6 +70,7 @@ class TrainedEmbedder(PooledEmbedder):
         self.preparer = Preparer(parsed, parser)
         self.representation = config.representation
         self.components = components or {}
+        self.blueprint = blueprint
         self.views = (*config.views.names, *model.extra_views)
         self.parsers = [parsed.parser] if model.needs - {"tokens"} else []
         by_view = model.by_view()
@@ -81,9 +86,10 @@ class TrainedEmbedder(PooledEmbedder):
         """Load a run that ``train`` made."""
         config, parsed = load_run(run)
         vocabularies = load_vocabularies(run, config, parsed)
+        blueprint = load_blueprint(run, config)
 
         def build() -> Model:
-            return build_model(config, vocabularies, empty_table(vocabularies, parsed))
+            return build_model(config, vocabularies, empty_table(vocabularies, parsed), blueprint)
 
         with torch.device("meta"), Unfilled():  # before the settings ask for more memory than the weights have
             check_weights(run, build())
@@ -91,7 +97,7 @@ class TrainedEmbedder(PooledEmbedder):
             model = build()
         load_weights(run, model)
         vocabularies, vectors = open_further_words(run, config, parsed, model, vocabularies)
-        embedder = cls(config, parsed, model, vocabularies, parser)
+        embedder = cls(config, parsed, model, vocabularies, parser, blueprint=blueprint)
         embedder.vectors = vectors
         embedder.read_components(run)
         return embedder
@@ -127,6 +133,12 @@ class TrainedEmbedder(PooledEmbedder):
                 vocabulary.to(self.device)
         return self
 
+    def aligner_of(self, chosen: Iterable[int]) -> Aligner | None:
+        """The aligner of the encoder whose pieces some views read, by their indices; None if none of them does."""
+        by_view = self.model.by_view()
+        read = self.blueprint and any(view.reads_pieces for i in chosen for _, view in by_view[i])
+        return self.blueprint.aligner if self.blueprint and read else None
+
     @torch.inference_mode()
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
         """Attention weight of each word among the dependents of its head; see ``Embedder.attention``."""
@@ -134,7 +146,8 @@ class TrainedEmbedder(PooledEmbedder):
         prepared = self._prepared(sentences, chosen) if chosen else []
         if not prepared:
             return {}
-        batch = collate(prepared, self.vocabularies, self.needs_of(chosen)).to(self.device)
+        batch = collate(prepared, self.vocabularies, self.needs_of(chosen), aligner=self.aligner_of(chosen))
+        batch = batch.to(self.device)
         names = [name for name, _ in self.model.each()]
         views, encoded = [self.view_names[i] for i in chosen], self.model.encode(batch, states=True, chosen=chosen)
         return {
@@ -152,7 +165,8 @@ class TrainedEmbedder(PooledEmbedder):
         half = precision != "fp32"
         # On a GPU the kernels of training are faster.
         inference = precision if self._infers and device.type == "cpu" else None
-        batch = collate(sentences, self.vocabularies, self.needs_of(chosen), inference).to(device)
+        needs, aligner = self.needs_of(chosen), self.aligner_of(chosen)
+        batch = collate(sentences, self.vocabularies, needs, inference, aligner).to(device)
         states = any(pooling != "vector" for pooling in poolings)
         with torch.autocast(device.type, torch.bfloat16, enabled=half):
             encoded = self.model.encode(batch, states, chosen)

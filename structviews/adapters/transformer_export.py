@@ -1,0 +1,104 @@
+"""A run's trained transformer by itself, as a model of sentence-transformers."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.kinds.trained import TrainedEmbedder
+from structviews.errors import InputError
+from structviews.runtime.files import new_folder
+from structviews.views.transformer import Transformer
+from structviews.words.word_settings import FIRST
+
+INSTALL = "pip install 'structviews[sentence-transformers]'"
+
+
+def export_transformer(run: Path, out: Path, view: str = "") -> Path:
+    """Save a run's trained transformer as a sentence-transformers model, which needs nothing of structviews.
+
+    Of the same text it makes the same vectors as the run's view. The run reads a sentence's words with spaces between
+    them, sentence-transformers the text as typed: to tokenisers that split off punctuation, as BERT's do, this is the
+    same.
+
+    Args:
+        run: a trained run.
+        out: folder to create.
+        view: one of ``Embedder.view_names``; needed only if several are transformers.
+
+    Raises:
+        InputError: if the run has no transformer, or several and ``view`` names none of them; if its vectors are made
+            in a way that sentence-transformers has no module for; if that is not installed, or ``out`` exists.
+    """
+    try:
+        from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise InputError(f"sentence-transformers is not installed: {INSTALL}") from None
+    embedder = Embedder.load(run)
+    transformer = _chosen(run, embedder, view)
+    with new_folder(out) as folder:
+        SentenceTransformer(modules=_modules(embedder, transformer), device="cpu").save(
+            str(folder), create_model_card=False
+        )
+        (folder / "README.md").write_text(_card(embedder), "utf-8")
+    return out
+
+
+def _chosen(run: Path, embedder: Embedder, view: str) -> Transformer:
+    """The transformer to export."""
+    if not isinstance(embedder, TrainedEmbedder):
+        raise InputError(f"{run}: not a run that train made: give one that has the view 'transformer'")
+    encoders = [encoder for channels in embedder.model.by_view() for _, encoder in channels]
+    found = {
+        name: encoder
+        for name, encoder in zip(embedder.view_names, encoders, strict=True)
+        if isinstance(encoder, Transformer)
+    }
+    if not found:
+        raise InputError(f"{run}: has no view 'transformer', but {', '.join(embedder.view_names)}: give another run")
+    if view not in found and (view or len(found) > 1):
+        named = f"view = {view}: not a transformer" if view else "has several transformers"
+        raise InputError(f"{run}: {named}: give --view {' or '.join(found)}")
+    own = embedder.representation
+    if own.pooling != "vector" or own.remove_component:
+        raise InputError(
+            f"{run}: its vectors are {own}, which sentence-transformers has no module for: train with another "
+            "--pooling, or without --remove-component"
+        )
+    return found[view or next(iter(found))]
+
+
+def _modules(embedder: TrainedEmbedder, transformer: Transformer) -> list[Any]:
+    """The modules of the model: the transformer, its pooling, and whether its vectors have length 1."""
+    from sentence_transformers.base.modules import Normalize  # noqa: PLC0415 - an extra
+    from sentence_transformers.base.modules import Transformer as Encoder  # noqa: PLC0415
+    from sentence_transformers.sentence_transformer.modules import Pooling  # noqa: PLC0415
+
+    blueprint = embedder.blueprint
+    assert blueprint  # which a run with a transformer has
+    with TemporaryDirectory() as name:
+        blueprint.unpack(Path(name))
+        transformer.network.save_pretrained(name)
+        encoder = Encoder(name, max_seq_length=blueprint.aligner.longest)
+    pooling = Pooling(transformer.dim, "cls" if transformer.pooling == FIRST else "mean")
+    return [encoder, pooling, *([Normalize()] if embedder.representation.normalise else [])]
+
+
+def _card(embedder: TrainedEmbedder) -> str:
+    """The model card."""
+    config = embedder.config
+    beside = ", ".join(name for name in config.views.names if name != "transformer") or "no other view"
+    return f"""---
+library_name: sentence-transformers
+tags: [sentence-similarity, structviews]
+---
+
+# A sentence encoder
+
+This transformer began from `{Path(config.words.encoder).name}` and was trained with structviews: with the objective
+`{config.objective.name}`, beside {beside}.
+
+    from sentence_transformers import SentenceTransformer
+
+    vectors = SentenceTransformer("FOLDER").encode(["A sentence.", "Another one."])
+"""

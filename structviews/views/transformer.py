@@ -1,0 +1,123 @@
+"""The view of a pretrained transformer, trained further beside the other views."""
+
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from structviews.batches.batch import Batch
+from structviews.batches.word_ids import WordIds
+from structviews.errors import InputError
+from structviews.pretrained.blueprint import Blueprint
+from structviews.pretrained.sentence_states import sentence_states
+from structviews.runtime.arrays import starts_of
+from structviews.runtime.device import send, to_tensor
+from structviews.settings import Settings, setting
+from structviews.views import VIEWS
+from structviews.views.view import Encoded, View
+from structviews.views.word_tables import Words
+from structviews.words.word_settings import FIRST, MEAN
+
+
+@dataclass(frozen=True)
+class TransformerConfig(Settings):
+    """How a transformer is read and trained."""
+
+    pooling: str = setting(
+        MEAN,
+        "Vector of a sentence in the view transformer: the mean of its pieces, or the first.",
+        flat="sentence_pooling",
+        choices=(MEAN, FIRST),
+    )
+    lr: float = setting(
+        3e-5, "Learning rate of the view transformer.", flat="encoder_lr", above=0, most=1000, training=True
+    )
+    top_layers: int = setting(
+        0,
+        "Train only so many top layers of the transformer; 0 for all of it.",
+        least=0,
+        most=10_000,
+        metavar="N",
+        training=True,
+    )
+    recompute: bool = setting(
+        False,
+        "Compute the transformer's layers again in the backward pass, which needs less memory and more time.",
+        flags="--recompute",
+        rare=True,
+        training=True,
+    )
+
+
+@VIEWS.register("transformer")
+class Transformer(View):
+    """A transformer of Hugging Face; its vector is the mean of the last layer's states, or the first of them.
+
+    Args:
+        word_dim: dimension of the other views' word vectors, which it does not read.
+        dim: dimension of its vector, that of its states.
+        config: how it is read and trained.
+        encoder: its configuration and tokeniser.
+
+    Raises:
+        InputError: if its states have another dimension, or it has fewer layers than are to be trained.
+    """
+
+    reads_pieces: ClassVar[bool] = True
+    Config: ClassVar[type[TransformerConfig]] = TransformerConfig
+
+    def __init__(self, word_dim: int, dim: int, config: TransformerConfig, encoder: Blueprint) -> None:
+        super().__init__()
+        if encoder.dim != dim:
+            raise InputError(
+                f"hidden = {dim}: the states of {encoder.place} have {encoder.dim} dimensions, and so has the view "
+                f"'transformer': give --hidden {encoder.dim}"
+            )
+        self.dim = dim
+        self.word_dim = word_dim
+        self.lr = config.lr
+        self.pooling = config.pooling
+        self.padding = encoder.tokeniser.pad
+        self.network = encoder.network()
+        if config.top_layers:
+            _freeze_below(self.network, config.top_layers)
+        if config.recompute:
+            # Its name in version 5 of transformers, and its later one.
+            names = ("activation_checkpointing_enable", "gradient_checkpointing_enable")
+            enable = next(getattr(self.network, name) for name in names if hasattr(self.network, name))
+            enable({"use_reentrant": False})
+        # Tells runs apart whose tokenisers differ, as the digest of the weights tells all other runs apart.
+        self.register_buffer("tokeniser", torch.tensor([*encoder.digest], dtype=torch.uint8))
+
+    @property
+    def drops(self) -> bool:
+        return any(part.p > 0 for part in self.network.modules() if isinstance(part, nn.Dropout))
+
+    def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+        pieces = batch.sentence_pieces
+        vector, of_pieces = sentence_states(self.network, self.padding, pieces, self.pooling, states)
+        if of_pieces is None:
+            return Encoded(vector)
+        offsets = np.append(starts_of(pieces.lengths), pieces.lengths.sum())
+        return Encoded(vector, of_pieces, send(to_tensor(offsets), vector.device))
+
+
+def _freeze_below(network: nn.Module, n_trained: int) -> None:
+    """Freeze the embeddings and all but the top layers; what follows the layers is trained.
+
+    Raises:
+        InputError: if it has fewer layers.
+    """
+    depth = network.config.num_hidden_layers  # type: ignore[union-attr]  # a PreTrainedModel has one
+    if n_trained > depth:
+        raise InputError(f"top_layers = {n_trained}: the encoder has {depth} layers: give at most {depth}")
+    stacks = (part for part in network.modules() if isinstance(part, nn.ModuleList) and len(part) == depth)
+    layers = next(stacks, None)
+    if layers is None:
+        raise InputError(f"top_layers = {n_trained}: the encoder's layers share their weights: leave it out")
+    lowest = next(layers[depth - n_trained].parameters())
+    for parameter in takewhile(lambda each: each is not lowest, network.parameters()):
+        parameter.requires_grad_(False)

@@ -1,0 +1,322 @@
+"""The view ``transformer``: training, resuming, encoding, sharing and exporting a run with a trained transformer."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from corpora import random_trees, small_config, small_sts14, topic_corpus
+from safetensors.torch import load_file
+from tiny_encoders import KINDS, encoder_folder
+from transformers import AutoModel, AutoTokenizer
+from vector_files import write_vectors
+
+from structviews import SentenceEncoder
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.encoding_pool import open_pool
+from structviews.encoding.kinds.joined import Member, join_runs
+from structviews.errors import InputError
+from structviews.hub.portable import check_arrived, stage
+from structviews.runs.file_checks import verify
+from structviews.training.baselines import make_baseline
+from structviews.training.loop import train
+from structviews.training.resuming import extend, extended
+from structviews.training.trainer import Training
+
+WORDS = ["the film is n't bad , but -LRB- perhaps -RRB- long", "it rains", "the film", "film the", "the " * 60]
+SENTENCES = [random_trees(text.split()) for text in WORDS]
+NETWORK = "channels.trained.views.0.network."
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("transformer")
+    topic_corpus(folder / "x.parsed", documents=8)
+    encoder_folder(folder / "encoder", "bert")
+    return folder
+
+
+@pytest.fixture
+def settings(place, tmp_path):
+    def make(out="run", views=("transformer", "dep"), **others):
+        own = {"encoder": str(place / "encoder"), "hidden": 32, "epochs": 1} | others
+        return small_config(place / "x.parsed", tmp_path / out, views, **own)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def run(place):
+    own = {"encoder": str(place / "encoder"), "hidden": 32, "epochs": 1, "encoder_lr": 1e-3}
+    return train(small_config(place / "x.parsed", place / "run", ["transformer", "dep"], **own))
+
+
+def refused(action, *arguments):
+    with pytest.raises(InputError) as error:
+        action(*arguments)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def weights_of(run):
+    return load_file(run / "model.safetensors")
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_begins_as_the_encoder_reads_each_sentence(settings, tmp_path, kind, pooling):
+    """Beside transformers itself, one sentence at a time."""
+    folder = encoder_folder(tmp_path / kind, kind)
+    training = Training(settings(encoder=str(folder), sentence_pooling=pooling))
+    model, tokeniser = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    sentences = [training.corpus.sentence(row).tokens for row in (0, 3, 40)]
+    batch = training.reader.batch(np.array([0, 3, 40]))
+    with torch.no_grad():
+        found = training.model.eval().encode(batch)[0][0].vector
+        for vector, words in zip(found, sentences, strict=True):
+            given = tokeniser(" ".join(words), return_tensors="pt", truncation=True, max_length=40)
+            states = model(**given).last_hidden_state[0]
+            expected = states.mean(dim=0) if pooling == "mean" else states[0]
+            torch.testing.assert_close(vector, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_corpus_is_read_as_sentences_in_memory_are(settings):
+    training = Training(settings(views=("transformer", "seq"), cut_off=3))
+    rows = np.array([0, 1, 29, 50])
+    pieces = training.reader.batch(rows).sentence_pieces
+    cut = [training.corpus.sentence(int(row)).tokens[:3] for row in rows]
+    own = training.blueprint.aligner.read(cut)
+    assert pieces.ids.tolist() == own.ids.tolist()
+    assert pieces.lengths.tolist() == own.lengths.tolist()
+
+
+def test_a_sentence_that_is_too_long_is_cut_and_one_without_pieces_is_unknown(settings):
+    aligner = Training(settings()).blueprint.aligner
+    pieces = aligner.read([sentence.tokens for sentence in SENTENCES])
+    assert pieces.lengths.max() == pieces.lengths[-1] == aligner.longest == 40
+    assert aligner.texts([WORDS[0].split()]) == ["the film isn't bad , but ( perhaps ) long"]
+
+
+def test_training_learns_and_resumes_to_the_bit(settings):
+    whole = train(settings("whole", epochs=2))
+    stopped = train(settings("parts", epochs=2, steps=3))
+    rest = extended(stopped, None, 0)
+    extend(rest)
+    train(rest)
+    weights = weights_of(whole)
+    for name, weight in weights_of(stopped).items():
+        assert torch.equal(weight, weights[name]), name
+
+
+def test_each_part_learns_at_its_rate(settings):
+    """Adam's first step moves a weight by the learning rate."""
+    training = Training(settings(lr=0.01, encoder_lr=1e-4))
+    before = {name: weight.clone() for name, weight in training.model.state_dict().items()}
+    step = next(iter(training.steps(training.restore())))
+    training.step(*step.batches, words=step.words)
+    moved = {name: (weight - before[name]).abs().max() for name, weight in training.model.state_dict().items()}
+    transformer = [float(by) for name, by in moved.items() if name.startswith(NETWORK) and ".pooler." not in name]
+    others = [float(by) for name, by in moved.items() if ".views.1." in name]
+    assert max(transformer) == pytest.approx(1e-4, rel=0.01)
+    assert max(others) == pytest.approx(0.01, rel=0.01)
+
+
+def test_only_the_top_layers_are_trained(settings, place):
+    run = train(settings(top_layers=1, encoder_lr=1e-3))
+    before = AutoModel.from_pretrained(place / "encoder").state_dict()
+    after = {name.removeprefix(NETWORK): w for name, w in weights_of(run).items() if name.startswith(NETWORK)}
+    assert after.keys() == before.keys()
+    changed = {name for name, weight in after.items() if not torch.equal(weight, before[name])}
+    assert changed
+    assert all(name.startswith("encoder.layer.1.") for name in changed)
+    said = refused(Training, settings("more", top_layers=3))
+    assert "top_layers = 3: the encoder has 2 layers: give at most 2" in said
+
+
+def test_recomputed_layers_learn_the_same(settings):
+    plain, again = (train(settings(f"{recompute}", steps=4, recompute=recompute)) for recompute in (False, True))
+    other = weights_of(again)
+    for name, weight in weights_of(plain).items():
+        torch.testing.assert_close(weight, other[name], rtol=1e-5, atol=1e-6)
+
+
+def test_half_precision(settings):
+    run = train(settings(precision="bf16", steps=4))
+    assert all(weight.isfinite().all() for weight in weights_of(run).values())
+
+
+@pytest.mark.parametrize("objective", ["quick-thoughts", "consensus"])
+def test_other_objectives(settings, objective):
+    views = ("transformer", "transformer") if objective == "quick-thoughts" else ("transformer", "seq")
+    run = train(settings(views=views, objective=objective, steps=2))
+    assert np.isfinite(Embedder.load(run).encode(SENTENCES)).all()
+
+
+def test_views_that_learn_nothing_read_the_words_of_another(settings):
+    run = train(settings(views=("transformer", "average", "seq"), steps=2))
+    assert [len(row) for row in Embedder.load(run).encode(SENTENCES)] == [32 + 6 + 32] * len(SENTENCES)
+
+
+def test_fixed_words_beside_it(settings, tmp_path):
+    vectors = write_vectors(tmp_path / "x.vec", ["the", "of"])
+    run = train(settings(channels=["fixed"], vectors=str(vectors), steps=2))
+    assert Embedder.load(run).encode(SENTENCES).shape == (len(SENTENCES), 64)
+
+
+def test_contextual_words_of_the_same_encoder(settings):
+    run = train(settings(channels=["contextual"], steps=2))
+    assert Embedder.load(run).encode(SENTENCES).shape == (len(SENTENCES), 64)
+
+
+def test_simcse(settings):
+    """Every sentence counts, and the two encodings differ by dropout alone."""
+    training = Training(settings(views=("transformer",), objective="simcse", lr=1e-3))
+    batch = training.reader.batch(np.arange(20))
+    context = training.model.context(batch, 1)
+    torch.manual_seed(0)
+    _, metrics, ((first, second),) = training.model.losses(batch, context)
+    assert metrics["trained"]["anchors"] == 20
+    assert 0.3 < torch.nn.functional.cosine_similarity(first, second).mean() < 1 - 1e-4
+    _, _, ((first, second),) = training.model.eval().losses(batch, context)
+    assert torch.equal(first, second)
+    run = train(settings(views=("transformer",), objective="simcse", steps=3))
+    assert Embedder.load(run).encode(SENTENCES).shape == (len(SENTENCES), 32)
+
+
+def test_two_equal_encodings_are_refused(settings, tmp_path):
+    said = refused(Training, settings(views=("dep",), objective="simcse", encoder="", hidden=8))
+    assert "compares two encodings of a sentence, which are the same in the view 'dep'" in said
+    folder = encoder_folder(tmp_path / "dry", "bert")
+    text = (folder / "config.json").read_text()
+    (folder / "config.json").write_text(text.replace('dropout_prob": 0.1', 'dropout_prob": 0.0'))
+    said = refused(Training, settings(views=("transformer",), objective="simcse", encoder=str(folder)))
+    assert "has no dropout" in said
+
+
+def test_a_run_needs_nothing_of_the_encoder_that_it_began_from(run, place, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    before = Embedder.load(run).encode(SENTENCES)
+    moved = (place / "encoder").rename(place / "away")
+    try:
+        np.testing.assert_array_equal(Embedder.load(copy).encode(SENTENCES), before)
+    finally:
+        moved.rename(place / "encoder")
+
+
+def test_encoding_in_one_batch_and_one_by_one(run):
+    embedder = Embedder.load(run)
+    together = embedder.encode(SENTENCES)
+    alone = np.concatenate([embedder.encode([sentence]) for sentence in SENTENCES])
+    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-5)
+    module = SentenceEncoder.load(run)
+    np.testing.assert_allclose(module(SENTENCES).detach().numpy(), together, rtol=1e-4, atol=1e-5)
+    module(SENTENCES).sum().backward()
+    assert module.get_parameter(f"encoder.model.{NETWORK}encoder.layer.0.output.dense.weight").grad.any()
+    pooled = embedder.with_representation(pooling="pooled").encode(SENTENCES)
+    assert pooled.shape == (len(SENTENCES), 8 * 32)
+
+
+def test_one_view_alone_reads_what_it_needs(run):
+    embedder = Embedder.load(run)
+    both = embedder.encode(SENTENCES)
+    for i, view in enumerate(("transformer", "dep")):
+        alone = embedder.with_view(view).encode(SENTENCES)
+        np.testing.assert_allclose(alone, both[:, 32 * i : 32 * (i + 1)], rtol=1e-4, atol=1e-5)
+
+
+def test_several_processes_encode_as_one(run):
+    embedder = Embedder.load(run)
+    many = [random_trees(f"the film number {i} is bad".split()) for i in range(40)]
+    with open_pool(embedder, 1) as pool:
+        np.testing.assert_allclose(embedder.encode(many, 8, pool=pool), embedder.encode(many), rtol=1e-4, atol=1e-5)
+
+
+def test_a_joined_run(run, tmp_path):
+    joined = join_runs([Member(run), Member(run, "transformer")], tmp_path / "joined")
+    own = Embedder.load(run).encode(SENTENCES)
+    np.testing.assert_allclose(Embedder.load(joined).encode(SENTENCES)[:, :64], own, rtol=1e-5)
+
+
+def test_an_untrained_run_has_the_encoder_as_it_is(place, tmp_path):
+    given = {"views": ["transformer", "dep"], "hidden": 32, "encoder": str(place / "encoder")}
+    make_baseline("random", place / "x.parsed", tmp_path / "frozen", None, given)
+    model, tokeniser = (kind.from_pretrained(place / "encoder") for kind in (AutoModel, AutoTokenizer))
+    found = Embedder.load(tmp_path / "frozen").with_view("transformer").encode([SENTENCES[1]])
+    with torch.no_grad():
+        expected = model.eval()(**tokeniser("it rains", return_tensors="pt")).last_hidden_state[0].mean(dim=0)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_starting_from_a_run(settings, run):
+    training = Training(settings("next", init_from=str(run)))
+    weights = weights_of(run)
+    for name, weight in training.model.state_dict().items():
+        assert torch.equal(weight, weights[name]), name
+    assert "sentence_pooling = mean, not first" in refused(
+        Training, settings("other", init_from=str(run), sentence_pooling="first")
+    )
+
+
+def test_another_encoder_is_another_run(settings, tmp_path):
+    train(settings(steps=1))
+    other = encoder_folder(tmp_path / "other", "bert", seed=1)
+    assert "was trained with another encoder" in refused(train, settings(encoder=str(other), steps=1))
+
+
+def test_a_damaged_or_foreign_file_is_named(run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    file = copy / "encoder.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    assert str(file) in refused(Embedder.load, copy)
+    assert any(str(file) in fault for fault in verify(copy, lambda *_: None))
+    file.unlink()
+    assert str(file) in refused(Embedder.load, copy)
+
+
+def test_what_makes_no_sense_is_refused(settings, place):
+    encoder = str(place / "encoder")
+    for changes, said in (
+        ({"encoder": ""}, "the view 'transformer' needs a pretrained encoder"),
+        ({"encoder": f"{encoder}:1"}, "the view 'transformer' reads the last layer"),
+        ({"channels": ["trained", "contextual"]}, "reads no channel's words, and would be trained once for each"),
+        ({"views": ("transformer", "average")}, "'average' reads the words that another view learns"),
+        ({"views": ("transformer",), "objective": "generative"}, "predicts words of a vocabulary"),
+        ({"views": ("dep", "const")}, "only the channel 'contextual' and the view 'transformer' read it"),
+    ):
+        assert said in refused(lambda changes=changes: settings(**changes))
+    said = refused(Training, settings(hidden=8))
+    assert "hidden = 8: the states of" in said
+    assert said.endswith("have 32 dimensions, and so has the view 'transformer': give --hidden 32")
+
+
+def test_shared_without_the_folder_it_began_from(run, tmp_path):
+    stage(run, tmp_path / "pulled")
+    check_arrived(tmp_path / "pulled")
+    assert str(tmp_path.parent) not in (tmp_path / "pulled" / "config.toml").read_text()
+    np.testing.assert_array_equal(
+        Embedder.load(tmp_path / "pulled").encode(SENTENCES), Embedder.load(run).encode(SENTENCES)
+    )
+
+
+def test_commands_from_training_to_scores_and_an_export(command, place, tmp_path):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    shutil.copytree(place / "x.parsed", tmp_path / "x.parsed")
+    small_sts14(tmp_path / "senteval")
+    size = ("--hidden", 32, "--epochs", 1, "--batch-size", 16)
+    given = ("--views", "transformer,seq", "--encoder", place / "encoder", "--top-layers", 1)
+    code, _, error = command("train", *given, *size, "-o", "run")
+    assert code == 0, error
+    code, out, error = command("eval", "run", "--senteval", "senteval", "--tasks", "STS14", "--partial")
+    assert code == 0, error
+    assert "STS14" in out
+    code, out, error = command("export-sentence-transformer", "run", "-o", "exported")
+    assert code == 0, error
+    embedder = Embedder.load(tmp_path / "run").with_view("transformer")
+    texts = ["The film isn't bad, but it was long.", "It rains."]
+    model = sentence_transformers.SentenceTransformer(str(tmp_path / "exported"), device="cpu")
+    np.testing.assert_allclose(model.encode(texts), embedder.encode(texts), rtol=1e-4, atol=1e-5)
+    code, _, error = command("export-sentence-transformer", "run", "-o", "exported")
+    assert code == 2
+    assert "exported: already exists" in error
