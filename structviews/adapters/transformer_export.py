@@ -35,6 +35,8 @@ def export_transformer(run: Path, out: Path, view: str = "") -> Path:
     except ImportError:
         raise InputError(f"sentence-transformers is not installed: {INSTALL}") from None
     embedder = Embedder.load(run)
+    if not isinstance(embedder, TrainedEmbedder):
+        raise InputError(f"{run}: not a run that train made: give one that has the view 'transformer'")
     transformer = _chosen(run, embedder, view)
     with new_folder(out) as folder:
         SentenceTransformer(modules=_modules(embedder, transformer), device="cpu").save(
@@ -44,10 +46,8 @@ def export_transformer(run: Path, out: Path, view: str = "") -> Path:
     return out
 
 
-def _chosen(run: Path, embedder: Embedder, view: str) -> Transformer:
+def _chosen(run: Path, embedder: TrainedEmbedder, view: str) -> Transformer:
     """The transformer to export."""
-    if not isinstance(embedder, TrainedEmbedder):
-        raise InputError(f"{run}: not a run that train made: give one that has the view 'transformer'")
     encoders = [encoder for channels in embedder.model.by_view() for _, encoder in channels]
     found = {
         name: encoder

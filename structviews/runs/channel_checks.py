@@ -36,9 +36,9 @@ def check_channels(words: Words) -> None:
 def check_encoder(words: Words, views: Sequence[str], objective: str) -> None:
     """Raise InputError unless there is a pretrained encoder where one is read, and the rest can read it too."""
     contextual, pieces = CONTEXTUAL in words.channels, [name for name in views if VIEWS[name].reads_pieces]
-    named = {"encoder": (words.encoder, contextual or pieces)}
-    named["word_pooling"] = (words.pooling if words.pooling != MEAN else "", contextual)
-    for name, (value, read) in named.items():
+    named = [("encoder", words.encoder, contextual or bool(pieces))]
+    named += [("word_pooling", words.pooling if words.pooling != MEAN else "", contextual)]
+    for name, value, read in named:
         if value and not read:
             also = " and the view 'transformer' read" if name == "encoder" else " reads"
             raise InputError(

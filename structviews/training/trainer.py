@@ -356,9 +356,10 @@ def start_from_encoder(model: Model, folder: Path) -> None:
 
 def parameter_groups(model: Model) -> list[dict[str, Any]]:
     """The model's parameters; those of views with a learning rate of their own come last, with that rate."""
-    own = [{"params": list(view.parameters()), "lr": view.lr} for view in model.views if view.lr is not None]
-    theirs = {id(parameter) for group in own for parameter in group["params"]}
-    return [{"params": [each for each in model.parameters() if id(each) not in theirs]}, *own]
+    apart = [view for view in model.views if view.lr is not None]
+    theirs = {id(parameter) for view in apart for parameter in view.parameters()}
+    rest = [each for each in model.parameters() if id(each) not in theirs]
+    return [{"params": rest}, *({"params": list(view.parameters()), "lr": view.lr} for view in apart)]
 
 
 def _means(sums: dict[str, Tensor]) -> dict[str, Tensor]:

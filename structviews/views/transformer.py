@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -105,13 +105,13 @@ class Transformer(View):
         return Encoded(vector, of_pieces, send(to_tensor(offsets), vector.device))
 
 
-def _freeze_below(network: nn.Module, n_trained: int) -> None:
-    """Freeze the embeddings and all but the top layers; what follows the layers is trained.
+def _freeze_below(network: Any, n_trained: int) -> None:
+    """Freeze the embeddings and all but the top layers of a ``PreTrainedModel``; what follows the layers is trained.
 
     Raises:
         InputError: if it has fewer layers.
     """
-    depth = network.config.num_hidden_layers  # type: ignore[union-attr]  # a PreTrainedModel has one
+    depth: int = network.config.num_hidden_layers
     if n_trained > depth:
         raise InputError(f"top_layers = {n_trained}: the encoder has {depth} layers: give at most {depth}")
     stacks = (part for part in network.modules() if isinstance(part, nn.ModuleList) and len(part) == depth)
