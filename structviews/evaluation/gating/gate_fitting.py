@@ -31,8 +31,8 @@ from structviews.runtime.progress import OnProgress
 BATCH = 400
 EPOCHS = 30
 PATIENCE = 3
-LEARNING_RATE = 0.01
-TEMPERATURES = (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
+LEARNING_RATE = 0.003
+TEMPERATURES = (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
 # Batches that a temperature is chosen on.
 TEMPERED = 20
 
