@@ -119,8 +119,9 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         embedder = self._embedder()
         parts = [(embedder.view_names[i], embedder.widths[i]) for i in embedder.chosen]
-        if embedder.only is None and embedder.representation.join == "average":
-            parts = [("average", embedder.dim)]
+        join = embedder.representation.join
+        if embedder.only is None and join != "concatenation":
+            parts = [(join, embedder.dim)]
         return np.array([f"{name}_{i}" for name, width in parts for i in range(width)], dtype=object)
 
     def _embedder(self) -> Embedder:

@@ -18,16 +18,17 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.cosines import Vectors, cosines, cosines_of_pairs
 from structviews.encoding.kinds import KINDS
 from structviews.encoding.preparation import Preparer, Sentence
-from structviews.encoding.representation import join_views, joined_width
 from structviews.encoding.representation import normalised as normalised_rows
-from structviews.encoding.stored_run import Choice, StoredRun
+from structviews.encoding.stored_run import Choice
+from structviews.encoding.view_gate import load_gate
+from structviews.encoding.view_joins import JoinedViews
 from structviews.encoding.word_limit import BATCH_SIZE, DEFAULT_LIMIT, WordLimit
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.bundled import run_folder, typed
 from structviews.runs.folder import CONFIG
 from structviews.runs.settings_file import run_corpus, run_kind
-from structviews.runs.which_vectors import Representation, numbered
+from structviews.runs.which_vectors import Representation
 from structviews.runtime.device import ENCODING_PRECISIONS, check_precision
 from structviews.runtime.keywords import names_checked, replaced
 from structviews.runtime.progress import OnProgress, shown
@@ -43,29 +44,22 @@ class Pool(Protocol):
         ...
 
 
-class Embedder(StoredRun):
+class Embedder(JoinedViews):
     """A loaded run that encodes sentences.
 
     Attributes:
-        views: names of the views, in the order of their vectors.
         preparer: tokenises and parses sentences to provide these structures.
         parsers: descriptions of the parsers that produced the training trees; empty if the run reads no trees.
         corpora: paths of the training corpora, as they were named; empty if there are none.
-        representation: how sentence vectors are computed.
         limit: the longest sentence that is encoded; see ``with_limit``.
         precision: of matrix products, see ``load``; ``fp32`` for a run that was created in memory.
-        only: index of the single view that ``encode`` returns, see ``with_view``; None for all views.
-        run: folder that the run was loaded from, see ``StoredRun``; None if it was created in memory.
     """
 
-    views: tuple[str, ...]
     preparer: Preparer
     parsers: list[dict[str, Any]]
     corpora: Sequence[str] = ()
-    representation: Representation
     limit: WordLimit = DEFAULT_LIMIT
     precision: str = "fp32"
-    only: int | None = None
 
     @staticmethod
     @names_checked
@@ -103,18 +97,8 @@ class Embedder(StoredRun):
 
     @property
     @abstractmethod
-    def widths(self) -> list[int]:
-        """Dimensions of each view's vector."""
-
-    @property
-    @abstractmethod
     def reads(self) -> list[frozenset[str]]:
         """The structures that each view reads, see ``View.needs``."""
-
-    @property
-    def chosen(self) -> list[int]:
-        """Indices of the views that ``encode`` computes: that of ``with_view``, or all but those of weight 0."""
-        return self.representation.kept(len(self.views)) if self.only is None else [self.only]
 
     @property
     def needs(self) -> frozenset[str]:
@@ -135,17 +119,6 @@ class Embedder(StoredRun):
     def encodes_in(self) -> str:
         """The precision that ``precision`` stands for on the run's device: ``fp32``, ``bf16`` or ``int8``."""
         return "fp32"
-
-    @property
-    def _representation(self) -> str:
-        """Short description of the representation."""
-        return str(self.representation)
-
-    @property
-    def dim(self) -> int:
-        """Dimensions d of a sentence's vector."""
-        widths = [self.widths[i] for i in self.chosen]
-        return joined_width(widths, [self.views[i] for i in self.chosen], self.representation.join)
 
     def __repr__(self) -> str:
         about = {
@@ -255,17 +228,6 @@ class Embedder(StoredRun):
         _ = self.dim  # fail before encoding if the views cannot be joined
         return self._joined(self._encode_chosen(sentences, self.chosen, batch_size, progress))
 
-    def joined(self, views: Sequence[np.ndarray]) -> np.ndarray:
-        """Join the vectors ``(n, width)`` of each view into ``(n, d)``, as ``encode`` does."""
-        return self._joined([views[i] for i in self.chosen])
-
-    def _joined(self, views: Sequence[np.ndarray]) -> np.ndarray:
-        """Join the vectors of the chosen views."""
-        if self.only is not None:
-            return views[0]
-        names, weights = [self.views[i] for i in self.chosen], self.representation.weights_of(self.chosen)
-        return join_views(views, names, self.representation.join, weights)
-
     @property
     def device(self) -> torch.device:
         """Device of the encoders."""
@@ -354,11 +316,6 @@ class Embedder(StoredRun):
         changed.only = self.view_names.index(view)
         return changed
 
-    @property
-    def view_names(self) -> list[str]:
-        """Unique names of the views, see ``numbered``."""
-        return numbered(self.views)
-
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
         """Attention weight of each word among the dependents of its head, for each attentive view.
 
@@ -391,7 +348,7 @@ def open_run(run: Path, parser: Parser | None = None) -> Embedder:
     if kind not in KINDS:
         raise InputError(f"{run / CONFIG}: unknown kind of run {kind!r}: update structviews or recreate the run")
     embedder: Embedder = KINDS[kind].open(run, parser)
-    embedder.run = run
+    embedder.run, embedder.gate = run, load_gate(run)
     embedder.stored = embedder.choices
     embedder.corpora = [corpus] if (corpus := run_corpus(run)) else embedder.corpora
     return embedder

@@ -197,5 +197,5 @@ def joined_width(widths: Sequence[int], names: Sequence[str], join: str) -> int:
         return sum(widths)
     if len(set(widths)) > 1:
         found = ", ".join(f"{name} has {width}" for name, width in zip(names, widths, strict=True))
-        raise InputError(f"join = average needs equal dimensions, but {found}: choose another --pooling or --join")
+        raise InputError(f"join = {join} needs equal dimensions, but {found}: choose another --pooling or --join")
     return widths[0]

@@ -20,12 +20,13 @@ from structviews.encoding.kinds.joined import LEFT_BEHIND, JoinedEmbedder
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.encoding.pooled import component_key
 from structviews.encoding.preparation import Sentence
+from structviews.encoding.view_gate import gated
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.copying import check_outside
 from structviews.runs.weights import write_weights
-from structviews.runs.which_vectors import Representation
+from structviews.runs.which_vectors import GATED, Representation
 from structviews.runtime.keywords import names_checked
 from structviews.views.word_tables import WordTable
 
@@ -160,6 +161,7 @@ class _Trained(nn.Module):
                 stored = embedder.stored_components(component_key(encoder, self.pooling))
                 self.register_buffer(f"directions_{i}", torch.from_numpy(stored.directions), persistent=False)
                 self.register_buffer(f"shares_{i}", torch.from_numpy(stored.shares), persistent=False)
+        self.join = _Join(embedder)
 
     def open(self, trainable: bool) -> None:
         """Set whether the encoders require gradients; parameters used only by an objective never do."""
@@ -189,7 +191,8 @@ class _Trained(nn.Module):
             )
             for encoders, channels in zip(self.encoders, encoded, strict=True)
         ]
-        return _joined(views, self.embedder)
+        joined: Tensor = self.join(views)
+        return joined
 
     def _post_processed(self, vectors: Tensor, number: int) -> Tensor:
         """Post-process an encoder's vectors ``(n, w)`` as the representation specifies."""
@@ -199,6 +202,29 @@ class _Trained(nn.Module):
         return F.normalize(vectors, dim=1) if self.embedder.representation.normalise else vectors
 
 
+class _Join(nn.Module):
+    """Joins the vectors of the chosen views into ``(n, d)``, like ``JoinedViews.joined``, but in torch."""
+
+    def __init__(self, embedder: Embedder):
+        super().__init__()
+        self.join = "" if embedder.only is not None else embedder.representation.join
+        self.weights = embedder.representation.weights_of(embedder.chosen) or [1.0] * len(embedder.chosen)
+        if self.join == GATED:
+            gate = embedder.fitted_gate()
+            self.register_buffer("matrix", torch.from_numpy(gate.matrix), persistent=False)
+            self.register_buffer("bias", torch.from_numpy(gate.bias), persistent=False)
+
+    def forward(self, views: Sequence[Tensor]) -> Tensor:
+        if not self.join:
+            return views[0]
+        if self.join == "concatenation":
+            return torch.cat([view * weight for view, weight in zip(views, self.weights, strict=True)], dim=1)
+        units = torch.stack([F.normalize(view, dim=1) for view in views], dim=1)
+        if self.join == GATED:
+            return gated(units, cast("Tensor", self.matrix), cast("Tensor", self.bias))
+        return torch.einsum("k,nkd->nd", units.new_tensor(self.weights), units) / sum(self.weights)
+
+
 class _Joined(nn.Module):
     """The members of a joined run."""
 
@@ -206,9 +232,11 @@ class _Joined(nn.Module):
         super().__init__()
         self.embedder = embedder
         self.members = nn.ModuleList(_encoder_of(embedder.members[i]) for i in embedder.chosen)
+        self.join = _Join(embedder)
 
     def forward(self, sentences: Sequence[ParsedSentence], batches: Iterator[Batch]) -> Tensor:
-        return _joined([member(sentences, batches) for member in self.members], self.embedder)
+        joined: Tensor = self.join([member(sentences, batches) for member in self.members])
+        return joined
 
 
 class _Untrained(nn.Module):
@@ -228,14 +256,3 @@ def _encoder_of(embedder: Embedder) -> nn.Module:
     if isinstance(embedder, TrainedEmbedder):
         return _Trained(embedder)
     return _Joined(embedder) if isinstance(embedder, JoinedEmbedder) else _Untrained(embedder)
-
-
-def _joined(views: Sequence[Tensor], embedder: Embedder) -> Tensor:
-    """Join the vectors of the chosen views into ``(n, d)``, like ``join_views``, but in torch."""
-    if embedder.only is not None:
-        return views[0]
-    weights = embedder.representation.weights_of(embedder.chosen) or [1.0] * len(views)
-    if embedder.representation.join == "concatenation":
-        return torch.cat([view * weight for view, weight in zip(views, weights, strict=True)], dim=1)
-    units = [F.normalize(view, dim=1) * weight for view, weight in zip(views, weights, strict=True)]
-    return torch.stack(units).sum(dim=0) / sum(weights)

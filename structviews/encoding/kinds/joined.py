@@ -19,7 +19,7 @@ from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.folder import CONFIG, MEMBERS, model_checksum, weight_files
 from structviews.runs.settings_file import KIND, read_settings, run_kind, run_views, write_settings
-from structviews.runs.which_vectors import Representation
+from structviews.runs.which_vectors import GATED, Representation
 from structviews.runs.which_vectors import listed as typed
 from structviews.runtime.documents import checked
 from structviews.runtime.files import new_folder
@@ -60,7 +60,7 @@ class JoinedEmbedder(Embedder):
     Args:
         members: the runs; those of ``with_view`` join with this view alone.
         names: names of the members, for messages.
-        join: ``concatenation`` of the members' vectors, or ``average`` of their unit-length vectors.
+        join: ``concatenation`` of the members' vectors, ``average`` of their unit-length vectors, or ``gate``.
         similarity_join: the same for similarity tasks; ``join`` if empty.
         parser: parses sentences that have no trees; see ``load``.
     """
@@ -137,11 +137,20 @@ class JoinedEmbedder(Embedder):
     @property
     def _representation(self) -> str:
         """Short description of the representation."""
-        text = " | ".join(dict.fromkeys(member._representation for member in self.members))
-        join, similarity = _how(self.representation), _how(self.representation.for_similarity())
+        join, similarity = self._how(self.representation), self._how(self.representation.for_similarity())
         if join == similarity:
-            return text if join == "concatenation" else f"{text}; members: {join}"
-        return f"{text}; members: {join}, similarity {similarity}"
+            return self.view_vectors if join == "concatenation" else f"{self.view_vectors}; members: {join}"
+        return f"{self.view_vectors}; members: {join}, similarity {similarity}"
+
+    @property
+    def view_vectors(self) -> str:
+        """Short description of the members' vectors."""
+        return " | ".join(dict.fromkeys(member._representation for member in self.members))
+
+    def _how(self, representation: Representation) -> str:
+        """How members are joined, such as ``average 1,2``."""
+        join = self._gate_name if representation.join == GATED else representation.join
+        return " ".join(filter(None, (join, typed(representation.view_weights))))
 
     def _encode_chosen(
         self, sentences: Iterable[Sentence], chosen: Sequence[int], batch_size: int, progress: OnProgress | None
@@ -175,9 +184,12 @@ class JoinedEmbedder(Embedder):
         }
 
     def with_representation(self, **changes: Any) -> Self:
-        """The same runs with another representation, for each member; weights for their join, ``join`` for both."""
+        """The same runs with another representation, for each member; ``join`` for both.
+
+        Weights and a gate are those of the members, so they are for their join alone.
+        """
         own = {name: value for name, value in changes.items() if name in (*JOINS, *WEIGHTS)}
-        each = {name: value for name, value in changes.items() if name not in WEIGHTS}
+        each = {name: value for name, value in changes.items() if name not in WEIGHTS and value != GATED}
         changed = super().with_representation(**own)
         changed.members = [member.with_representation(**each) for member in self.members]
         return changed
@@ -230,11 +242,6 @@ def join_runs(
         settings |= {"only": [view for _, view in given], "views": {"names": views}}
         write_settings(folder, settings)
     return out
-
-
-def _how(joined: Representation) -> str:
-    """How members are joined, such as ``average 1,2``."""
-    return " ".join(filter(None, (joined.join, typed(joined.view_weights))))
 
 
 def _given(members: Sequence[Path | Member]) -> list[Member]:

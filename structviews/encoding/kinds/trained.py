@@ -111,9 +111,9 @@ class TrainedEmbedder(PooledEmbedder):
     def _representation(self) -> str:
         """Short description of the representation, and of the words that are known if these are not the usual ones."""
         if self.vectors is None:
-            return str(self.representation)
+            return super()._representation
         known = ", expanded" * bool(self.vectors.maps) if self.vectors.available else ", own words only"
-        return f"{self.representation}{known}"
+        return f"{super()._representation}{known}"
 
     @property
     def device(self) -> torch.device:
