@@ -155,17 +155,17 @@ def test_what_the_run_has_held_out_is_held_out_if_it_is_enough(corpus, run, monk
 
 def test_documents_are_whole_and_no_more_than_asked_for(corpus, run):
     rows = topic_rows(60)
-    sample = read_sample([run], opened(corpus), 45, seed=1)
-    assert len(sample.fitting.sentences) == 40
+    sample = read_sample([run], opened(corpus), 85, seed=1)
+    assert len(sample.fitting.sentences) == 80
     for part in (sample.fitting, sample.held_out):
         chosen = [row for row in rows if row.document in part.documents][: len(part.sentences)]
         assert part.sentences == [row.sentence for row in chosen]
         assert part.positions.tolist() == [row.position for row in chosen]
     expected = [
-        [j for j in (i - 1, i + 1) if 0 <= j < 40 and sample.fitting.documents[i] == sample.fitting.documents[j]]
-        for i in range(40)
+        [j for j in (i - 1, i + 1) if 0 <= j < 80 and sample.fitting.documents[i] == sample.fitting.documents[j]]
+        for i in range(80)
     ]
-    found = [[j for j in row if j >= 0] for row in sample.fitting.neighbours(np.arange(40)).tolist()]
+    found = [[j for j in row if j >= 0] for row in sample.fitting.neighbours(np.arange(80)).tolist()]
     assert found == expected
 
 
