@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import transformers
 from masked.card import card
 from masked.texts import SPECIAL, prepared, rows_of
 from masked.training import Score, Settings, new_model, score, score_of_counts, train
@@ -34,6 +35,7 @@ def main() -> None:
     """Train, unless something is wrong."""
     options = arguments()
     keep_freed_memory()
+    transformers.utils.logging.disable_progress_bar()
     try:
         make(options.texts, options.out, options.words, options.sources)
     except InputError as error:

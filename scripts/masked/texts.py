@@ -125,7 +125,9 @@ def learn_pieces(texts: Iterable[str], vocabulary: int) -> BertWordPieceTokenize
     """
     learnt_on = list(islice(texts, LEARNT_ON))
     tokeniser = BertWordPieceTokenizer(lowercase=True)
-    counts = Counter(character for text in learnt_on for character in tokeniser.normalizer.normalize_str(text))
+    counts: Counter[str] = Counter()
+    for text in learnt_on:
+        counts.update(tokeniser.normalizer.normalize_str(text))
     known = [character for character, _ in counts.most_common() if not character.isspace()][:CHARACTERS]
     tokeniser.train_from_iterator(
         learnt_on,
