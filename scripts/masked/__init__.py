@@ -1,0 +1,1 @@
+"""Parts of ``small_encoder.py``: texts as pieces, training, and the model card."""
