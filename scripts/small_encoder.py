@@ -30,6 +30,9 @@ from structviews.runtime.locks import creating
 from structviews.runtime.memory import keep_freed_memory
 from structviews.runtime.signals import Interrupted
 
+# In the configuration of the finished model, as in BERT's.
+DROPOUT = 0.1
+
 
 def main() -> None:
     """Train, unless something is wrong."""
@@ -98,7 +101,8 @@ def make(
 
 
 def save(folder: Path, model: BertForMaskedLM, tokeniser: Tokenizer, settings: Settings) -> None:
-    """Write model and tokeniser as ``from_pretrained`` reads them."""
+    """Write model and tokeniser as ``from_pretrained`` reads them; who trains the model further has dropout again."""
+    model.config.update({"hidden_dropout_prob": DROPOUT, "attention_probs_dropout_prob": DROPOUT})
     model.save_pretrained(folder)
     names = {f"{name}_token": piece for name, piece in SPECIAL.items()}
     fast = PreTrainedTokenizerFast(tokenizer_object=tokeniser, model_max_length=settings.positions, **names)

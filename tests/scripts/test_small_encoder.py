@@ -84,6 +84,7 @@ def test_a_model_of_transformers_comes_out(script, made):
     pieces = tokeniser.convert_ids_to_tokens(read["input_ids"][0].tolist())
     assert (pieces[0], pieces[-1]) == ("[CLS]", "[SEP]")
     assert "".join(piece.removeprefix("##") for piece in pieces[1:-1]) == "thecafe,open."
+    assert AutoModel.from_pretrained(made).config.hidden_dropout_prob == 0.1
     assert AutoModel.from_pretrained(made)(**read).last_hidden_state.shape == (1, len(pieces), 16)
     loaded = load_encoder(made)  # as structviews reads it
     assert loaded.pad == tokeniser.pad_token_id == 0

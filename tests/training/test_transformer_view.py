@@ -7,7 +7,7 @@ import pytest
 import torch
 from corpora import random_trees, small_config, small_sts14, topic_corpus
 from safetensors.torch import load_file
-from tiny_encoders import KINDS, encoder_folder
+from tiny_encoders import KINDS, encoder_folder, tokeniser
 from transformers import AutoModel, AutoTokenizer
 from vector_files import write_vectors
 
@@ -17,6 +17,7 @@ from structviews.encoding.encoding_pool import open_pool
 from structviews.encoding.kinds.joined import Member, join_runs
 from structviews.errors import InputError
 from structviews.hub.portable import check_arrived, stage
+from structviews.pretrained.alignment import Aligner
 from structviews.runs.file_checks import verify
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
@@ -68,13 +69,13 @@ def test_it_begins_as_the_encoder_reads_each_sentence(settings, tmp_path, kind, 
     """Beside transformers itself, one sentence at a time."""
     folder = encoder_folder(tmp_path / kind, kind)
     training = Training(settings(encoder=str(folder), sentence_pooling=pooling))
-    model, tokeniser = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    model, pieces = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
     sentences = [training.corpus.sentence(row).tokens for row in (0, 3, 40)]
     batch = training.reader.batch(np.array([0, 3, 40]))
     with torch.no_grad():
         found = training.model.eval().encode(batch)[0][0].vector
         for vector, words in zip(found, sentences, strict=True):
-            given = tokeniser(" ".join(words), return_tensors="pt", truncation=True, max_length=40)
+            given = pieces(" ".join(words), return_tensors="pt", truncation=True, max_length=40)
             states = model(**given).last_hidden_state[0]
             expected = states.mean(dim=0) if pooling == "mean" else states[0]
             torch.testing.assert_close(vector, expected, rtol=1e-4, atol=1e-5)
@@ -94,6 +95,11 @@ def test_a_sentence_that_is_too_long_is_cut_and_one_without_pieces_is_unknown(se
     aligner = Training(settings()).blueprint.aligner
     pieces = aligner.read([sentence.tokens for sentence in SENTENCES])
     assert pieces.lengths.max() == pieces.lengths[-1] == aligner.longest == 40
+    bare = tokeniser("bert").backend_tokenizer
+    bare.post_processor = None
+    pieces = Aligner(bare, 40, "[UNK]").read([("\x00",), ("the", "film")])
+    assert pieces.lengths[0] == 1
+    assert pieces.ids[0] == bare.token_to_id("[UNK]")
     assert aligner.texts([WORDS[0].split()]) == ["the film isn't bad , but ( perhaps ) long"]
 
 
@@ -240,10 +246,10 @@ def test_a_joined_run(run, tmp_path):
 def test_an_untrained_run_has_the_encoder_as_it_is(place, tmp_path):
     given = {"views": ["transformer", "dep"], "hidden": 32, "encoder": str(place / "encoder")}
     make_baseline("random", place / "x.parsed", tmp_path / "frozen", None, given)
-    model, tokeniser = (kind.from_pretrained(place / "encoder") for kind in (AutoModel, AutoTokenizer))
+    model, pieces = (kind.from_pretrained(place / "encoder") for kind in (AutoModel, AutoTokenizer))
     found = Embedder.load(tmp_path / "frozen").with_view("transformer").encode([SENTENCES[1]])
     with torch.no_grad():
-        expected = model.eval()(**tokeniser("it rains", return_tensors="pt")).last_hidden_state[0].mean(dim=0)
+        expected = model.eval()(**pieces("it rains", return_tensors="pt")).last_hidden_state[0].mean(dim=0)
     np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-5)
 
 
