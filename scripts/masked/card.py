@@ -53,7 +53,7 @@ It read {read} once; {held_out} were held out.
 
 {steps} of about {batch:,} pieces. 15 % of the pieces are guessed; of these, 80 % are hidden and 10 % replaced. AdamW,
 with a learning rate of up to {rate:g}, which rises in the first twentieth of the steps and then falls linearly to 0. It
-had no dropout; the configuration sets 10 % for further training. `scripts/small_encoder.py` of structviews has the rest.
+had no dropout; the configuration sets 10 % for further training. `scripts/small_encoder.py` has the rest.
 
 ## Held-out figures
 
