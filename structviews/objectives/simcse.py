@@ -46,7 +46,7 @@ class SimCse(Objective):
     example: ClassVar[str] = "transformer"
     passes: ClassVar[int] = 2
     reads_neighbours: ClassVar[bool] = False
-    report: ClassVar[str] = "loss without dropout {loss:.3f} (chance {chance_loss:.3f})"
+    report: ClassVar[str] = "loss {loss:.3f} (chance {chance_loss:.3f}), without dropout"
     Config = SimCseConfig
 
     def __init__(self, inputs: Inputs, config: SimCseConfig) -> None:

@@ -41,7 +41,7 @@ class Block(NamedTuple):
         return self.states.flatten(0, 1).index_select(0, send(to_tensor(self.own), self.states.device))
 
 
-def read_blocks(
+def piece_blocks(
     model: Any, padding: int, ids: Array, lengths: Array, layers: tuple[int, ...] | None = None
 ) -> Iterator[Block]:
     """Read windows, the longest first; with gradients, unless the encoder is frozen.

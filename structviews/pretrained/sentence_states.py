@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from structviews.pretrained.alignment import SentencePieces
-from structviews.pretrained.piece_blocks import Block, read_blocks
+from structviews.pretrained.piece_blocks import Block, piece_blocks
 from structviews.runtime.arrays import inverse_of
 from structviews.runtime.device import send, to_tensor
 from structviews.words.word_settings import FIRST
@@ -29,7 +29,7 @@ def sentence_states(
         states: whether to return the states.
     """
     vectors, of_pieces, order, places = [], [], [], []
-    for block in read_blocks(model, padding, pieces.ids, pieces.lengths):
+    for block in piece_blocks(model, padding, pieces.ids, pieces.lengths):
         vectors.append(_pooled(block, pooling))
         order.append(block.windows)
         if states:

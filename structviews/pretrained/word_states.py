@@ -10,7 +10,7 @@ from torch import Tensor
 
 from structviews.pretrained.alignment import Pieces
 from structviews.pretrained.loading import Loaded
-from structviews.pretrained.piece_blocks import read_blocks
+from structviews.pretrained.piece_blocks import piece_blocks
 from structviews.runtime.arrays import inverse_of
 from structviews.runtime.device import send, to_tensor
 from structviews.words.word_settings import FIRST
@@ -27,7 +27,7 @@ def word_states(encoder: Loaded, pieces: Pieces, layers: tuple[int, ...], poolin
     """
     device = next(encoder.model.parameters()).device
     states, order = [torch.empty(0, encoder.model.config.hidden_size, device=device)], [np.empty(0, np.int64)]
-    for block in read_blocks(encoder.model, encoder.pad, pieces.ids, pieces.lengths, layers):
+    for block in piece_blocks(encoder.model, encoder.pad, pieces.ids, pieces.lengths, layers):
         states.append(block.piece_states)
         order.append(block.pieces)
     places = inverse_of(np.concatenate(order))[pieces.places]

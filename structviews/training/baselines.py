@@ -74,7 +74,7 @@ def make_baseline(
         if name == RANDOM:
             settings = {"corpus": str(opened.path), "out": str(out)} | (encoders or {})
             settings |= {"vectors": str(vectors)} if vectors else {}
-            contextual = any(not VIEWS[name].reads_pieces for name in settings["views"])
+            contextual = any(not VIEWS[name].reads_pieces for name in settings.get("views", ()))
             read = {FIXED: "vectors" in settings, CONTEXTUAL: "encoder" in settings and contextual}
             channels = [name for name, reads in read.items() if reads]
             settings |= {"channels": channels} if channels else {}

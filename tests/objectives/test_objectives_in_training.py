@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from corpora import random_trees, small_config, topic_corpus
 from rich.console import Console
+from tiny_encoders import encoder_folder
 
 from structviews.cli import app as cli
 from structviews.encoding.embedder import Embedder
@@ -26,6 +27,7 @@ SETTINGS = {
     "consensus": {"views": ("seq", "avg"), "context": 3},
     "generative": {"views": ("seq",)},
     "skip-thought": {"views": ("seq-uni",)},
+    "simcse": {"views": ("transformer",), "hidden": 32},
 }
 CONTRASTIVE = {"loss", "accuracy", "chance_loss", "chance_accuracy"}
 METRICS = {
@@ -34,6 +36,7 @@ METRICS = {
     "consensus": CONTRASTIVE | {"temperature"},
     "generative": {"loss", "chance_loss", "orthonormality_error"},
     "skip-thought": {"loss", "chance_loss"},
+    "simcse": CONTRASTIVE,
 }
 every_objective = pytest.mark.parametrize("name", OBJECTIVES)
 
@@ -43,11 +46,19 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    return topic_corpus(tmp_path_factory.mktemp("corpus") / "x.parsed")
+    folder = tmp_path_factory.mktemp("corpus")
+    encoder_folder(folder / "encoder", "bert")
+    return topic_corpus(folder / "x.parsed")
+
+
+def encoder_of(name, corpus):
+    """The encoder that the objective's views begin from."""
+    return {"encoder": str(corpus.parent / "encoder")} if name == "simcse" else {}
 
 
 def config_of(name, corpus, out, **settings):
-    return small_config(corpus, out, objective=name, precision="fp32", **SETTINGS[name] | settings)
+    settings = SETTINGS[name] | encoder_of(name, corpus) | settings
+    return small_config(corpus, out, objective=name, precision="fp32", **settings)
 
 
 def log_of(run, kind):
@@ -215,9 +226,22 @@ def test_flags_reach_the_objective(name, corpus, tmp_path, monkeypatch, capsys):
         ],
         "generative": ["--noise-words", "3", "--parseval", "0.2"],
         "skip-thought": ["--conditioning", "start", "--output-layers", "2"],
+        "simcse": ["--temperature", "0.1", "--no-head"],
     }[name]
+    flags += [each for flag, value in encoder_of(name, corpus).items() for each in (f"--{flag}", value)]
     arguments = ["train", "--corpus", corpus, "--views", ",".join(views), "--objective", name, *flags]
-    sizes = ["--hidden", "8", "--word-dim", "6", "--batch-size", "16", "--steps", "1", "-o", tmp_path / "run"]
+    sizes = [
+        "--hidden",
+        SETTINGS[name].get("hidden", 8),
+        "--word-dim",
+        "6",
+        "--batch-size",
+        "16",
+        "--steps",
+        "1",
+        "-o",
+        tmp_path / "run",
+    ]
     monkeypatch.setattr(sys, "argv", ["structviews", *map(str, arguments + sizes)])
     with pytest.raises(SystemExit) as stop:
         cli.main()
@@ -230,6 +254,7 @@ def test_flags_reach_the_objective(name, corpus, tmp_path, monkeypatch, capsys):
         },
         "generative": {"noise_words": 3, "parseval": 0.2},
         "skip-thought": {"conditioning": "start", "output_layers": 2},
+        "simcse": {"temperature": 0.1, "head": False},
     }[name]  # fmt: skip
     config = Embedder.load(tmp_path / "run").config
     assert expected.items() <= config.flat().items()

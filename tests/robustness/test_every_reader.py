@@ -43,6 +43,7 @@ NOT_READERS = {
     "hub.card:model_card": "package data; the settings are copied as they are",
     "serving.endpoints:add_pages": "package data",
     "demo.python_docs:parsed": "Python's own files",
+    "pretrained.blueprint:Blueprint.of": "copied as they are; the encoder is loaded from them",
 }
 
 

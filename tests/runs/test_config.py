@@ -69,6 +69,7 @@ OF_OBJECTIVES = [
     {"objective": "consensus", "learn_temperature": False, "power_iterations": 0},
     {"objective": "generative", "noise_words": 4, "parseval": 0.5, "draw": "batch"},
     {"objective": "pairwise", "other_contexts": "left-out"},
+    {"objective": "simcse", "views": ("transformer",), "encoder": "x/y", "temperature": 0.1, "head": False},
     {"objective": "skip-thought", "conditioning": "start", "output_layers": 2},
     {"objective": "quick-thoughts", "loss": "margin", "negatives": "nearest", "contrasts": 7, "margin": 0.5},
 ]
@@ -76,6 +77,8 @@ OF_VIEWS = [
     {"views": ("seq", "seq-uni"), "cell": "lstm"},
     {"views": ("seq",), "reset_gate": "before"},
     {"views": ("seq", "sif"), "unit_words": True},
+    {"views": ("transformer", "dep"), "encoder": "x/y", "sentence_pooling": "first", "encoder_lr": 1e-4},
+    {"views": ("transformer", "dep"), "encoder": "x/y", "top_layers": 2, "recompute": True},
 ]
 
 
@@ -130,7 +133,7 @@ def test_a_configuration_written_by_hand(tmp_path):
         ),
         (
             {"objective": "max"},
-            "unknown objective 'max': choose one of consensus, generative, pairwise, quick-thoughts, skip-thought",
+            "unknown objective 'max': choose one of consensus, generative, pairwise, quick-thoughts, simcse, skip-t",
         ),
         (
             {"objective": "consensus", "self_score": "zero"},
@@ -161,7 +164,7 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"vectors": "x.vec"}, "vectors = x.vec: only the channel 'fixed' reads them: add --channels fixed"),
         (
             {"encoder": "x/y"},
-            "encoder = x/y: only the channel 'contextual' reads it: leave it out, or add --ch",
+            "encoder = x/y: only the channel 'contextual' and the view 'transformer' read it: leave it out",
         ),
         (
             {"word_pooling": "first"},

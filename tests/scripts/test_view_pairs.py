@@ -41,7 +41,7 @@ def test_every_run_has_a_file_of_its_own_and_rows_are_shared(part):
     assert [plan.seeds(row) for row in plan.table] == [3] * 6 + [1] * (len(plan.table) - 6)
     assert [run.row.sentences for run in runs[-2:]] == [3_000_000] * 2
     assert runs[-1].row.sentences != runs[-3].row.sentences
-    every = (plan.table, plan.size, plan.quality, plan.batches, plan.objectives)
+    every = (plan.table, plan.size, plan.quality, plan.batches, plan.objectives, plan.single, plan.apart)
     assert {run.row for run in runs} == set(itertools.chain(*every))
 
 
@@ -238,7 +238,8 @@ def test_all_of_it_at_a_small_size(study, part, command, monkeypatch, tmp_path, 
 
     monkeypatch.setattr(part("work"), "command", structviews)
     pairs = "dep-const-b100-n10000-*,seq-seq-b100-n10000-*,seq-seq-b100-n300-*"
-    only = f"{pairs},dep-const-noise-60-*,dep-const-trivial-random-heads-*,sif,random-dep-const-*"
+    parts = "dep-of-dep-const-*,dep-of-dep-dep-b*"
+    only = f"{pairs},{parts},dep-const-noise-60-*,dep-const-trivial-random-heads-*,sif,random-dep-const-*"
 
     def run(*step):
         given = (*step, "--quick", "--texts", tmp_path / "modern-000.txt", "--only", only, "-o", "work")
@@ -252,7 +253,9 @@ def test_all_of_it_at_a_small_size(study, part, command, monkeypatch, tmp_path, 
     assert "| dep,const | 32 | 2 |" in page
     assert "nan" not in page
     kept = {path.name for path in Path("work/kept/runs").iterdir()}
-    assert len(kept) == 3 * 2 + 4
+    assert len(kept) == 3 * 2 + 4 + 4
+    assert "| dep of dep,const |" in page
+    assert not list(Path("work/runs").glob("dep-of-*"))
     trees = json.loads(Path("work/kept/trees.json").read_text())
     assert 0.8688 * trees["agreement"]["noise:60"]["las"] == pytest.approx(60, abs=1.5)
     held_out, most = (ParsedCorpus.open(f"work/corpora/{name}.parsed") for name in ("held-out", "30000"))

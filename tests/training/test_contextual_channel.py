@@ -69,7 +69,7 @@ def states_of(training, sentences):
     return [encoder.states([sentence.tokens]) for sentence in sentences]
 
 
-VIEW_NAMES = [name for name in VIEWS if not VIEWS[name].reads_frequencies]
+VIEW_NAMES = [name for name in VIEWS if not VIEWS[name].reads_frequencies and not VIEWS[name].reads_pieces]
 
 
 @pytest.mark.parametrize("inference", [None, "fp32"])
@@ -155,8 +155,7 @@ def test_several_batches_a_step(settings):
 
 
 def test_an_estimate_covers_reading_the_states(settings, monkeypatch):
-    """Reading a batch takes far longer than a step here."""
-    fast = estimate(settings()).sentences_per_second
+    """No batch is faster than its states, whatever a step takes."""
     states = FrozenEncoder.states
 
     def slow(encoder, sentences):
@@ -164,7 +163,7 @@ def test_an_estimate_covers_reading_the_states(settings, monkeypatch):
         return states(encoder, sentences)
 
     monkeypatch.setattr(FrozenEncoder, "states", slow)
-    assert estimate(settings()).sentences_per_second < min(fast, 16 / 0.2)
+    assert estimate(settings()).sentences_per_second <= 16 / 0.2
 
 
 def test_the_encoder_is_not_trained_nor_copied(run, place):
@@ -318,4 +317,4 @@ def test_commands_from_training_to_scores(command, place, tmp_path):
     assert "STS14" in out
     code, _, error = command("train", "--views", "dep", "--encoder", place / "encoder", "-o", "x")
     assert code == 2
-    assert "only the channel 'contextual' reads it" in error
+    assert "only the channel 'contextual' and the view 'transformer' read it" in error
