@@ -98,7 +98,8 @@ def run_all(work: Work, only: str) -> None:
             if ours and not work.file(run).exists():
                 print(f"run {number} of {len(runs)}: {run.name}", file=sys.stderr, flush=True)
                 write_json(work.file(run), score(work, run, work.train(run)), sealed=False)
-                shutil.rmtree(work.run(run) / STATE, ignore_errors=True)  # half of the folder, and not needed again
+                # The state is half of a folder, and copies of other runs' views are all of it; neither is needed again.
+                shutil.rmtree(work.run(run) if run.row.parts else work.run(run) / STATE, ignore_errors=True)
     left = [run.name for run in runs if not work.file(run).exists()]
     if left:
         print(f"with another process, or to be done again: {', '.join(left)}", file=sys.stderr)

@@ -24,7 +24,7 @@ def budget(work: Work) -> Iterator[str]:
     training = 0.0
     counts: dict[Row, int] = {}
     for run in work.plan.runs():
-        if not run.row.baseline:
+        if run.row.trained:
             counts[run.row] = counts.get(run.row, 0) + 1
     for row, count in counts.items():
         sentences = len(ParsedCorpus.open(work.corpus(row.sentences)))
@@ -42,7 +42,7 @@ def budget(work: Work) -> Iterator[str]:
 def measured(work: Work) -> dict[str, float]:
     """Sentences a second of each kind of run, and minutes to score one; kept in ``budget.json``."""
     file = work.kept / "budget.json"
-    for row in dict.fromkeys(kind(work, row) for row in work.plan.rows if not row.baseline):
+    for row in dict.fromkeys(kind(work, row) for row in work.plan.rows if row.trained):
         known: dict[str, float] = json.loads(file.read_text("utf-8")) if file.exists() else {}
         wanted = row.name not in known, "scoring minutes" not in known and row == work.plan.quality[0]
         if any(wanted):

@@ -86,7 +86,7 @@ def score(work: Work, run: Run, folder: Path) -> dict[str, Any]:
         "data": checksum({task: entry["data"] for task, entry in entries.items()}),
         "partial": sorted(task for task, entry in entries.items() if entry["partial"]),
     }
-    if not run.row.baseline:
+    if run.row.trained:
         validation = list(log(folder, "validation"))[-1]
         per_second = rate(folder)
         minutes = validation["step"] * run.row.batch / per_second / 60

@@ -11,7 +11,7 @@ from pairs.claims import Claim, against, claims, verdicts
 from pairs.draws import MEAN, PROBING, Draws
 from pairs.kept import NEXT
 from pairs.markdown import paragraph, spread, table
-from pairs.plan import CONTROL, MAIN, SIX, Plan, Row
+from pairs.plan import CONTROL, MAIN, SHAPED, SIX, STRUCTURES, Plan, Row, apart, single
 from pairs.studies import quality_page, size_page
 from structviews.errors import InputError
 
@@ -86,26 +86,21 @@ def row_of(plan: Plan, title: str) -> Row:
 
 def pairs_page(found: Found) -> tuple[list[str], None]:
     """The page of the table."""
-    parts = (introduction, scores, six, claims_of, choices, probing, method, effort)
+    parts = (introduction, scores, six, partners, claims_of, choices, probing, method, effort)
     return [line for part in parts for line in part(found)], None
 
 
 def introduction(found: Found) -> Iterator[str]:
     """The answer, and what was trained."""
     main = verdicts(found.draws, claims(found.plan))[0]
-    answer = {
-        "shows": "Yes, in this study.",
-        "does not show": "This study does not show it.",
-        "reversed": "No: in this study it is the other way round.",
-    }[main.word]
     sizes, sentences = found.plan.sizes, found.trees["sentences"]
     yield "# Two structures, or one seen twice"
     yield ""
     yield from paragraph(
-        f"Do two different structures of a sentence teach each other more than one structure seen twice? {answer} "
-        f"Dependencies with constituents (`{MAIN}`) minus two sequences (`{CONTROL}`), in the mean of "
-        f"{len(found.draws.tasks)} tasks: {spread(main.difference)}, p = {main.difference.p:.3f}, and {main.p:.3f} "
-        "corrected for all claims below."
+        f"Do two different structures of a sentence teach each other more than one structure seen twice? The main claim"
+        f" is that dependencies with constituents (`{MAIN}`) are better than two sequences (`{CONTROL}`): this study "
+        f"{SAYS[main.word]}. The difference in the mean of {len(found.draws.tasks)} tasks is {spread(main.difference)},"
+        f" p = {main.difference.p:.3f}, and {main.p:.3f} corrected for all claims below. " + " ".join(twice(found))
     )
     done, planned = len(found.draws.known), len(found.plan.runs())
     if done < planned:
@@ -128,6 +123,60 @@ def introduction(found: Found) -> Iterator[str]:
     )
     yield COMMANDS
     yield from paragraph("makes it all again, these pages included; with `--quick`, at a hundredth of the size.")
+
+
+# What a verdict says of a claim.
+SAYS = {"shows": "shows it", "does not show": "does not show it", "reversed": "shows the reverse"}
+
+
+def twice(found: Found) -> Iterator[str]:
+    """How the main pair compares with each of its structures seen twice."""
+    own = row_of(found.plan, MAIN)
+    for view in MAIN.split(","):
+        row = row_of(found.plan, f"{view},{view}")
+        if found.draws.has(row):
+            difference = found.draws.difference([(1, own, MEAN), (-1, row, MEAN)])
+            yield f"`{MAIN}` minus `{row.views}` is {spread(difference)}."
+
+
+def partners(found: Found) -> Iterator[str]:
+    """What a view learns from its partner, apart from what the partner's vector adds to its own."""
+    plan = found.plan
+    if not found.there(plan.single):
+        return
+    yield "## Taught, or only joined"
+    yield ""
+    yield from paragraph(
+        "A pair of two structures has two kinds of vectors, which may know more together even if neither taught the "
+        "other. So here is one view of each pair by itself. If two structures teach each other, a view is better "
+        "trained with another structure than with its own kind. The difference is from the view trained with its own "
+        "kind; p is corrected by Holm's method for this table."
+    )
+    usual = {view: next(row for row in plan.single if row.views == single(view, view)) for view in STRUCTURES}
+    yield from differences(found, plan.single, lambda row: usual[row.parts[0][0]])
+    yield ""
+    pairs = {apart(views): row_of(plan, views) for views in SHAPED}
+    if joined := found.there(plan.apart):
+        yield from paragraph(
+            "And this is the pair beside two views that were trained apart, each with its own kind, and then joined: "
+            "what training together adds. The difference is from the pair."
+        )
+        rows = [each for row in joined for each in (pairs[row.views], row)]
+        yield from differences(found, rows, lambda row: pairs.get(row.views, row))
+        yield ""
+
+
+def differences(found: Found, rows: Sequence[Row], usual: Callable[[Row], Row]) -> Iterator[str]:
+    """A table of the tasks, with each row's difference from another one, p corrected for all of the table."""
+    draws, names = found.draws, [*found.draws.tasks, MEAN, NEXT, *([PROBING] if PROBING in found.draws.scores else [])]
+    rows = found.there(rows)
+    asked = [claim_between(row, usual(row)) for row in rows if row != usual(row)]
+    tested = {verdict.claim.terms[0][1]: verdict for verdict in verdicts(draws, asked)}
+    lines = []
+    for row in rows:
+        last = [spread(tested[row].difference), f"{tested[row].p:.3f}"] if row in tested else ["", ""]
+        lines.append([row.title, *(spread(draws.estimate(row, name), brief=True) for name in names), *last])
+    yield from table(["views", *names, "difference", "p"], lines)
 
 
 def scores(found: Found) -> Iterator[str]:

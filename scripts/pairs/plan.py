@@ -19,6 +19,9 @@ LEVELS = (86, 75, 60)
 SIX = ("seq,seq", "dep,dep", "const,const", "dep,const", "dep,seq", "seq,const")
 OTHERS = ("bow,seq", "bow,dep", "avg,const", "dep,const,seq")
 SHAPED = ("dep,const", "dep,seq", "seq,const")
+STRUCTURES = ("dep", "const", "seq")
+# A single view of a trained pair, and two such views joined: "dep of dep,dep + const of const,const".
+OF, JOINED = " of ", " + "
 MAIN, CONTROL = "dep,const", "seq,seq"
 SIZED = (MAIN, CONTROL)
 BOTH_CHANNELS = "fixed,trained"
@@ -71,7 +74,7 @@ class Row:
     """A model of the tables, whatever its seed.
 
     Attributes:
-        views: comma-separated.
+        views: comma-separated; or single views of trained pairs, as ``OF`` and ``JOINED`` have it.
         sentences: number that it is trained on; 0 if it is not trained.
         batch: sentences in a batch.
         trees: ``builtin``, a shape of the parser ``trivial``, or ``noise:`` and the labelled attachment score.
@@ -87,6 +90,19 @@ class Row:
     channels: str = "fixed"
     objective: str = "pairwise"
     baseline: str = ""
+
+    @property
+    def parts(self) -> list[tuple[str, "Row"]]:
+        """The single views of trained pairs that it consists of; empty if it is none of such."""
+        if OF not in self.views:
+            return []
+        found = [part.split(OF) for part in self.views.split(JOINED)]
+        return [(view, replace(self, views=pair)) for view, pair in found]
+
+    @property
+    def trained(self) -> bool:
+        """Whether it is trained itself."""
+        return not self.baseline and not self.parts
 
     @property
     def name(self) -> str:
@@ -144,6 +160,8 @@ class Plan:
         sizes: see ``Sizes``.
         table: rows of the table of pairs.
         size, quality, batches, objectives: rows of the studies.
+        single: each structure's view alone, by the structure that it was trained with.
+        apart: two structures' views that were trained with their own kind, joined.
     """
 
     sizes: Sizes
@@ -152,6 +170,8 @@ class Plan:
     quality: list[Row]
     batches: list[Row]
     objectives: list[Row]
+    single: list[Row]
+    apart: list[Row]
 
     @classmethod
     def of(cls, sizes: Sizes) -> "Plan":
@@ -169,21 +189,41 @@ class Plan:
             [main, *(replace(main, trees=each) for each in (*(f"{NOISE}{level}" for level in LEVELS), *SHAPES))],
             [replace(main, batch=batch) for batch in sorted((sizes.batch, *sizes.batches))],
             [own[CONTROL], main, *(replace(own[views], objective=objective) for views, objective in OBJECTIVES)],
+            [replace(main, views=single(one, other)) for one in STRUCTURES for other in STRUCTURES],
+            [replace(main, views=apart(views)) for views in SHAPED],
         )
 
     @property
     def rows(self) -> list[Row]:
         """Each row once."""
-        return list(dict.fromkeys([*self.table, *self.size, *self.quality, *self.batches, *self.objectives]))
+        studies = (self.size, self.quality, self.batches, self.objectives, self.single, self.apart)
+        return list(dict.fromkeys([*self.table, *(row for study in studies for row in study)]))
 
     def seeds(self, row: Row) -> int:
         """How many seeds a row has."""
         several = row in self.table[: len(SIX)] or (row in self.size and row.sentences < self.sizes.sentences)
+        several = several or bool(row.parts)
         # The words alone have no seed.
         return self.sizes.seeds if several else self.sizes.other_seeds if row.views else 1
 
     def runs(self) -> list[Run]:
-        """In the order in which they are trained: the six pairs first, the largest corpus last."""
+        """In the order in which they are made: the six pairs first, then their parts, the largest corpus last."""
         found = [Run(row, seed) for row in self.rows for seed in range(1, self.seeds(row) + 1)]
         six = self.table[: len(SIX)]
-        return sorted(found, key=lambda run: (run.row.sentences == self.sizes.larger, run.row not in six, run.seed))
+
+        def place(run: Run) -> tuple[bool, bool, bool, int]:
+            row = run.row
+            return row.sentences == self.sizes.larger, row not in six and not row.parts, bool(row.parts), run.seed
+
+        return sorted(found, key=place)
+
+
+def single(view: str, partner: str) -> str:
+    """The view of a structure, as trained with another or with its own kind."""
+    pair = next(pair for pair in SIX if sorted(pair.split(",")) == sorted((view, partner)))
+    return f"{view}{OF}{pair}"
+
+
+def apart(pair: str) -> str:
+    """The views of a pair's structures, each trained with its own kind."""
+    return JOINED.join(single(view, view) for view in pair.split(","))

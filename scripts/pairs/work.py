@@ -18,11 +18,12 @@ from pairs.corpora import agreement, write_drawn, write_with_trees
 from pairs.plan import BUILTIN, Plan, Run
 from structviews.cli.console import errors
 from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.encoding.kinds.joined import Member, join_runs
 from structviews.evaluation.senteval.suite import read_tasks
 from structviews.evaluation.senteval.tasks.probing import probing_files
 from structviews.evaluation.senteval.tasks.reading import Task
 from structviews.runs.config import TrainConfig
-from structviews.runs.folder import CONFIG
+from structviews.runs.folder import COMPONENTS, CONFIG
 from structviews.runtime.documents import write_json
 from structviews.training.loop import train
 
@@ -138,7 +139,7 @@ class Work:
         return path
 
     def train(self, run: Run, **changes: Any) -> Path:
-        """Train a run, or make it if it is a baseline; its folder.
+        """Train a run, or make it if it is a baseline or has parts of others; its folder.
 
         Args:
             run: the run.
@@ -146,6 +147,10 @@ class Work:
         """
         row = run.row
         out = Path(changes.pop("out", self.run(run)))
+        if (out / COMPONENTS).exists() and not changes:  # its state may be gone, and it is not needed
+            return out
+        if row.parts:
+            return self.joined(run, out)
         sentences = row.sentences or self.plan.sizes.sentences
         corpus = self.with_trees(sentences, row.trees)
         if row.baseline:
@@ -169,6 +174,19 @@ class Work:
             "log_every": 1 if self.quick else 10,
         }
         return train(TrainConfig.from_flat(settings | changes, run.name), errors)
+
+    def joined(self, run: Run, out: Path) -> Path:
+        """Make a run of single views of trained ones; its folder."""
+        if not (out / CONFIG).exists():
+            members = []
+            for view, pair in run.row.parts:
+                whole = Run(pair, run.seed)
+                with self.alone(whole.name):  # another process may be training it
+                    folder = self.train(whole)
+                # Of two views of a kind, the first.
+                members.append(Member(folder, f"{view}.1" if pair.views == f"{view},{view}" else view))
+            join_runs(members, out)
+        return out
 
     @cached_property
     def tasks(self) -> list[Task]:
