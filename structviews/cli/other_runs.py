@@ -20,7 +20,11 @@ def join_several(
     members: Members,
     out: NewFolder,
     join: Annotated[
-        str, typer.Option(help="concatenation of the members' vectors, or average of the normalised vectors.")
+        str,
+        typer.Option(
+            help="concatenation of the members' vectors, average of the normalised vectors, or gate: that average with "
+            "weights for each sentence, which `structviews gate` fits."
+        ),
     ] = "concatenation",
     similarity_join: Annotated[str, typer.Option(help="Join for similarity tasks.", show_default="as --join")] = "",
 ) -> None:
