@@ -17,7 +17,10 @@ def export_sentence_transformer(
     run: Run,
     out: NewFolder,
     view: Annotated[
-        str, typer.Option(help="View to export if several are transformers, such as transformer.2.", show_default="")
+        str,
+        typer.Option(
+            help="View to export if several are transformers, such as transformer.2.", show_default="the only one"
+        ),
     ] = "",
 ) -> None:
     """Save a run's trained transformer by itself, as a model that sentence-transformers loads like any other.
