@@ -97,10 +97,11 @@ def introduction(found: Found) -> Iterator[str]:
     yield "# Two structures, or one seen twice"
     yield ""
     yield from paragraph(
-        f"Do two different structures of a sentence teach each other more than one structure seen twice? The main claim"
-        f" is that dependencies with constituents (`{MAIN}`) are better than two sequences (`{CONTROL}`): this study "
-        f"{SAYS[main.word]}. The difference in the mean of {len(found.draws.tasks)} tasks is {spread(main.difference)},"
-        f" p = {main.difference.p:.3f}, and {main.p:.3f} corrected for all claims below. " + " ".join(twice(found))
+        "This page asks whether two different structures of a sentence teach each other more than one structure seen "
+        f"twice. The main claim is that dependencies with constituents (`{MAIN}`) are better than two sequences "
+        f"(`{CONTROL}`): this study {SAYS[main.word]}. The difference in the mean of {len(found.draws.tasks)} tasks is "
+        f"{spread(main.difference)}, p = {main.difference.p:.3f}, and {main.p:.3f} corrected for all claims below. "
+        + " ".join(twice(found))
     )
     done, planned = len(found.draws.known), len(found.plan.runs())
     if done < planned:

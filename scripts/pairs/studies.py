@@ -31,9 +31,9 @@ def size_page(plan: Plan, draws: Draws, sentences: Mapping[str, int]) -> Page:
     }
     lines = ["# The size of the corpus", ""]
     lines += paragraph(
-        "How much more do views learn from more text? The corpora are parts of one another, with the same words, "
-        "learnt on all of the text; all else is as on [the page of the pairs](view-pairs.md). ± is half of a 95 % "
-        "interval over seeds and examples."
+        "This page asks how much more views learn from more text. The corpora are parts of one another, with the same "
+        "words, learnt on all of the text; all else is as on [the page of the pairs](view-pairs.md). ± is half of a "
+        "95 % interval over seeds and examples."
     )
     names = [*draws.tasks, MEAN]
     rows = [
@@ -97,8 +97,8 @@ def quality_page(plan: Plan, draws: Draws, agreement: Mapping[str, Mapping[str, 
         rows.append([title, *(f"{scores[name]:.1f}" for name in own), *figures, *last])
     lines = ["# The quality of the parser", ""]
     lines += paragraph(
-        f"How good must trees be? `{MAIN}` was trained on trees of the built-in parser, on the same trees with noise, "
-        "and on trees that are no syntax; the tasks' sentences have trees of the same kind. All else is as on [the "
+        f"This page asks how good trees must be. `{MAIN}` was trained on trees of the built-in parser, on the same "
+        "trees with noise, and on trees that are no syntax; the tasks' sentences have trees of the same kind. All else is as on [the "
         "page of the pairs](view-pairs.md)."
     )
     lines += paragraph(

@@ -52,6 +52,8 @@ def make(name):
     for parameter in view.parameters():
         if parameter.dim() < 2:
             torch.nn.init.normal_(parameter, std=0.5)
+        elif view.reads_pieces:  # otherwise so small that states hardly differ
+            torch.nn.init.normal_(parameter, std=0.3)
     table = WordTable(len(VOCABULARY), view.word_dim)
     if view.reads_frequencies:
         table.frequencies = torch.linspace(0.2, 0, len(VOCABULARY))
