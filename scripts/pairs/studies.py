@@ -98,8 +98,8 @@ def quality_page(plan: Plan, draws: Draws, agreement: Mapping[str, Mapping[str, 
     lines = ["# The quality of the parser", ""]
     lines += paragraph(
         f"This page asks how good trees must be. `{MAIN}` was trained on trees of the built-in parser, on the same "
-        "trees with noise, and on trees that are no syntax; the tasks' sentences have trees of the same kind. All else is as on [the "
-        "page of the pairs](view-pairs.md)."
+        "trees with noise, and on trees that are no syntax; the tasks' sentences have trees of the same kind. All else "
+        "is as on [the page of the pairs](view-pairs.md)."
     )
     lines += paragraph(
         "Noise: of each sentence, a share of the words gets another head or, in 18 of 100 cases, another relation, as "
