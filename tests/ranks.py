@@ -35,7 +35,8 @@ def case_configs(corpus, out):
                 continue
             configs[objective] = config
             break
-    assert configs.keys() == set(OBJECTIVES)
+    # With dropout, no two processes compute the same.
+    assert configs.keys() == {name for name in OBJECTIVES if OBJECTIVES[name].passes == 1}
     pairwise = configs["pairwise"]
     configs["duplicates"] = pairwise.replaced(mask_duplicates=True)
     configs["three"] = pairwise.replaced(views=("bow", "avg", "seq"), hidden=8)
