@@ -75,7 +75,8 @@ def _modules(embedder: TrainedEmbedder, transformer: Transformer) -> list[Any]:
     from sentence_transformers.sentence_transformer.modules import Pooling  # noqa: PLC0415
 
     blueprint = embedder.blueprint
-    assert blueprint  # which a run with a transformer has
+    if blueprint is None:
+        raise ValueError("the run has no transformer")
     with TemporaryDirectory() as name:
         blueprint.unpack(Path(name))
         transformer.network.save_pretrained(name)

@@ -36,7 +36,8 @@ class Monitor:
         known = training.vocabularies
         if training.vectors:
             known = read_further_words(self.model, known, training.vectors)
-        embedder = TrainedEmbedder(config, training.parsed, self.model, known).for_similarity()
+        embedder = TrainedEmbedder(config, training.parsed, self.model, known, blueprint=training.blueprint)
+        embedder = embedder.for_similarity()
         own = embedder.representation
         join = "average" if own.join == GATED else own.join
         self.embedder = embedder.with_representation(transductive=own.remove_component, join=join)

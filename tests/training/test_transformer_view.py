@@ -16,11 +16,12 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import open_pool
 from structviews.encoding.kinds.joined import Member, join_runs
 from structviews.errors import InputError
+from structviews.evaluation.senteval.tasks.sts import PUBLISHED
 from structviews.hub.portable import check_arrived, stage
 from structviews.pretrained.alignment import Aligner
 from structviews.runs.file_checks import verify
 from structviews.training.baselines import make_baseline
-from structviews.training.loop import train
+from structviews.training.loop import open_monitor, train
 from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training
 
@@ -144,6 +145,19 @@ def test_recomputed_layers_learn_the_same(settings):
     other = weights_of(again)
     for name, weight in weights_of(plain).items():
         torch.testing.assert_close(weight, other[name], rtol=1e-5, atol=1e-6)
+
+
+def test_a_monitor_encodes_as_the_run_does(settings, tmp_path, monkeypatch):
+    for file, size in small_sts14(tmp_path / "senteval").items():
+        monkeypatch.setitem(PUBLISHED, file, size)
+    own = settings(views=("transformer", "seq"), steps=2, eval_every=1, eval_data=str(tmp_path / "senteval"))
+    run = train(own)
+    training = Training(own)
+    training.restore()
+    monitor = open_monitor(training)
+    training.model.eval()
+    found = monitor.embedder.encode(SENTENCES)
+    np.testing.assert_allclose(found, Embedder.load(run).encode(SENTENCES), rtol=1e-4, atol=1e-5)
 
 
 def test_half_precision(settings):
