@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from pairs.claims import Claim, against, claims, verdicts
 from pairs.draws import MEAN, PROBING, Draws
 from pairs.kept import NEXT
 from pairs.markdown import paragraph, spread, table
-from pairs.plan import CONTROL, MAIN, SHAPED, SIX, STRUCTURES, Plan, Row, apart, single
+from pairs.plan import CONTROL, MAIN, SIX, STRUCTURES, Plan, Row, single
 from pairs.studies import quality_page, size_page
 from structviews.errors import InputError
 
@@ -59,7 +59,7 @@ def write_pages(plan: Plan, kept: Path, docs: Path) -> list[Path]:
     pages = {
         "view-pairs": pairs_page(found),
         "size": size_page(plan, draws, found.trees["sentences"]),
-        "parser-quality": quality_page(plan, draws, found.trees["agreement"]),
+        "parser-quality": quality_page(plan, draws, found.trees["agreement"], found.trees["sentences"]),
     }
     images = docs / "images"
     rows = found.there(plan.table)
@@ -150,20 +150,19 @@ def partners(found: Found) -> Iterator[str]:
     yield from paragraph(
         "A pair of two structures has two kinds of vectors, which may know more together even if neither taught the "
         "other. So here is one view of each pair by itself. If two structures teach each other, a view is better "
-        "trained with another structure than with its own kind. The difference is from the view trained with its own "
-        "kind; p is corrected by Holm's method for this table."
+        f"trained with another structure than with its own kind. {studied(found)} The difference is from the view "
+        "trained with its own kind; p is corrected by Holm's method for this table."
     )
     usual = {view: next(row for row in plan.single if row.views == single(view, view)) for view in STRUCTURES}
     yield from differences(found, plan.single, lambda row: usual[row.parts[0][0]])
     yield ""
-    pairs = {apart(views): row_of(plan, views) for views in SHAPED}
-    if joined := found.there(plan.apart):
+    pairs = dict(zip(plan.apart[1::2], plan.apart[::2], strict=True))
+    if rows := found.there(plan.apart):
         yield from paragraph(
             "And this is the pair beside two views that were trained apart, each with its own kind, and then joined: "
             "what training together adds. The difference is from the pair."
         )
-        rows = [each for row in joined for each in (pairs[row.views], row)]
-        yield from differences(found, rows, lambda row: pairs.get(row.views, row))
+        yield from differences(found, rows, lambda row: pairs.get(row, row))
         yield ""
 
 
@@ -255,17 +254,23 @@ def choices(found: Found) -> Iterator[str]:
         yield title
         yield ""
         yield from paragraph(
-            "The difference is that of the mean of the tasks from the same pair in the table above; p is corrected by "
-            "Holm's method for this table."
+            f"{studied(found)} The difference is that of the mean of the tasks from the same pair with batches of "
+            f"{found.plan.sizes.batch} and the pairwise objective; p is corrected by Holm's method for this table."
         )
         yield from figures(found, found.there(rows), name)
         yield ""
 
 
+def studied(found: Found) -> str:
+    """What the studies are trained on."""
+    sentences = found.trees["sentences"][str(found.plan.sizes.studied)]
+    return f"Trained on {sentences:,} of the sentences."
+
+
 def figures(found: Found, rows: Sequence[Row], name: Callable[[Row], str]) -> Iterator[str]:
-    """A table of the tasks, with each row's difference from that of its views in the table of pairs."""
+    """A table of the tasks, with each row's difference from that of its views as pairs are usually trained."""
     draws, names = found.draws, [*found.draws.tasks, MEAN, NEXT]
-    usual = {row: row_of(found.plan, row.views) for row in rows}
+    usual = {row: replace(row, batch=found.plan.sizes.batch, objective="pairwise") for row in rows}
     asked = [claim_between(row, own) for row, own in usual.items() if row != own]
     tested = {verdict.claim.terms[0][1]: verdict for verdict in verdicts(draws, asked)}
     lines = []

@@ -38,18 +38,20 @@ class Sizes:
     Attributes:
         sentences: of the study's corpus.
         smaller, larger: sentences of the other corpora of the study of size, the larger one trained on once.
+        studied: sentences of all other studies' corpus.
         held_out: sentences that no run is trained on: for the probing tasks and the next sentence.
         asked: of these, sentences among which next ones are looked for.
         probing: training examples of a probing task.
         hidden: numbers of a view.
         batch: sentences in a batch; ``batches`` are the others that are tried.
-        seeds: of the six pairs, and of the smaller corpora.
+        seeds: of the six pairs, of the smaller corpora, and of single views.
         other_seeds: of all other rows.
     """
 
     sentences: int = 1_000_000
     smaller: tuple[int, ...] = (30_000, 100_000, 300_000)
     larger: int = 3_000_000
+    studied: int = 300_000
     held_out: int = 200_000
     asked: int = 20_000
     probing: int = 10_000
@@ -66,7 +68,7 @@ class Sizes:
 
 
 FULL = Sizes()
-QUICK = Sizes(10_000, (300, 1_000, 3_000), 30_000, 1_500, 500, 500, 16, 100, (25, 400), 2)
+QUICK = Sizes(10_000, (300, 1_000, 3_000), 30_000, 3_000, 1_500, 500, 500, 16, 100, (25, 400), 2)
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ class Plan:
         table: rows of the table of pairs.
         size, quality, batches, objectives: rows of the studies.
         single: each structure's view alone, by the structure that it was trained with.
-        apart: two structures' views that were trained with their own kind, joined.
+        apart: pairs, each before its structures' views that were trained with their own kind and then joined.
     """
 
     sizes: Sizes
@@ -181,16 +183,17 @@ class Plan:
         both = [replace(own[views], channels=BOTH_CHANNELS) for views in SIZED]
         untrained = [Row(views, 0, 0, baseline="random") for views in UNTRAINED]
         words = [Row("", 0, 0, baseline=kind) for kind in BASELINES]
-        main = own[MAIN]
+        studied = {views: replace(row, sentences=sizes.studied) for views, row in own.items()}
+        main = studied[MAIN]
         return cls(
             sizes,
             [*own.values(), *shaped, *both, *untrained, *words],
             [replace(own[views], sentences=n) for views in SIZED for n in sizes.corpora],
             [main, *(replace(main, trees=each) for each in (*(f"{NOISE}{level}" for level in LEVELS), *SHAPES))],
             [replace(main, batch=batch) for batch in sorted((sizes.batch, *sizes.batches))],
-            [own[CONTROL], main, *(replace(own[views], objective=objective) for views, objective in OBJECTIVES)],
+            [studied[CONTROL], main, *(replace(studied[views], objective=each) for views, each in OBJECTIVES)],
             [replace(main, views=single(one, other)) for one in STRUCTURES for other in STRUCTURES],
-            [replace(main, views=apart(views)) for views in SHAPED],
+            [row for views in SHAPED for row in (studied[views], replace(main, views=apart(views)))],
         )
 
     @property
@@ -201,19 +204,20 @@ class Plan:
 
     def seeds(self, row: Row) -> int:
         """How many seeds a row has."""
-        several = row in self.table[: len(SIX)] or (row in self.size and row.sentences < self.sizes.sentences)
-        several = several or bool(row.parts)
+        several = row in (*self.table[: len(SIX)], *self.single, *self.apart)
+        several = several or (row in self.size and row.sentences < self.sizes.sentences)
         # The words alone have no seed.
         return self.sizes.seeds if several else self.sizes.other_seeds if row.views else 1
 
     def runs(self) -> list[Run]:
-        """In the order in which they are made: the six pairs first, then their parts, the largest corpus last."""
+        """In the order in which they are made: the six pairs, then smaller corpora first, single views after them."""
         found = [Run(row, seed) for row in self.rows for seed in range(1, self.seeds(row) + 1)]
-        six = self.table[: len(SIX)]
+        six, taught = self.table[: len(SIX)], (*self.single, *self.apart)
 
-        def place(run: Run) -> tuple[bool, bool, bool, int]:
+        def place(run: Run) -> tuple[bool, bool, bool, int, int]:
             row = run.row
-            return row.sentences == self.sizes.larger, row not in six and not row.parts, bool(row.parts), run.seed
+            late = row in taught and row not in self.size
+            return row not in six, row.sentences == self.sizes.larger, late, row.sentences, run.seed
 
         return sorted(found, key=place)
 

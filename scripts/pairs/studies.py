@@ -78,7 +78,9 @@ def extrapolated(draws: Draws, series: Mapping[str, Mapping[Row, float]]) -> lis
     return [*lines, *table(["score", "views", "gain", "at 40 million", "published"], rows)]
 
 
-def quality_page(plan: Plan, draws: Draws, agreement: Mapping[str, Mapping[str, float]]) -> Page:
+def quality_page(
+    plan: Plan, draws: Draws, agreement: Mapping[str, Mapping[str, float]], sentences: Mapping[str, int]
+) -> Page:
     """Scores by the quality of the trees."""
     own = {"las": OWN_LAS, "uas": OWN_UAS, "f1": OWN_F1}
     quality = {
@@ -97,9 +99,10 @@ def quality_page(plan: Plan, draws: Draws, agreement: Mapping[str, Mapping[str, 
         rows.append([title, *(f"{scores[name]:.1f}" for name in own), *figures, *last])
     lines = ["# The quality of the parser", ""]
     lines += paragraph(
-        f"This page asks how good trees must be. `{MAIN}` was trained on trees of the built-in parser, on the same "
-        "trees with noise, and on trees that are no syntax; the tasks' sentences have trees of the same kind. All else "
-        "is as on [the page of the pairs](view-pairs.md)."
+        f"This page asks how good trees must be. `{MAIN}` was trained on {sentences[str(plan.sizes.studied)]:,} "
+        "sentences with trees of the built-in parser, with the same trees and noise, and with trees that are no "
+        "syntax; the tasks' sentences have trees of the same kind. All else is as on [the page of the "
+        "pairs](view-pairs.md)."
     )
     lines += paragraph(
         "Noise: of each sentence, a share of the words gets another head or, in 18 of 100 cases, another relation, as "

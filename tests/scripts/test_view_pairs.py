@@ -37,7 +37,8 @@ def test_every_run_has_a_file_of_its_own_and_rows_are_shared(part):
     runs = plan.runs()
     assert len({run.name for run in runs}) == len(runs)
     assert len({row.title for row in plan.table}) == len(plan.table)
-    assert plan.table[3] == plan.quality[0] == plan.size[3] == plan.batches[1] == plan.objectives[1]
+    assert plan.table[3] == plan.size[3]
+    assert plan.size[2] == plan.quality[0] == plan.batches[1] == plan.objectives[1] == plan.apart[0]
     assert [plan.seeds(row) for row in plan.table] == [3] * 6 + [1] * (len(plan.table) - 6)
     assert [run.row.sentences for run in runs[-2:]] == [3_000_000] * 2
     assert runs[-1].row.sentences != runs[-3].row.sentences
