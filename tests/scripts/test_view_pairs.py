@@ -254,7 +254,7 @@ def test_all_of_it_at_a_small_size(study, part, command, monkeypatch, tmp_path, 
     assert "| dep,const | 32 | 2 |" in page
     assert "nan" not in page
     kept = {path.name for path in Path("work/kept/runs").iterdir()}
-    assert len(kept) == 3 * 2 + 4 + 4
+    assert len(kept) == 3 * 2 + 4 + 5
     assert "| dep of dep,const |" in page
     assert not list(Path("work/runs").glob("dep-of-*"))
     trees = json.loads(Path("work/kept/trees.json").read_text())
