@@ -1,10 +1,10 @@
 """What structured views claims, as differences that the study tests."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pairs.draws import MEAN, Draws, Estimate
-from pairs.plan import CONTROL, MAIN, SHAPED, SHAPES, Plan, Row
+from pairs.plan import CONTROL, MAIN, SHAPES, Plan, Row
 from structviews.evaluation.scores.intervals import holm
 
 # Below it, a corrected p-value decides.
@@ -67,9 +67,9 @@ def claims(plan: Plan) -> list[Claim]:
         above("4.3", "structure helps on SUBJ", MAIN, CONTROL, "SUBJ"),
         Claim("4.3", "structure helps more on SICK-R than on MR", gains),
         *(
-            above("1", f"syntax is better than {SHAPES[shape]} trees: {views}", views, shaped)
-            for views in SHAPED
-            for shape, shaped in ((shape, replace(own[views], trees=shape)) for shape in SHAPES)
+            above("1", f"syntax is better than {SHAPES[row.trees]} trees: {row.views}", plan.usual(row), row)
+            for row in plan.shape
+            if row.trees in SHAPES
         ),
         above("", "a third structure helps", "dep,const,seq", MAIN),
         above("", "training helps", MAIN, f"{MAIN}, untrained"),

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,9 @@ def partners(found: Found) -> Iterator[str]:
         yield ""
 
 
-def differences(found: Found, rows: Sequence[Row], usual: Callable[[Row], Row]) -> Iterator[str]:
+def differences(
+    found: Found, rows: Sequence[Row], usual: Callable[[Row], Row], name: Callable[[Row], str] = attrgetter("title")
+) -> Iterator[str]:
     """A table of the tasks, with each row's difference from another one, p corrected for all of the table."""
     draws, names = found.draws, [*found.draws.tasks, MEAN, NEXT, *([PROBING] if PROBING in found.draws.scores else [])]
     rows = found.there(rows)
@@ -175,8 +178,9 @@ def differences(found: Found, rows: Sequence[Row], usual: Callable[[Row], Row]) 
     lines = []
     for row in rows:
         last = [spread(tested[row].difference), f"{tested[row].p:.3f}"] if row in tested else ["", ""]
-        lines.append([row.title, *(spread(draws.estimate(row, name), brief=True) for name in names), *last])
-    yield from table(["views", *names, "difference", "p"], lines)
+        figures = [spread(draws.estimate(row, each), brief=True) for each in names]
+        lines.append([name(row), str(len(draws.runs[row])), *figures, *last])
+    yield from table(["", "seeds", *names, "difference", "p"], lines)
 
 
 def scores(found: Found) -> Iterator[str]:
@@ -246,18 +250,22 @@ def claims_of(found: Found) -> Iterator[str]:
 
 
 def choices(found: Found) -> Iterator[str]:
-    """The studies of batches and of objectives."""
+    """The studies of trees that are no syntax, of batches, of objectives, and of channels."""
+    plan = found.plan
     for title, rows, name in (
-        ("## Sentences in a batch", found.plan.batches, lambda row: str(row.batch)),
-        ("## Objectives", found.plan.objectives, lambda row: f"{row.views}, {row.objective}"),
+        ("## Syntax, or shape", plan.shape, attrgetter("title")),
+        ("## Sentences in a batch", plan.batches, lambda row: str(row.batch)),
+        ("## Objectives", plan.objectives, lambda row: f"{row.views}, {row.objective}"),
+        ("## Channels", plan.channels, attrgetter("title")),
     ):
         yield title
         yield ""
         yield from paragraph(
-            f"{studied(found)} The difference is that of the mean of the tasks from the same pair with batches of "
-            f"{found.plan.sizes.batch} and the pairwise objective; p is corrected by Holm's method for this table."
+            f"{studied(found)} The difference is that of the mean of the tasks from the same pair with the parser's "
+            f"trees, batches of {plan.sizes.batch}, the pairwise objective and fixed word vectors; p is corrected by "
+            "Holm's method for this table."
         )
-        yield from figures(found, found.there(rows), name)
+        yield from differences(found, rows, plan.usual, name)
         yield ""
 
 
@@ -265,20 +273,6 @@ def studied(found: Found) -> str:
     """What the studies are trained on."""
     sentences = found.trees["sentences"][str(found.plan.sizes.studied)]
     return f"Trained on {sentences:,} of the sentences."
-
-
-def figures(found: Found, rows: Sequence[Row], name: Callable[[Row], str]) -> Iterator[str]:
-    """A table of the tasks, with each row's difference from that of its views as pairs are usually trained."""
-    draws, names = found.draws, [*found.draws.tasks, MEAN, NEXT]
-    usual = {row: replace(row, batch=found.plan.sizes.batch, objective="pairwise") for row in rows}
-    asked = [claim_between(row, own) for row, own in usual.items() if row != own]
-    tested = {verdict.claim.terms[0][1]: verdict for verdict in verdicts(draws, asked)}
-    lines = []
-    for row in rows:
-        last = [spread(tested[row].difference), f"{tested[row].p:.3f}"] if row in tested else ["", ""]
-        scores = [spread(draws.estimate(row, each), brief=True) for each in names]
-        lines.append([name(row), str(len(draws.runs[row])), *scores, *last])
-    yield from table(["", "seeds", *names, "difference", "p"], lines)
 
 
 def probing(found: Found) -> Iterator[str]:

@@ -11,6 +11,8 @@ SHAPES = {
     "trivial:right-branching": "right-branching",
     "trivial:random-heads": "random",
 }
+# That of the main pair in the table of pairs, at full size; the others are studied on less text.
+FULL_SHAPE = "trivial:balanced"
 NOISE = "noise:"
 # Of the built-in parser on GUM's development section, in 8 bits: docs/parser.md.
 OWN_LAS, OWN_UAS, OWN_F1 = 86.88, 89.22, 85.97
@@ -24,7 +26,7 @@ STRUCTURES = ("dep", "const", "seq")
 OF, JOINED = " of ", " + "
 MAIN, CONTROL = "dep,const", "seq,seq"
 SIZED = (MAIN, CONTROL)
-BOTH_CHANNELS = "fixed,trained"
+FIXED, BOTH_CHANNELS = "fixed", "fixed,trained"
 BASELINES = ("average", "tfidf", "sif", "up", "all-but-the-top")
 UNTRAINED = ("seq,seq", "dep,dep", "const,const", "dep,const")
 # Quick-thoughts takes two encoders of the same architecture.
@@ -44,7 +46,8 @@ class Sizes:
         probing: training examples of a probing task.
         hidden: numbers of a view.
         batch: sentences in a batch; ``batches`` are the others that are tried.
-        seeds: of the six pairs, of the smaller corpora, and of single views.
+        seeds: of the six pairs.
+        studied_seeds: of the pairs that the studies compare others with, and of single views.
         other_seeds: of all other rows.
     """
 
@@ -59,6 +62,7 @@ class Sizes:
     batch: int = 400
     batches: tuple[int, ...] = (100, 1600)
     seeds: int = 3
+    studied_seeds: int = 2
     other_seeds: int = 1
 
     @property
@@ -68,7 +72,7 @@ class Sizes:
 
 
 FULL = Sizes()
-QUICK = Sizes(10_000, (300, 1_000, 3_000), 30_000, 3_000, 1_500, 500, 500, 16, 100, (25, 400), 2)
+QUICK = Sizes(10_000, (300, 1_000, 3_000), 30_000, 3_000, 1_500, 500, 500, 16, 100, (25, 400), 2, 2)
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class Row:
     sentences: int
     batch: int
     trees: str = BUILTIN
-    channels: str = "fixed"
+    channels: str = FIXED
     objective: str = "pairwise"
     baseline: str = ""
 
@@ -111,7 +115,7 @@ class Row:
         """Name of its files."""
         if self.baseline:
             return slug(f"{self.baseline} {self.views}")
-        usual = (self.trees == BUILTIN, self.channels == "fixed", self.objective == "pairwise")
+        usual = (self.trees == BUILTIN, self.channels == FIXED, self.objective == "pairwise")
         special = [part for part, left_out in zip(self.special, usual, strict=True) if not left_out]
         return slug(" ".join((self.views, *special, f"b{self.batch}", f"n{self.sentences}")))
 
@@ -130,7 +134,7 @@ class Row:
             parts.append(f"{SHAPES[self.trees]} trees")
         elif self.trees != BUILTIN:
             parts.append(f"noise, LAS {self.trees.removeprefix(NOISE)}")
-        if self.channels != "fixed":
+        if self.channels != FIXED:
             parts.append("both channels")
         if self.objective != "pairwise":
             parts.append(self.objective)
@@ -161,7 +165,10 @@ class Plan:
     Attributes:
         sizes: see ``Sizes``.
         table: rows of the table of pairs.
-        size, quality, batches, objectives: rows of the studies.
+        size: the corpora of all sizes.
+        quality: noise in the trees.
+        shape: pairs, each before the same on trees that are not syntax.
+        batches, objectives, channels: other settings, each after the pair with the usual ones.
         single: each structure's view alone, by the structure that it was trained with.
         apart: pairs, each before its structures' views that were trained with their own kind and then joined.
     """
@@ -170,8 +177,10 @@ class Plan:
     table: list[Row]
     size: list[Row]
     quality: list[Row]
+    shape: list[Row]
     batches: list[Row]
     objectives: list[Row]
+    channels: list[Row]
     single: list[Row]
     apart: list[Row]
 
@@ -179,19 +188,20 @@ class Plan:
     def of(cls, sizes: Sizes) -> "Plan":
         """All rows at some sizes."""
         own = {views: Row(views, sizes.sentences, sizes.batch) for views in (*SIX, *OTHERS)}
-        shaped = [replace(own[views], trees=shape) for views in SHAPED for shape in SHAPES]
-        both = [replace(own[views], channels=BOTH_CHANNELS) for views in SIZED]
         untrained = [Row(views, 0, 0, baseline="random") for views in UNTRAINED]
         words = [Row("", 0, 0, baseline=kind) for kind in BASELINES]
         studied = {views: replace(row, sentences=sizes.studied) for views, row in own.items()}
         main = studied[MAIN]
+
         return cls(
             sizes,
-            [*own.values(), *shaped, *both, *untrained, *words],
+            [*own.values(), replace(own[MAIN], trees=FULL_SHAPE), *untrained, *words],
             [replace(own[views], sentences=n) for views in SIZED for n in sizes.corpora],
             [main, *(replace(main, trees=each) for each in (*(f"{NOISE}{level}" for level in LEVELS), *SHAPES))],
+            [replace(studied[views], trees=each) for views in SHAPED for each in (BUILTIN, *SHAPES)],
             [replace(main, batch=batch) for batch in sorted((sizes.batch, *sizes.batches))],
             [studied[CONTROL], main, *(replace(studied[views], objective=each) for views, each in OBJECTIVES)],
+            [replace(studied[views], channels=each) for views in SIZED for each in (FIXED, BOTH_CHANNELS)],
             [replace(main, views=single(one, other)) for one in STRUCTURES for other in STRUCTURES],
             [row for views in SHAPED for row in (studied[views], replace(main, views=apart(views)))],
         )
@@ -199,27 +209,32 @@ class Plan:
     @property
     def rows(self) -> list[Row]:
         """Each row once."""
-        studies = (self.size, self.quality, self.batches, self.objectives, self.single, self.apart)
+        choices = (self.batches, self.objectives, self.channels)
+        studies = (self.size, self.quality, self.shape, *choices, self.single, self.apart)
         return list(dict.fromkeys([*self.table, *(row for study in studies for row in study)]))
 
     def seeds(self, row: Row) -> int:
         """How many seeds a row has."""
-        several = row in (*self.table[: len(SIX)], *self.single, *self.apart)
-        several = several or (row in self.size and row.sentences < self.sizes.sentences)
-        # The words alone have no seed.
-        return self.sizes.seeds if several else self.sizes.other_seeds if row.views else 1
+        if row in self.table[: len(SIX)]:
+            return self.sizes.seeds
+        if row in (*self.single, *self.apart):
+            return self.sizes.studied_seeds
+        return self.sizes.other_seeds if row.views else 1  # the words alone have no seed
 
     def runs(self) -> list[Run]:
         """In the order in which they are made: the six pairs, then smaller corpora first, single views after them."""
         found = [Run(row, seed) for row in self.rows for seed in range(1, self.seeds(row) + 1)]
-        six, taught = self.table[: len(SIX)], (*self.single, *self.apart)
+        six = self.table[: len(SIX)]
 
         def place(run: Run) -> tuple[bool, bool, bool, int, int]:
             row = run.row
-            late = row in taught and row not in self.size
-            return row not in six, row.sentences == self.sizes.larger, late, row.sentences, run.seed
+            return row not in six, row.sentences == self.sizes.larger, bool(row.parts), row.sentences, run.seed
 
         return sorted(found, key=place)
+
+    def usual(self, row: Row) -> Row:
+        """The same views on as much text, with the settings that the studies change as all other rows have them."""
+        return Row(row.views, row.sentences, self.sizes.batch)
 
 
 def single(view: str, partner: str) -> str:

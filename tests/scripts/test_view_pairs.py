@@ -42,14 +42,16 @@ def test_every_run_has_a_file_of_its_own_and_rows_are_shared(part):
     assert [plan.seeds(row) for row in plan.table] == [3] * 6 + [1] * (len(plan.table) - 6)
     assert [run.row.sentences for run in runs[-2:]] == [3_000_000] * 2
     assert runs[-1].row.sentences != runs[-3].row.sentences
-    every = (plan.table, plan.size, plan.quality, plan.batches, plan.objectives, plan.single, plan.apart)
+    choices = (plan.shape, plan.batches, plan.objectives, plan.channels)
+    every = (plan.table, plan.size, plan.quality, *choices, plan.single, plan.apart)
+    assert all(plan.usual(row) in rows for rows in choices for row in rows)
     assert {run.row for run in runs} == set(itertools.chain(*every))
 
 
-def test_a_claim_is_about_rows_of_the_table(part):
+def test_a_claim_is_about_rows_of_the_study(part):
     plan = part("plan").Plan.of(part("plan").QUICK)
     found = part("claims").claims(plan)
-    assert all(row in plan.table for claim in found for _, row, _ in claim.terms)
+    assert all(row in plan.rows for claim in found for _, row, _ in claim.terms)
     assert len({claim.text for claim in found}) == len(found)
 
 
@@ -254,7 +256,7 @@ def test_all_of_it_at_a_small_size(study, part, command, monkeypatch, tmp_path, 
     assert "| dep,const | 32 | 2 |" in page
     assert "nan" not in page
     kept = {path.name for path in Path("work/kept/runs").iterdir()}
-    assert len(kept) == 3 * 2 + 4 + 5
+    assert len(kept) == 2 * 2 + 1 + 4 + 4
     assert "| dep of dep,const |" in page
     assert not list(Path("work/runs").glob("dep-of-*"))
     trees = json.loads(Path("work/kept/trees.json").read_text())
