@@ -14,21 +14,17 @@ not run again. `pages` makes the pages and pictures of docs/results/ from them. 
 """
 
 import argparse
-import shutil
 import subprocess
 import sys
-from fnmatch import fnmatch
 from pathlib import Path
 
 from pairs.budget import budget
-from pairs.kept import score
 from pairs.pages import readme_rows, write_pages
 from pairs.plan import FULL, QUICK, Plan
-from pairs.work import Work
+from pairs.runs import run_all
+from pairs.work import Work, keep_agreement
 
 from structviews.errors import InputError
-from structviews.runs.folder import STATE
-from structviews.runtime.documents import write_json
 from structviews.runtime.signals import Interrupted
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,7 +40,7 @@ def main() -> None:
         if "budget" in steps:
             print("\n".join(budget(work)))
         if "run" in steps:
-            run_all(work, options.only)
+            run_all(work, options.only, lambda: keep_agreement(work, work.plan.quality))
         if "pages" in steps:
             for path in write_pages(work.plan, work.kept, options.out / "docs" if options.quick else ROOT / "docs"):
                 print(path)
@@ -84,25 +80,6 @@ def work_of(options: argparse.Namespace) -> Work:
     plan = Plan.of(QUICK if options.quick else FULL)
     texts = tuple(options.texts or ())
     return Work(options.out, kept, texts, options.senteval or Path(), options.vectors, plan, options.quick)
-
-
-def run_all(work: Work, only: str) -> None:
-    """Train and score every run that has no scores yet and that no other process has."""
-    runs = [run for run in work.plan.runs() if any(fnmatch(run.name, each) for each in only.split(","))]
-    if all(work.file(run).exists() for run in runs):
-        return
-    work.prepare()
-    work.keep_agreement()
-    for number, run in enumerate(runs, 1):
-        with work.claimed(run.name) as ours:
-            if ours and not work.file(run).exists():
-                print(f"run {number} of {len(runs)}: {run.name}", file=sys.stderr, flush=True)
-                write_json(work.file(run), score(work, run, work.train(run)), sealed=False)
-                # The state is half of a folder, and copies of other runs' views are all of it; neither is needed again.
-                shutil.rmtree(work.run(run) if run.row.parts else work.run(run) / STATE, ignore_errors=True)
-    left = [run.name for run in runs if not work.file(run).exists()]
-    if left:
-        print(f"with another process, or to be done again: {', '.join(left)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

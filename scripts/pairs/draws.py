@@ -17,7 +17,7 @@ from zlib import crc32
 import numpy as np
 
 from pairs.kept import NEXT, Examples, Kept, load
-from pairs.plan import Plan, Row, Run
+from pairs.plan import Planned, Row, Run
 from pairs.work import TASKS
 
 DRAWS = 2_000
@@ -59,7 +59,7 @@ class Draws:
         known: the content of their files.
     """
 
-    def __init__(self, plan: Plan, kept: Path) -> None:
+    def __init__(self, plan: Planned, kept: Path) -> None:
         files = {run: kept / "runs" / f"{run.name}.json" for run in plan.runs()}
         self.known: dict[Run, Kept] = {run: load(file) for run, file in files.items() if file.exists()}
         self.runs: dict[Row, list[Run]] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pairs import pictures
-from pairs.claims import Claim, against, claims, verdicts
+from pairs.claims import Claim, claims, verdicts
 from pairs.draws import MEAN, PROBING, Draws
 from pairs.kept import NEXT
 from pairs.markdown import paragraph, spread, table
@@ -51,12 +51,9 @@ def write_pages(plan: Plan, kept: Path, docs: Path) -> list[Path]:
     Raises:
         InputError: if there are no scores of the main pair and of the control.
     """
-    draws = Draws(plan, kept)
     main, control = (row_of(plan, views) for views in (MAIN, CONTROL))
-    if not draws.has(main, control):
-        raise InputError(f"{kept}: no scores of {MAIN} and {CONTROL}: run the study first")
-    read = {name: json.loads((kept / f"{name}.json").read_text("utf-8")) for name in ("trees", "stages")}
-    found = Found(plan, draws, **read)
+    found = read_found(plan, kept, main, control)
+    draws = found.draws
     pages = {
         "view-pairs": pairs_page(found),
         "size": size_page(plan, draws, found.trees["sentences"]),
@@ -78,6 +75,18 @@ def write_pages(plan: Plan, kept: Path, docs: Path) -> list[Path]:
             pictures.write(images / f"{name}.svg", *picture)
             written.append(images / f"{name}.svg")
     return written
+
+
+def read_found(plan: Plan, kept: Path, *needed: Row) -> Found:
+    """Read all that is kept of a study.
+
+    Raises:
+        InputError: if one of the rows that are needed has no scores.
+    """
+    draws = Draws(plan, kept)
+    if not draws.has(*needed):
+        raise InputError(f"{kept}: no scores of {' and '.join(row.title for row in needed)}: run the study first")
+    return Found(plan, draws, *(json.loads((kept / f"{name}.json").read_text("utf-8")) for name in ("trees", "stages")))
 
 
 def row_of(plan: Plan, title: str) -> Row:
@@ -177,36 +186,28 @@ def differences(
     tested = {verdict.claim.terms[0][1]: verdict for verdict in verdicts(draws, asked)}
     lines = []
     for row in rows:
-        last = [spread(tested[row].difference), f"{tested[row].p:.3f}"] if row in tested else ["", ""]
+        about = [str(draws.known[draws.runs[row][0]].about["dim"]), str(len(draws.runs[row]))]
         figures = [spread(draws.estimate(row, each), brief=True) for each in names]
-        lines.append([name(row), str(len(draws.runs[row])), *figures, *last])
-    yield from table(["", "seeds", *names, "difference", "p"], lines)
+        last = [spread(tested[row].difference), f"{tested[row].p:.3f}"] if row in tested else ["", ""]
+        lines.append([name(row), *about, *figures, *last])
+    yield from table(["", "dim", "seeds", *names, "difference", "p"], lines)
 
 
 def scores(found: Found) -> Iterator[str]:
     """The table of all rows."""
-    draws, rows = found.draws, found.there(found.plan.table)
-    tested = against(draws, rows, row_of(found.plan, CONTROL))
-    names = [*draws.tasks, MEAN, NEXT, *([PROBING] if PROBING in draws.scores else [])]
+    plan = found.plan
     yield "## The table"
     yield ""
     yield from paragraph(
         "Scores in per cent, correlations x 100; next sentence: mean reciprocal rank among a thousand, or fewer for a "
-        "small corpus. ± is half of a 95 % interval over seeds and examples. The last columns are a row's mean of the "
-        f"tasks minus that of `{CONTROL}`, with its 95 % interval, and p corrected by Holm's method for all rows. Rows "
-        "differ in dimensions: compare those of the same number. Trees that are no syntax are those of the "
-        "[control parsers](../parsers.md#controls): balanced, right-branching, and random with random heads. Untrained "
-        "rows and words alone are [baselines](../representations.md). No row is left out."
+        "small corpus; probing: the mean of the probing tasks. ± is half of a 95 % interval over seeds and examples. "
+        f"The last columns are a row's mean of the tasks minus that of `{CONTROL}`, with its 95 % interval, and p "
+        "corrected by Holm's method for all rows. Rows differ in dimensions: compare those of the same number. Trees "
+        "that are no syntax are those of the [control parsers](../parsers.md#controls): balanced, right-branching, and "
+        "random with random heads. Untrained rows and words alone are [baselines](../representations.md). No row is "
+        "left out."
     )
-    head = ["views", "dim", "seeds", *names, f"above {CONTROL}", "p"]
-    lines = []
-    for row in rows:
-        about = draws.known[draws.runs[row][0]].about
-        verdict = tested.get(row)
-        last = [spread(verdict.difference), f"{verdict.p:.3f}"] if verdict else ["", ""]
-        figures = [spread(draws.estimate(row, name), brief=True) for name in names]
-        lines.append([row.title, str(about["dim"]), str(len(draws.runs[row])), *figures, *last])
-    yield from table(head, lines)
+    yield from differences(found, plan.table, lambda row: row_of(plan, CONTROL))
     yield ""
     yield "![The mean of the tasks for each row, with intervals](../images/view-pairs.svg)"
     yield ""
@@ -241,11 +242,18 @@ def claims_of(found: Found) -> Iterator[str]:
         " by its p, corrected by Holm's method for all claims: below 0.05 the study *shows* it or finds it *reversed*;"
         " otherwise it *does not show* it, which is no proof of the contrary."
     )
-    lines = [
-        [each.claim.section, each.claim.text, each.word, spread(each.difference), f"{each.p:.3f}"]
-        for each in verdicts(found.draws, claims(found.plan))
-    ]
-    yield from table(["section", "claim", "verdict", "difference", "p"], lines, texts=3)
+    yield from decided(found, claims(found.plan))
+
+
+def decided(found: Found, asked: Sequence[Claim]) -> Iterator[str]:
+    """The table of the verdicts on claims."""
+    sections = any(each.section for each in asked)
+    lines = []
+    for each in verdicts(found.draws, asked):
+        section = [each.claim.section] if sections else []
+        lines.append([*section, each.claim.text, each.word, spread(each.difference), f"{each.p:.3f}"])
+    head = ["claim", "verdict", "difference", "p"]
+    yield from table(["section", *head] if sections else head, lines, texts=len(head) - 2 + sections)
     yield ""
 
 
@@ -275,7 +283,7 @@ def studied(found: Found) -> str:
     return f"Trained on {sentences:,} of the sentences."
 
 
-def probing(found: Found) -> Iterator[str]:
+def probing(found: Found, name: Callable[[Row], str] = attrgetter("title")) -> Iterator[str]:
     """The table of the probing tasks."""
     draws = found.draws
     yield "## Probing tasks"
@@ -285,10 +293,10 @@ def probing(found: Found) -> Iterator[str]:
         "trees. Intervals are left out; they are as wide as the tests are small."
     )
     lines = [
-        [row.title, *(f"{draws.of(row, name)[0]:.1f}" for name in draws.probing)]
+        [name(row), *(f"{draws.of(row, task)[0]:.1f}" for task in draws.probing)]
         for row in found.there(found.plan.table)
     ]
-    yield from table(["views", *draws.probing], lines)
+    yield from table(["", *draws.probing], lines)
     yield ""
 
 
@@ -308,7 +316,7 @@ def method(found: Found) -> Iterator[str]:
     )
 
 
-def effort(found: Found) -> Iterator[str]:
+def effort(found: Found, where: str = "view-pairs") -> Iterator[str]:
     """Hours, versions, and what is missing."""
     abouts = [each.about for each in found.draws.known.values()]
     training = sum(each["training"]["minutes"] for each in abouts if "training" in each) / 60
@@ -322,7 +330,7 @@ def effort(found: Found) -> Iterator[str]:
         f"{sum(found.stages.values()) / 3600:.1f} hours to make corpora, words and trees. structviews "
         f"{abouts[0]['versions']['structviews']}, PyTorch {abouts[0]['versions']['torch']}, "
         f"{abouts[0]['versions']['machine']}. What each run scored, example by example, is in "
-        "`docs/results/view-pairs/runs`."
+        f"`docs/results/{where}/runs`."
         + (f" Only part of these tasks was there: {', '.join(partial)}." if partial else "")
     )
 

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 BUILTIN = "builtin"
 # Trees that are not syntax, and what the tables call them.
@@ -151,6 +151,17 @@ class Run(NamedTuple):
     def name(self) -> str:
         """Name of its folder and its file of scores."""
         return f"{self.row.name}-seed{self.seed}" if self.row.sentences or self.row.views else self.row.name
+
+
+class Planned(Protocol):
+    """What is trained."""
+
+    @property
+    def sizes(self) -> Sizes:
+        """How large everything is."""
+
+    def runs(self) -> list[Run]:
+        """In the order in which they are made."""
 
 
 def slug(text: str) -> str:

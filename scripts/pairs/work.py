@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from smoke import command, log
 
 from pairs.corpora import agreement, write_drawn, write_with_trees
-from pairs.plan import BUILTIN, Plan, Run
+from pairs.plan import BUILTIN, Planned, Row, Run
 from structviews.cli.console import errors
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.kinds.joined import Member, join_runs
@@ -48,6 +48,7 @@ class Work:
         given: word vectors; None to learn them on the texts.
         plan: the rows.
         quick: whether the sizes are those of a trial.
+        scored: names of the tasks to score, beside the probing tasks.
     """
 
     out: Path
@@ -55,8 +56,9 @@ class Work:
     texts: tuple[Path, ...]
     senteval: Path
     given: Path | None
-    plan: Plan
+    plan: Planned
     quick: bool
+    scored: tuple[str, ...] = TASKS
 
     @property
     def vectors(self) -> Path:
@@ -124,7 +126,7 @@ class Work:
             self.timed("probing tasks", lambda: command("probe", "make", held_out, "-o", self.probing, *size))
         trees = self.corpus("tasks")
         if not (trees / "manifest.json").exists():
-            names = ",".join((*TASKS, *probing_files(self.probing)))
+            names = ",".join((*self.scored, *probing_files(self.probing)))
             given = ("--senteval", self.senteval, "--probing", self.probing, "--tasks", names)
             self.timed("parse the tasks", lambda: command("parse", *given, "-o", trees))
 
@@ -155,25 +157,30 @@ class Work:
         corpus = self.with_trees(sentences, row.trees)
         if row.baseline:
             if not (out / CONFIG).exists():
-                sizes = ("--views", row.views, "--hidden", self.plan.sizes.hidden, "--seed", run.seed)
-                own = sizes if row.views else ()
-                command("baseline", row.baseline, "--corpus", corpus, "--vectors", self.vectors, "-o", out, *own)
+                self.make_baseline(run, corpus, out)
             return out
-        settings = {
-            "corpus": str(corpus),
+        settings = self.settings(row) | {"corpus": str(corpus), "out": str(out), "seed": run.seed}
+        return train(TrainConfig.from_flat(settings | changes, run.name), errors)
+
+    def settings(self, row: Row) -> dict[str, Any]:
+        """The settings that a row is trained with, by their flat names."""
+        return {
             "vectors": str(self.vectors),
-            "out": str(out),
             "views": tuple(row.views.split(",")),
             "channels": tuple(row.channels.split(",")),
             "objective": row.objective,
             "hidden": self.plan.sizes.hidden,
             "batch_size": row.batch,
             "epochs": 1,
-            "seed": run.seed,
             "held_out": VALIDATED,
             "log_every": 1 if self.quick else 10,
         }
-        return train(TrainConfig.from_flat(settings | changes, run.name), errors)
+
+    def make_baseline(self, run: Run, corpus: Path, out: Path) -> None:
+        """Make the run of a baseline."""
+        sizes = ("--views", run.row.views, "--hidden", self.plan.sizes.hidden, "--seed", run.seed)
+        own = sizes if run.row.views else ()
+        command("baseline", run.row.baseline, "--corpus", corpus, "--vectors", self.vectors, "-o", out, *own)
 
     def joined(self, run: Run, out: Path) -> Path:
         """Make a run of single views of trained ones; its folder."""
@@ -191,7 +198,7 @@ class Work:
     @cached_property
     def tasks(self) -> list[Task]:
         """All tasks to score."""
-        names = (*TASKS, *probing_files(self.probing))
+        names = (*self.scored, *probing_files(self.probing))
         found, missing = read_tasks(names, self.senteval, self.probing, allow_partial=self.quick)
         for task, reason in missing.items():
             print(f"{task} is left out: {reason}", file=sys.stderr)
@@ -205,17 +212,6 @@ class Work:
             file = self.kept / "stages.json"
             known = json.loads(file.read_text("utf-8")) if file.exists() else {}
             write_json(file, known | {title: round(time.monotonic() - began)}, sealed=False)
-
-    def keep_agreement(self) -> None:
-        """Keep how far other trees agree with the built-in parser's, and the sizes of the corpora."""
-        file = self.kept / "trees.json"
-        if not file.exists():
-            names = dict.fromkeys(row.trees for row in self.plan.quality if row.trees != BUILTIN)
-            own = ParsedCorpus.open(self.corpus("held-out"))
-            found = {name: agreement(own, ParsedCorpus.open(self.with_trees("held-out", name))) for name in names}
-            corpora = {str(name): len(ParsedCorpus.open(self.corpus(name))) for name in self.plan.sizes.corpora}
-            corpora["held-out"] = len(own)
-            write_json(file, {"agreement": found, "sentences": corpora}, sealed=False)
 
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:
@@ -241,6 +237,18 @@ class Work:
         """The file that is locked."""
         (self.out / "locks").mkdir(parents=True, exist_ok=True)
         return self.out / "locks" / name
+
+
+def keep_agreement(work: Work, rows: Sequence[Row]) -> None:
+    """Keep how far the trees of rows agree with the built-in parser's, and the sizes of the corpora."""
+    file = work.kept / "trees.json"
+    if not file.exists():
+        names = dict.fromkeys(row.trees for row in rows if row.trees != BUILTIN)
+        own = ParsedCorpus.open(work.corpus("held-out"))
+        found = {name: agreement(own, ParsedCorpus.open(work.with_trees("held-out", name))) for name in names}
+        corpora = {str(name): len(ParsedCorpus.open(work.corpus(name))) for name in work.plan.sizes.corpora}
+        corpora["held-out"] = len(own)
+        write_json(file, {"agreement": found, "sentences": corpora}, sealed=False)
 
 
 def rate(run: Path) -> float:

@@ -266,7 +266,7 @@ def test_all_of_it_at_a_small_size(study, part, command, monkeypatch, tmp_path, 
     for path in Path("work").iterdir():
         if path.name != "kept":
             shutil.rmtree(path, ignore_errors=True)
-    monkeypatch.setattr(study, "score", None)
+    monkeypatch.setattr(part("runs"), "score", None)
     capsys.readouterr()
     run("run")
     assert "run " not in capsys.readouterr().err

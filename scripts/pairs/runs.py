@@ -1,0 +1,36 @@
+"""All runs of a study, one after another."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from fnmatch import fnmatch
+
+from pairs.kept import score
+from pairs.work import Work
+from structviews.runs.folder import STATE
+from structviews.runtime.documents import write_json
+
+
+def run_all(work: Work, only: str, prepared: Callable[[], object]) -> None:
+    """Train and score every run that has no scores yet and that no other process has.
+
+    Args:
+        work: the study.
+        only: patterns of the names of the runs to do, comma-separated.
+        prepared: called once what all runs need is there.
+    """
+    runs = [run for run in work.plan.runs() if any(fnmatch(run.name, each) for each in only.split(","))]
+    if all(work.file(run).exists() for run in runs):
+        return
+    work.prepare()
+    prepared()
+    for number, run in enumerate(runs, 1):
+        with work.claimed(run.name) as ours:
+            if ours and not work.file(run).exists():
+                print(f"run {number} of {len(runs)}: {run.name}", file=sys.stderr, flush=True)
+                write_json(work.file(run), score(work, run, work.train(run)), sealed=False)
+                # The state is half of a folder, and copies of other runs' views are all of it; neither is needed again.
+                shutil.rmtree(work.run(run) if run.row.parts else work.run(run) / STATE, ignore_errors=True)
+    left = [run.name for run in runs if not work.file(run).exists()]
+    if left:
+        print(f"with another process, or to be done again: {', '.join(left)}", file=sys.stderr)

@@ -1,0 +1,332 @@
+"""What does syntax add to a pretrained transformer? The study, from the texts to its page.
+
+    python scripts/small_encoder.py --texts modern-*.txt.zst --sources modern-sources.tsv -o small-encoder
+    python scripts/transformers_study.py run --texts modern-00*.txt.zst --senteval senteval --encoder small-encoder
+    python scripts/transformers_study.py page
+
+`run` parses the texts, draws a corpus from them, and trains and scores everything, one run after another: the encoder
+as it is, the encoder trained further by itself (SimCSE) or beside another view, and trees above its states. If it is
+stopped, run the same command again to resume; several processes with the same command share the runs. What a run scores
+is kept in docs/results/transformers/, and a run whose scores are there is not run again. `page` makes
+docs/results/transformers.md from them. Texts may also be parsed corpora. Needs the extras ``contextual`` and
+``sentence-transformers``.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pairs.claims import Claim
+from pairs.draws import MEAN
+from pairs.markdown import paragraph
+from pairs.pages import Found, decided, differences, effort, method, probing, read_found
+from pairs.plan import OF, Row, Run
+from pairs.runs import run_all
+from pairs.work import Work, keep_agreement
+from smoke import command
+
+from structviews.adapters.transformer_export import export_transformer
+from structviews.errors import InputError
+from structviews.pretrained.frozen import FrozenEncoder
+from structviews.runtime.signals import Interrupted
+from structviews.training.baselines import RANDOM, make_baseline
+from structviews.words import CONTEXTUAL, FIXED
+from structviews.words.word_settings import FIRST
+from structviews.words.word_settings import MEAN as MEAN_STATE
+
+ROOT = Path(__file__).resolve().parents[1]
+NAME = "transformers"
+STEPS = ("run", "page")
+TRANSFORMER, TREES, SIMCSE = "transformer", "dep,const", "simcse"
+PARTNERS = ("seq", "dep", "const")
+# The tasks whose mean is the study's main score.
+TASKS = ("MR", "SUBJ", "TREC", "SICK-R", "STS-B", "STS14")
+# Five to ten times as high as is usual for encoders of a hundred million weights, as this one has ten million.
+ENCODER_LR = 2e-4
+# Of SimCSE's authors.
+SIMCSE_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large everything is, as in ``pairs.plan.Sizes``."""
+
+    sentences: int = 200_000
+    held_out: int = 200_000
+    asked: int = 20_000
+    probing: int = 10_000
+    hidden: int = 256
+    batch: int = 400
+    seeds: int = 2
+
+    @property
+    def corpora(self) -> tuple[int, ...]:
+        """Sentences of every corpus."""
+        return (self.sentences,)
+
+
+FULL = Sizes()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is trained.
+
+    Attributes:
+        sizes: how large everything is.
+        frozen: the encoder as it is: the mean of a sentence's pieces, and its first piece.
+        trees: trees above word vectors, and above the encoder's states.
+        alone: the encoder trained further by itself.
+        pairs: the encoder trained beside another view.
+        exported: the encoder of such a pair, exported.
+    """
+
+    sizes: Sizes
+    frozen: list[Row]
+    trees: list[Row]
+    alone: Row
+    pairs: list[Row]
+    exported: list[Row]
+
+    @classmethod
+    def of(cls, sizes: Sizes) -> "Plan":
+        """All rows at some sizes."""
+        n, batch = sizes.sentences, sizes.batch
+        pairs = [f"{TRANSFORMER},{partner}" for partner in PARTNERS]
+        return cls(
+            sizes,
+            [Row("", 0, 0, baseline=pooling) for pooling in (MEAN_STATE, FIRST)],
+            [Row(TREES, n, batch, channels=channel) for channel in (FIXED, CONTEXTUAL)],
+            Row(TRANSFORMER, n, min(batch, SIMCSE_BATCH), objective=SIMCSE),
+            [Row(pair, n, batch) for pair in pairs],
+            [Row(f"{TRANSFORMER}{OF}{pair}", n, batch) for pair in pairs],
+        )
+
+    @property
+    def table(self) -> list[Row]:
+        """All rows."""
+        return [*self.frozen, *self.trees, self.alone, *self.pairs, *self.exported]
+
+    def runs(self) -> list[Run]:
+        """In the order in which they are made; what is not trained has no seeds."""
+        found = [Run(row, seed) for row in self.table for seed in range(1, 1 + (self.sizes.seeds if row.views else 1))]
+        return sorted(found, key=lambda run: (run.seed, bool(run.row.parts)))
+
+
+@dataclass(frozen=True)
+class EncoderWork(Work):
+    """The places and settings of the study.
+
+    Attributes:
+        encoder: the pretrained encoder.
+    """
+
+    encoder: str = ""
+
+    def prepare(self) -> None:
+        """Make what all runs need; the encoder's states of the corpus too."""
+        super().prepare()
+        with self.alone("states"):
+            corpus = self.corpus(self.plan.sizes.sentences)
+            self.timed("states", lambda: command("states", corpus, "--encoder", self.encoder))
+
+    def settings(self, row: Row) -> dict[str, Any]:
+        """The settings that a row is trained with, by their flat names."""
+        settings = super().settings(row)
+        if row.channels != FIXED or row.views == TRANSFORMER:
+            settings.pop("vectors")
+        if row.views == TRANSFORMER:
+            settings.pop("channels")
+        if TRANSFORMER in row.views:
+            settings["encoder_lr"] = ENCODER_LR
+        return settings | ({"encoder": self.encoder} if TRANSFORMER in row.views or row.channels != FIXED else {})
+
+    def make_baseline(self, run: Run, corpus: Path, out: Path) -> None:
+        """The encoder as it is: a transformer that is not trained."""
+        settings = {"views": (TRANSFORMER,), "objective": SIMCSE, "hidden": self.plan.sizes.hidden}
+        settings |= {"encoder": self.encoder, "sentence_pooling": run.row.baseline}
+        make_baseline(RANDOM, corpus, out, encoders=settings)
+
+    def joined(self, run: Run, out: Path) -> Path:
+        """Export the transformer of a pair, and make it a run as any model of sentence-transformers; its folder."""
+        if not out.exists():
+            ((_, pair),) = run.row.parts
+            exported = self.out / "exported" / run.name
+            if not exported.exists():
+                exported.parent.mkdir(exist_ok=True)
+                export_transformer(self.train(Run(pair, run.seed)), exported)
+            corpus = self.corpus(self.plan.sizes.sentences)
+            command("baseline", f"sentence-transformers:{exported}", "--corpus", corpus, "-o", out)
+        return out
+
+
+def main() -> None:
+    """Do the steps."""
+    options = arguments()
+    kept, docs = ROOT / "docs" / "results" / NAME, ROOT / "docs"
+    try:
+        if options.step == "run":
+            work = work_of(options, FULL, kept)
+            run_all(work, options.only, lambda: keep_agreement(work, ()))
+        else:
+            print(write_page(Plan.of(FULL), kept, docs))
+    except Interrupted as stop:
+        print(f"stopped at step {stop.step}, saved; run the same command again to resume", file=sys.stderr)
+        sys.exit(128 + stop.signal)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except subprocess.CalledProcessError as error:  # the command has said why
+        sys.exit(error.returncode)
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=STEPS, help="what to do")
+    parser.add_argument("--texts", type=Path, nargs="+", help="texts with one sentence per line, or parsed corpora")
+    parser.add_argument("--senteval", type=Path, help="folder with SentEval's tasks")
+    parser.add_argument("--encoder", type=Path, help="folder of the pretrained encoder")
+    parser.add_argument("--vectors", type=Path, help="word vectors; by default learnt on the texts")
+    parser.add_argument("--only", default="*", help="names of the runs to do, as in 'dep-const*,mean'")
+    parser.add_argument("-o", "--out", type=Path, default=Path(NAME), help="folder for all that is made")
+    options = parser.parse_args()
+    if options.step == "run" and not (options.texts and options.senteval and options.encoder):
+        parser.error("give --texts, --senteval and --encoder")
+    return options
+
+
+def work_of(options: argparse.Namespace, sizes: Sizes, kept: Path, *, quick: bool = False) -> EncoderWork:
+    """The places and settings.
+
+    Raises:
+        InputError: if the encoder is missing, or has another dimension than the study's views.
+    """
+    dim = FrozenEncoder.open(str(options.encoder), MEAN_STATE).dim
+    if dim != sizes.hidden:
+        raise InputError(f"{options.encoder}: has {dim} dimensions: give an encoder of {sizes.hidden}")
+    texts, encoder = tuple(options.texts), str(options.encoder.absolute())
+    return EncoderWork(
+        options.out, kept, texts, options.senteval, options.vectors, Plan.of(sizes), quick, TASKS, encoder
+    )
+
+
+def title(row: Row) -> str:
+    """A row's name in the tables."""
+    if row.baseline:
+        return f"frozen, {row.baseline}"
+    if row.parts:
+        return f"{row.views}, exported"
+    if row.objective == SIMCSE:
+        return f"{row.views}, SimCSE"
+    return f"{row.views}, contextual words" if row.channels == CONTEXTUAL else row.views
+
+
+def claims(plan: Plan) -> list[Claim]:
+    """What is asked."""
+    mean = plan.frozen[0]
+    words, contextual = plan.trees
+
+    def above(text: str, better: Row, worse: Row) -> Claim:
+        return Claim("", text, ((1, better, MEAN), (-1, worse, MEAN)))
+
+    seq, *syntax = plan.pairs
+    seq_alone, *syntax_alone = plan.exported
+    return [
+        above("trees above the encoder's states are better than their mean", contextual, mean),
+        above("trees above the encoder's states are better than above word vectors", contextual, words),
+        above("SimCSE improves the encoder", plan.alone, mean),
+        *(
+            above(f"beside `{row.views.split(',')[1]}`, the two are better than the encoder", row, mean)
+            for row in plan.pairs
+        ),
+        *(above(f"{row.views} is better than {seq.views}", row, seq) for row in syntax),
+        *(above(f"{title(row)}, is better than the encoder", row, mean) for row in plan.exported),
+        *(above(f"{title(row)}, is better than SimCSE", row, plan.alone) for row in plan.exported),
+        *(above(f"{title(row)}, is better than beside a sequence", row, seq_alone) for row in syntax_alone),
+    ]
+
+
+def write_page(plan: Plan, kept: Path, docs: Path) -> Path:
+    """Write the study's page below a folder of documentation; its path.
+
+    Raises:
+        InputError: if the encoder as it is has no scores.
+    """
+    found = read_found(plan, kept, plan.frozen[0])
+    page = docs / "results" / f"{NAME}.md"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text("\n".join(line for part in PARTS for line in part(found)) + "\n", encoding="utf-8")
+    return page
+
+
+def introduction(found: Found) -> Iterator[str]:
+    """What was trained, and how."""
+    sizes, sentences = found.plan.sizes, found.trees["sentences"]
+    yield "# A transformer and syntax"
+    yield ""
+    yield from paragraph(
+        "This page asks what syntax adds to a pretrained transformer: as a tree above its states "
+        "([contextual words](../contextual-words.md)), and as a second view beside which the transformer is trained "
+        "further ([the view `transformer`](../views/transformer.md)). The transformer is a small BERT of 4 layers of "
+        f"{sizes.hidden} dimensions, which `scripts/small_encoder.py` trains on the same kind of text in about two "
+        "hours; what holds for it need not hold for encoders that were trained on a thousand times as much."
+    )
+    done, planned = len(found.draws.known), len(found.plan.runs())
+    if done < planned:
+        yield from paragraph(f"This is not the end of it: {done} of {planned} runs have scores so far.")
+    yield from paragraph(
+        f"All models were trained on {sentences[str(sizes.sentences)]:,} sentences of modern text in whole documents, "
+        f"one pass. Pairs were trained with batches of {sizes.batch} and the pairwise objective; SimCSE with batches "
+        f"of {SIMCSE_BATCH}. The transformer's learning rate was {ENCODER_LR:g}, chosen before anything was scored; "
+        f"other settings are the defaults. Trees and sequences have {sizes.hidden} dimensions and, beside a "
+        "transformer, read fixed word vectors. For all scores, each view's vector is scaled to length 1 "
+        "(`--normalise`)."
+    )
+    yield """\
+<!-- not run: the record of a larger job -->
+
+    python scripts/small_encoder.py --texts modern-*.txt.zst --sources modern-sources.tsv -o small-encoder
+    python scripts/transformers_study.py run --texts modern-00*.txt.zst --senteval senteval --encoder small-encoder
+    python scripts/transformers_study.py page
+"""
+    yield from paragraph("makes it all again, this page included.")
+
+
+def scores(found: Found) -> Iterator[str]:
+    """The table of all rows."""
+    plan = found.plan
+    yield "## The table"
+    yield ""
+    yield from paragraph(
+        "Scores in per cent, correlations x 100; next sentence: mean reciprocal rank among a thousand; probing: the "
+        "mean of the probing tasks. ± is half of a 95 % interval over seeds and examples. The last columns are the "
+        f"mean of the {len(found.draws.tasks)} tasks minus that of the frozen encoder's mean, and p corrected by "
+        "Holm's method for all rows. *Exported* is the transformer of a pair by itself, loaded by "
+        "sentence-transformers. No row is left out."
+    )
+    yield from differences(found, plan.table, lambda row: plan.frozen[0], title)
+    yield ""
+
+
+def answers(found: Found) -> Iterator[str]:
+    """The questions with their verdicts."""
+    yield "## What it shows"
+    yield ""
+    yield from paragraph(
+        "Differences of the mean of the tasks, above 0 if the statement holds. It is decided by its p, corrected by "
+        "Holm's method for all of them: below 0.05 the study *shows* it or finds it *reversed*; otherwise it *does not "
+        "show* it, which is no proof of the contrary."
+    )
+    yield from decided(found, claims(found.plan))
+
+
+PARTS = (introduction, scores, answers, lambda found: probing(found, title), method, lambda found: effort(found, NAME))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""The study of transformers: its plan and its questions; and all of it at a small size."""
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from scripts_for_tests import load
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+@pytest.fixture
+def study(monkeypatch):
+    """The script."""
+    for extra in ("transformers", "sentence_transformers"):
+        pytest.importorskip(extra)
+    return load("transformers_study", monkeypatch)
+
+
+def test_every_run_has_a_file_of_its_own_and_every_row_a_name(study):
+    plan = study.Plan.of(study.FULL)
+    runs = plan.runs()
+    assert len({run.name for run in runs}) == len(runs) == 2 + 2 * 9
+    assert len({study.title(row) for row in plan.table}) == len(plan.table)
+
+
+def test_a_question_is_about_two_rows_of_the_table(study):
+    plan = study.Plan.of(study.FULL)
+    found = study.claims(plan)
+    assert len({claim.text for claim in found}) == len(found)
+    for claim in found:
+        (one, better, _), (minus, worse, _) = claim.terms
+        assert (one, minus) == (1, -1)
+        assert better != worse
+        assert {better, worse} <= set(plan.table)
+    assert plan.alone in {row for claim in found for _, row, _ in claim.terms}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("one_thread")
+def test_all_of_it_at_a_small_size(study, command, monkeypatch, tmp_path):
+    """Every row is trained and scored, and is on the page."""
+    pytest.importorskip("gensim")
+    from tiny_encoders import encoder_folder  # noqa: PLC0415 - an extra
+
+    shutil.copy(DATA / "corpus.txt", tmp_path / "modern-000.txt")
+    encoder = encoder_folder(tmp_path / "encoder", dim=16)
+
+    def structviews(*arguments):
+        code, _, err = command(*arguments)
+        assert code == 0, err
+
+    for module in ("pairs.work", "transformers_study"):
+        monkeypatch.setattr(sys.modules[module], "command", structviews)
+    sizes = study.Sizes(600, 1_500, 300, 500, 16, 50, 1)
+    options = argparse.Namespace(
+        out=Path("work"),
+        texts=[tmp_path / "modern-000.txt"],
+        senteval=DATA / "senteval",
+        encoder=encoder,
+        vectors=None,
+    )
+    work = study.work_of(options, sizes, Path("kept"), quick=True)
+    study.run_all(work, "*", lambda: study.keep_agreement(work, ()))
+    page = study.write_page(work.plan, Path("kept"), Path("docs")).read_text()
+    for row in work.plan.table:
+        assert f"| {study.title(row)} | {32 if ',' in row.views and not row.parts else 16} |" in page
+    assert "nan" not in page
+    assert len(list(Path("kept/runs").iterdir())) == len(work.plan.runs())
