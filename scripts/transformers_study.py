@@ -23,7 +23,7 @@ from typing import Any
 from pairs.claims import Claim
 from pairs.draws import MEAN
 from pairs.markdown import paragraph
-from pairs.pages import Found, decided, differences, effort, method, probing, read_found
+from pairs.pages import Found, decided, differences, discussion, effort, method, probing, read_found
 from pairs.plan import OF, Row, Run
 from pairs.runs import run_all
 from pairs.work import Work, keep_agreement
@@ -325,7 +325,15 @@ def answers(found: Found) -> Iterator[str]:
     yield from decided(found, claims(found.plan))
 
 
-PARTS = (introduction, scores, answers, lambda found: probing(found, title), method, lambda found: effort(found, NAME))
+PARTS = (
+    introduction,
+    scores,
+    answers,
+    discussion,
+    lambda found: probing(found, title),
+    method,
+    lambda found: effort(found, NAME),
+)
 
 
 if __name__ == "__main__":

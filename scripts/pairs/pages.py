@@ -33,12 +33,14 @@ class Found:
         draws: their scores.
         trees: how other trees agree with the parser's, and the sizes of the corpora.
         stages: seconds of each stage.
+        discussion: what people say about it, in Markdown; empty if they have not yet.
     """
 
     plan: Plan
     draws: Draws
     trees: dict[str, Any]
     stages: dict[str, int]
+    discussion: str
 
     def there(self, rows: Sequence[Row]) -> list[Row]:
         """The rows that have scores."""
@@ -86,7 +88,9 @@ def read_found(plan: Plan, kept: Path, *needed: Row) -> Found:
     draws = Draws(plan, kept)
     if not draws.has(*needed):
         raise InputError(f"{kept}: no scores of {' and '.join(row.title for row in needed)}: run the study first")
-    return Found(plan, draws, *(json.loads((kept / f"{name}.json").read_text("utf-8")) for name in ("trees", "stages")))
+    trees, stages = (json.loads((kept / f"{name}.json").read_text("utf-8")) for name in ("trees", "stages"))
+    words = kept / "discussion.txt"
+    return Found(plan, draws, trees, stages, words.read_text("utf-8") if words.exists() else "")
 
 
 def row_of(plan: Plan, title: str) -> Row:
@@ -96,7 +100,7 @@ def row_of(plan: Plan, title: str) -> Row:
 
 def pairs_page(found: Found) -> tuple[list[str], None]:
     """The page of the table."""
-    parts = (introduction, scores, six, partners, claims_of, choices, probing, method, effort)
+    parts = (introduction, scores, discussion, six, partners, claims_of, choices, probing, method, effort)
     return [line for part in parts for line in part(found)], None
 
 
@@ -211,6 +215,12 @@ def scores(found: Found) -> Iterator[str]:
     yield ""
     yield "![The mean of the tasks for each row, with intervals](../images/view-pairs.svg)"
     yield ""
+
+
+def discussion(found: Found) -> Iterator[str]:
+    """What people say about it."""
+    if found.discussion:
+        yield found.discussion
 
 
 def six(found: Found) -> Iterator[str]:
@@ -336,9 +346,8 @@ def effort(found: Found, where: str = "view-pairs") -> Iterator[str]:
 
 
 def readme_rows(plan: Plan, kept: Path) -> list[str]:
-    """Three rows for the README: the main pair, the control, and the main pair on random trees."""
+    """Three rows for the README: the control, dependencies seen twice, and the main pair."""
     draws = Draws(plan, kept)
-    titles = (MAIN, CONTROL, f"{MAIN}, random trees")
-    rows = [row for row in plan.table if row.title in titles and draws.has(row)]
-    lines = [[row.title, spread(draws.estimate(row, MEAN), brief=True)] for row in rows]
+    rows = [row_of(plan, views) for views in (CONTROL, "dep,dep", MAIN)]
+    lines = [[f"`{row.title}`", spread(draws.estimate(row, MEAN), brief=True)] for row in rows if draws.has(row)]
     return list(table(["views", "mean of the tasks"], lines))

@@ -43,7 +43,7 @@ def test_a_question_is_about_two_rows_of_the_table(study):
 def test_all_of_it_at_a_small_size(study, command, monkeypatch, tmp_path):
     """Every row is trained and scored, and is on the page."""
     pytest.importorskip("gensim")
-    from tiny_encoders import encoder_folder  # noqa: PLC0415 - an extra
+    from tiny_encoders import encoder_folder
 
     shutil.copy(DATA / "corpus.txt", tmp_path / "modern-000.txt")
     encoder = encoder_folder(tmp_path / "encoder", dim=16)

@@ -227,6 +227,24 @@ def test_a_verdict_follows_from_the_corrected_p_and_the_sign(part, kept):
     assert found[0].p == pytest.approx(3 * 2 / 2001)
 
 
+def test_the_readme_has_the_scores_that_are_kept(part):
+    """The README's three rows are the means over seeds and tasks, and so are those of the study's page."""
+    plan, work = part("plan").Plan.of(part("plan").FULL), part("work")
+    root = Path(__file__).parents[2]
+    readme, page = ((root / path).read_text("utf-8") for path in ("README.md", "docs/results/view-pairs.md"))
+    for views in ("seq,seq", "dep,dep", "dep,const"):
+        row = next(each for each in plan.table if each.title == views)
+        files = [
+            root / f"docs/results/view-pairs/runs/{part('plan').Run(row, seed).name}.json"
+            for seed in range(1, plan.seeds(row) + 1)
+        ]
+        kept = [part("kept").load(file).examples for file in files]
+        mean = np.mean([each[task].score for each in kept for task in work.TASKS])
+        assert f"| `{views}` | {mean:.1f} ±" in readme
+        assert f"| {views} | 600 | 3 |" in page
+        assert f"| {mean:.1f} ±" in next(line for line in page.splitlines() if line.startswith(f"| {views} | 600 | 3"))
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_all_of_it_at_a_small_size(study, part, command, monkeypatch, tmp_path, capsys):
