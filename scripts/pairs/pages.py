@@ -100,7 +100,7 @@ def row_of(plan: Plan, title: str) -> Row:
 
 def pairs_page(found: Found) -> tuple[list[str], None]:
     """The page of the table."""
-    parts = (introduction, scores, discussion, six, partners, claims_of, choices, probing, method, effort)
+    parts = (introduction, discussion, scores, six, partners, claims_of, choices, probing, method, limits, effort)
     return [line for part in parts for line in part(found)], None
 
 
@@ -323,6 +323,20 @@ def method(found: Found) -> Iterator[str]:
         f"{freedom} degrees of freedom), over the root of the number of seeds. So rows of one seed have it too. "
         "Intervals are from the 2.5th to the 97.5th percentile. p is twice the share of draws on the other side of 0, "
         "at least 0.001. The classifiers of the tasks are fixed, and so are the corpus and the words."
+    )
+
+
+def limits(found: Found) -> Iterator[str]:
+    """What the study cannot tell."""
+    del found
+    yield "## Limits"
+    yield ""
+    yield from paragraph(
+        "No view sees capitals, since the word vectors are those of lower-cased words. These vectors were learnt on "
+        "all of the text, the held-out documents included. SICK-R, SICK-E and SICK14 have the same sentences, but "
+        "their test examples are drawn independently, so intervals of the mean are a little too narrow. Quick-thoughts "
+        f"takes two encoders of one kind, so objectives are compared on `{CONTROL}`. Noise changes trees at random, "
+        "and a parser's errors are not random. All trees are the built-in parser's, for English alone."
     )
 
 
