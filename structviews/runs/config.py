@@ -61,7 +61,7 @@ class Views(Settings):
     initialisation: str = setting("xavier", "Weight initialisation: xavier or he.", choices=("xavier", "he"), rare=True)
     gate_bias: float = setting(
         0.0,
-        "Initial bias of a GRU's reset and update gates, and of an LSTM's forget gate.",
+        "Initial bias of a GRU's reset and update gates, and of the forget gate of a sequence's LSTM.",
         least=-1000,
         most=1000,
         rare=True,
