@@ -44,7 +44,7 @@ def measured(work: Work) -> dict[str, float]:
     file = work.kept / "budget.json"
     for row in dict.fromkeys(kind(work, row) for row in work.plan.rows if row.trained):
         known: dict[str, float] = json.loads(file.read_text("utf-8")) if file.exists() else {}
-        wanted = row.name not in known, "scoring minutes" not in known and row == work.plan.quality[0]
+        wanted = row.name not in known, "scoring minutes" not in known and row == kind(work, work.plan.quality[0])
         if any(wanted):
             steps = max(10, STEPS * work.plan.sizes.batch // row.batch)
             run = Run(row, 0)
@@ -60,5 +60,5 @@ def measured(work: Work) -> dict[str, float]:
 
 
 def kind(work: Work, row: Row) -> Row:
-    """The row on the corpus of the study: one of another size is as fast."""
-    return replace(row, sentences=work.plan.sizes.sentences)
+    """The row on the corpus of the studies: one of another size is as fast."""
+    return replace(row, sentences=work.plan.sizes.studied)

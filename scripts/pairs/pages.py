@@ -1,6 +1,7 @@
 """The study's pages, every figure from the files that are kept."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -328,7 +329,6 @@ def method(found: Found) -> Iterator[str]:
 
 def limits(found: Found) -> Iterator[str]:
     """What the study cannot tell."""
-    del found
     yield "## Limits"
     yield ""
     yield from paragraph(
@@ -338,6 +338,14 @@ def limits(found: Found) -> Iterator[str]:
         f"takes two encoders of one kind, so objectives are compared on `{CONTROL}`. Noise changes trees at random, "
         "and a parser's errors are not random. All trees are the built-in parser's, for English alone."
     )
+    (_, first), *others = Counter(each.about["data"] for each in found.draws.known.values()).most_common()
+    if others:
+        again = sum(number for _, number in others)
+        yield from paragraph(
+            f"{first} runs and {again} others were scored on different machines, each of which parsed the held-out "
+            "documents itself. Parsers differ in a few trees from one processor to another, and so do the probing "
+            "tasks that are made of these trees: between these rows, probing scores compare only roughly."
+        )
 
 
 def effort(found: Found, where: str = "view-pairs") -> Iterator[str]:

@@ -227,6 +227,39 @@ def test_a_verdict_follows_from_the_corrected_p_and_the_sign(part, kept):
     assert found[0].p == pytest.approx(3 * 2 / 2001)
 
 
+def test_the_budget_measures_each_kind_once_and_one_scoring(part, monkeypatch, tmp_path):
+    """Rows that differ in size alone are of one kind; what is known is not measured again."""
+    budget, trained, scored = part("budget"), [], []
+
+    class Fake:
+        plan = part("plan").Plan.of(part("plan").QUICK)
+        kept = tmp_path
+
+        def prepare(self):
+            pass
+
+        def corpus(self, sentences):
+            return str(sentences)
+
+        def train(self, run, steps):
+            trained.append(run.row)
+            (tmp_path / run.name).mkdir()
+            return tmp_path / run.name
+
+    monkeypatch.setattr(budget, "ParsedCorpus", type("Opened", (), {"open": lambda size: range(int(size))}))
+    monkeypatch.setattr(budget, "rate", lambda folder: 50.0)
+    monkeypatch.setattr(budget, "score", lambda work, run, folder: scored.append(run) or {"scoring minutes": 3.0})
+    lines = list(budget.budget(Fake()))
+    assert len(trained) == len({(row.views, row.batch, row.special) for row in Fake.plan.rows if row.trained})
+    assert {row.sentences for row in trained} == {Fake.plan.sizes.studied}
+    assert len(scored) == 1
+    runs = Fake.plan.runs()
+    training = sum(run.row.sentences for run in runs if run.row.trained) / 50 / 3600
+    assert lines[-2] == f"| all, on one thread | | | | {training + 0.05 * len(runs):.1f} |"
+    assert list(budget.budget(Fake())) == lines
+    assert len(scored) == 1
+
+
 def test_the_readme_has_the_scores_that_are_kept(part):
     """The README's three rows are the means over seeds and tasks, and so are those of the study's page."""
     plan, work = part("plan").Plan.of(part("plan").FULL), part("work")
