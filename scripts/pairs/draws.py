@@ -2,11 +2,11 @@
 
 R runs, B draws; the first value is that of the data, so there are 1 + B.
 
-The test examples of a task are drawn with replacement, the same ones for all runs: the draws are paired. STS 2014's
-sets are drawn separately, and of the next sentence whole documents. Tasks are drawn independently of each other. A
-row's draw is the mean over its seeds, plus a seed's deviation drawn from Student's t and divided by the root of the
-number of seeds. That deviation is pooled over all rows that have several seeds, since two or three seeds say little of
-their own; so rows with one seed have an interval over seeds too.
+The test examples of a task are drawn with replacement, the same ones for all runs that have them: the draws are
+paired. STS 2014's sets are drawn separately, and of the next sentence whole documents. Tasks are drawn independently
+of each other. A row's draw is the mean over its seeds, plus a seed's deviation drawn from Student's t and divided by
+the root of the number of seeds. That deviation is pooled over all rows that have several seeds, since two or three
+seeds say little of their own; so rows with one seed have an interval over seeds too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -67,7 +67,7 @@ class Draws:
             self.runs.setdefault(run.row, []).append(run)
         found = list(self.known.values())
         names = [name for name in (found[0].examples if found else ()) if all(name in each.examples for each in found)]
-        values = {name: drawn(name, [each.examples[name] for each in found]) for name in names}
+        values = {name: drawn_by_data(name, found) for name in names}
         self.tasks = [name for name in TASKS if name in values]
         self.probing = [name for name in names if name not in (*TASKS, NEXT)]
         if found:
@@ -113,6 +113,19 @@ class Draws:
 def generator(name: str) -> np.random.Generator:
     """Seeded with a name."""
     return np.random.default_rng(crc32(name.encode()))
+
+
+def drawn_by_data(task: str, runs: Sequence[Kept]) -> np.ndarray:
+    """Draws ``(R, 1 + B)`` of a task's score.
+
+    Runs with other probing tasks, made of another parser's trees, have examples of their own: they are drawn apart.
+    """
+    data = ["" if task in (*TASKS, NEXT) else run.about["data"] for run in runs]
+    values = np.empty((len(runs), 1 + DRAWS))
+    for each in dict.fromkeys(data):
+        rows = [row for row, other in enumerate(data) if other == each]
+        values[rows] = drawn(task + each, [runs[row].examples[task] for row in rows])
+    return values
 
 
 def drawn(task: str, runs: Sequence[Examples]) -> np.ndarray:

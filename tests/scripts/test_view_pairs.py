@@ -213,6 +213,24 @@ def test_differences_are_paired(part, kept):
     assert draws.difference([(1, first, "MR"), (-1, first, "MR")]).p == 1
 
 
+def test_runs_with_other_probing_tasks_have_draws_of_their_own(part):
+    """Their numbers of examples may differ; runs with the same ones stay paired, and scores are those reported."""
+    kept, rng = part("kept"), np.random.default_rng(0)
+    common = {"a": rng.random(700), "b": rng.random(699)}
+    runs = []
+    for data, level in (("a", 0.5), ("b", 0.6), ("a", 0.7)):
+        hits = common[data] < level
+        runs.append(kept.Kept({"data": data}, {"Depth": kept.Examples("accuracy", 100 * hits.mean(), (hits[None],))}))
+    values = part("draws").drawn_by_data("Depth", runs)
+    assert values[:, 0] == pytest.approx([run.examples["Depth"].score for run in runs])
+    correlations = np.corrcoef(values[:, 1:])
+    assert correlations[0, 2] > 0.5
+    assert np.abs(correlations[1, [0, 2]]).max() < 0.1
+    same = [kept.Kept(run.about, {"MR": run.examples["Depth"]}) for run in (runs[0], runs[2])]
+    same[1].about["data"] = "b"
+    assert np.corrcoef(part("draws").drawn_by_data("MR", same)[:, 1:])[0, 1] > 0.5
+
+
 def test_a_verdict_follows_from_the_corrected_p_and_the_sign(part, kept):
     plan, folder = kept
     draws, claims = part("draws").Draws(plan, folder), part("claims")
