@@ -13,8 +13,6 @@ docs/results/transformers.md from them. Texts may also be parsed corpora. Needs 
 """
 
 import argparse
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,14 +23,13 @@ from pairs.draws import MEAN
 from pairs.markdown import paragraph
 from pairs.pages import Found, decided, differences, discussion, effort, method, probing, read_found
 from pairs.plan import OF, Row, Run
-from pairs.runs import run_all
+from pairs.runs import errors_as_exits, run_all
 from pairs.work import Work, keep_agreement
 from smoke import command
 
 from structviews.adapters.transformer_export import export_transformer
 from structviews.errors import InputError
 from structviews.pretrained.frozen import FrozenEncoder
-from structviews.runtime.signals import Interrupted
 from structviews.training.baselines import RANDOM, make_baseline
 from structviews.words import CONTEXTUAL, FIXED
 from structviews.words.word_settings import FIRST
@@ -168,20 +165,12 @@ def main() -> None:
     """Do the steps."""
     options = arguments()
     kept, docs = ROOT / "docs" / "results" / NAME, ROOT / "docs"
-    try:
+    with errors_as_exits():
         if options.step == "run":
             work = work_of(options, FULL, kept)
             run_all(work, options.only, lambda: keep_agreement(work, ()))
         else:
             print(write_page(Plan.of(FULL), kept, docs))
-    except Interrupted as stop:
-        print(f"stopped at step {stop.step}, saved; run the same command again to resume", file=sys.stderr)
-        sys.exit(128 + stop.signal)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except subprocess.CalledProcessError as error:  # the command has said why
-        sys.exit(error.returncode)
 
 
 def arguments() -> argparse.Namespace:

@@ -14,18 +14,13 @@ not run again. `pages` makes the pages and pictures of docs/results/ from them. 
 """
 
 import argparse
-import subprocess
-import sys
 from pathlib import Path
 
 from pairs.budget import budget
 from pairs.pages import readme_rows, write_pages
 from pairs.plan import FULL, QUICK, Plan
-from pairs.runs import run_all
+from pairs.runs import errors_as_exits, run_all
 from pairs.work import Work, keep_agreement
-
-from structviews.errors import InputError
-from structviews.runtime.signals import Interrupted
 
 ROOT = Path(__file__).resolve().parents[1]
 STEPS = ("budget", "run", "pages")
@@ -36,7 +31,7 @@ def main() -> None:
     options = arguments()
     work = work_of(options)
     steps = [options.step] if options.step else list(STEPS)
-    try:
+    with errors_as_exits():
         if "budget" in steps:
             print("\n".join(budget(work)))
         if "run" in steps:
@@ -45,14 +40,6 @@ def main() -> None:
             for path in write_pages(work.plan, work.kept, options.out / "docs" if options.quick else ROOT / "docs"):
                 print(path)
             print("\nFor the README:\n", *readme_rows(work.plan, work.kept), sep="\n")
-    except Interrupted as stop:
-        print(f"stopped at step {stop.step}, saved; run the same command again to resume", file=sys.stderr)
-        sys.exit(128 + stop.signal)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except subprocess.CalledProcessError as error:  # the command has said why
-        sys.exit(error.returncode)
 
 
 def arguments() -> argparse.Namespace:

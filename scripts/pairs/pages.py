@@ -88,7 +88,7 @@ def read_found(plan: Plan, kept: Path, *needed: Row) -> Found:
     """
     draws = Draws(plan, kept)
     if not draws.has(*needed):
-        raise InputError(f"{kept}: no scores of {' and '.join(row.title for row in needed)}: run the study first")
+        raise InputError(f"{kept}: no scores of {' and '.join(row.name for row in needed)}: run the study first")
     trees, stages = (json.loads((kept / f"{name}.json").read_text("utf-8")) for name in ("trees", "stages"))
     words = kept / "discussion.txt"
     return Found(plan, draws, trees, stages, words.read_text("utf-8") if words.exists() else "")

@@ -1,14 +1,18 @@
-"""All runs of a study, one after another."""
+"""All runs of a study, one after another, and how its command ends."""
 
 import shutil
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fnmatch import fnmatch
 
 from pairs.kept import score
 from pairs.work import Work
+from structviews.errors import InputError
 from structviews.runs.folder import STATE
 from structviews.runtime.documents import write_json
+from structviews.runtime.signals import Interrupted
 
 
 def run_all(work: Work, only: str, prepared: Callable[[], object]) -> None:
@@ -34,3 +38,18 @@ def run_all(work: Work, only: str, prepared: Callable[[], object]) -> None:
     left = [run.name for run in runs if not work.file(run).exists()]
     if left:
         print(f"with another process, or to be done again: {', '.join(left)}", file=sys.stderr)
+
+
+@contextmanager
+def errors_as_exits() -> Iterator[None]:
+    """End the process with one line, and the exit status of a command, if a step is stopped or its input is wrong."""
+    try:
+        yield
+    except Interrupted as stop:
+        print(f"stopped at step {stop.step}, saved; run the same command again to resume", file=sys.stderr)
+        sys.exit(128 + stop.signal)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except subprocess.CalledProcessError as error:  # the command has said why
+        sys.exit(error.returncode)
