@@ -152,10 +152,11 @@ class EncoderWork(Work):
         """Export the transformer of a pair, and make it a run as any model of sentence-transformers; its folder."""
         if not out.exists():
             ((_, pair),) = run.row.parts
-            exported = self.out / "exported" / run.name
+            whole, exported = Run(pair, run.seed), self.out / "exported" / run.name
             if not exported.exists():
                 exported.parent.mkdir(exist_ok=True)
-                export_transformer(self.train(Run(pair, run.seed)), exported)
+                with self.alone(whole.name):  # another process may be training it
+                    export_transformer(self.train(whole), exported)
             corpus = self.corpus(self.plan.sizes.sentences)
             command("baseline", f"sentence-transformers:{exported}", "--corpus", corpus, "-o", out)
         return out

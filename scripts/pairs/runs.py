@@ -48,6 +48,9 @@ def errors_as_exits() -> Iterator[None]:
     except Interrupted as stop:
         print(f"stopped at step {stop.step}, saved; run the same command again to resume", file=sys.stderr)
         sys.exit(128 + stop.signal)
+    except KeyboardInterrupt:  # while no run is trained
+        print("stopped; run the same command again to resume", file=sys.stderr)
+        sys.exit(130)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -4,6 +4,7 @@ import itertools
 import json
 import random
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from trees_for_tests import random_sentence
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
+from structviews.errors import InputError
+from structviews.runtime.signals import Interrupted
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -276,6 +279,22 @@ def test_the_budget_measures_each_kind_once_and_one_scoring(part, monkeypatch, t
     assert lines[-2] == f"| all, on one thread | | | | {training + 0.05 * len(runs):.1f} |"
     assert list(budget.budget(Fake())) == lines
     assert len(scored) == 1
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "said"),
+    [
+        (KeyboardInterrupt(), 130, "stopped; run the same command again to resume"),
+        (InputError("x: missing: give it"), 2, "error: x: missing: give it"),
+        (Interrupted(15, 3), 143, "stopped at step 3, saved; run the same command again to resume"),
+        (subprocess.CalledProcessError(7, "structviews"), 7, ""),
+    ],
+)
+def test_a_study_ends_with_one_line_and_a_status(part, capsys, raised, status, said):
+    with pytest.raises(SystemExit) as end, part("runs").errors_as_exits():
+        raise raised
+    assert end.value.code == status
+    assert capsys.readouterr().err.strip() == said
 
 
 def test_the_readme_has_the_scores_that_are_kept(part):
