@@ -322,7 +322,7 @@ PARTS = (
     discussion,
     lambda found: probing(found, title),
     method,
-    lambda found: effort(found, NAME),
+    lambda found: effort(found, NAME, title),
 )
 
 

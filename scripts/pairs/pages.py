@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from pairs import pictures
@@ -348,8 +349,8 @@ def limits(found: Found) -> Iterator[str]:
         )
 
 
-def effort(found: Found, where: str = "view-pairs") -> Iterator[str]:
-    """Hours, versions, and what is missing."""
+def effort(found: Found, where: str = "view-pairs", title: Callable[[Row], str] = attrgetter("title")) -> Iterator[str]:
+    """Hours, versions, what is missing, and the rate of each kind of run."""
     abouts = [each.about for each in found.draws.known.values()]
     training = sum(each["training"]["minutes"] for each in abouts if "training" in each) / 60
     scoring = sum(each["scoring minutes"] for each in abouts) / 60
@@ -364,7 +365,21 @@ def effort(found: Found, where: str = "view-pairs") -> Iterator[str]:
         f"{abouts[0]['versions']['machine']}. What each run scored, example by example, is in "
         f"`docs/results/{where}/runs`."
         + (f" Only part of these tasks was there: {', '.join(partial)}." if partial else "")
+        + " Sentences/s are the median over runs."
     )
+    yield from table(["", "runs", "sentences/s", "hours"], rates(found, title))
+
+
+def rates(found: Found, title: Callable[[Row], str]) -> Iterator[list[str]]:
+    """What was trained, whatever the size: number of runs, their median rate, and their hours together."""
+    kinds: dict[str, list[dict[str, float]]] = {}
+    for run, kept in found.draws.known.items():
+        if run.row.trained:
+            kinds.setdefault(title(run.row), []).append(kept.about["training"])
+    for kind, each in kinds.items():
+        rate = median(training["sentences a second"] for training in each)
+        hours = sum(training["minutes"] for training in each) / 60
+        yield [kind, str(len(each)), f"{rate:,.0f}", f"{hours:.2f}"]
 
 
 def readme_rows(plan: Plan, kept: Path) -> list[str]:

@@ -50,7 +50,7 @@ def find_runs(folder: Path) -> list[Path]:
 
 def no_run(path: Path) -> InputError:
     """The error for a path that is no run."""
-    why = f"it has no {CONFIG}"
+    why = "it is a file" if os.path.isfile(path) else f"it has no {CONFIG}"
     if not os.path.exists(path):  # unlike Path.exists, no error for a name that is too long
         near = nearest(str(path), [str(run.relative_to(RUNS)) for run in find_runs(RUNS)])
         why = "no such folder" + (f" (did you mean {RUNS / near}?)" if near else "")

@@ -73,7 +73,7 @@ def test_what_is_here_comes_before_what_is_in_runs(command, runs, tmp_path):
     [
         ("table data", "data: not a run: it has no config.toml; give a folder that structviews train made"),
         ("table runs/dep-const data", "data: not a run: it has no config.toml; give"),
-        ("table runs/note.txt", "runs/note.txt: not a run: it has no config.toml; give"),
+        ("table runs/note.txt", "runs/note.txt: not a run: it is a file; give"),
         ("table dep-cnst", "dep-cnst: not a run: no such folder (did you mean runs/dep-const?); give"),
         ("table elsewhere", "elsewhere: not a run: no such folder; give"),
         ("table runs runs/dep-const", "runs/dep-const: named twice: name each run once"),

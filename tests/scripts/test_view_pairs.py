@@ -177,7 +177,10 @@ def kept(part, tmp_path):
             level = {"seq,seq": 0.5, "dep,const": 0.6}[run.row.views] + 0.01 * run.seed
             hits = common + 0.1 * rng.standard_normal(2000) < level
             examples = {"MR": part("kept").Examples("accuracy", 100 * hits.mean() + 1, (hits[None],))}
-            content = {"examples": {name: part("kept").packed(each) for name, each in examples.items()}}
+            content = {
+                "examples": {name: part("kept").packed(each) for name, each in examples.items()},
+                "training": {"sentences a second": 1000.0 * run.seed, "minutes": 3.0},
+            }
             (tmp_path / "runs" / f"{run.name}.json").write_text(json.dumps(content))
     return plan, tmp_path
 
@@ -295,6 +298,14 @@ def test_a_study_ends_with_one_line_and_a_status(part, capsys, raised, status, s
         raise raised
     assert end.value.code == status
     assert capsys.readouterr().err.strip() == said
+
+
+def test_what_runs_took_is_summed_by_kind(part, kept):
+    plan, folder = kept
+    pages = part("pages")
+    found = pages.Found(plan, part("draws").Draws(plan, folder), {}, {}, "")
+    lines = list(pages.rates(found, lambda row: row.title))
+    assert lines == [["seq,seq", "2", "1,500", "0.10"], ["dep,const", "2", "1,500", "0.10"]]
 
 
 def test_the_readme_has_the_scores_that_are_kept(part):
