@@ -37,6 +37,11 @@ from structviews.runtime.documents import checksum
 NEXT = "next sentence"
 # Otherwise the view with the longest vectors drowns the others, and SentEval's penalties end too early for short ones.
 SCORED = Scored(changes={"normalise": True}, flags="--normalise")
+# The objective that is computed without the vectors' first component, and the vectors that its authors score.
+CONSENSUS = "consensus"
+WITHOUT_COMPONENT = Scored(
+    changes={**SCORED.changes, "remove_component": True}, flags=f"{SCORED.flags} --remove-component"
+)
 
 
 @dataclass(frozen=True)
@@ -71,10 +76,11 @@ def score(work: Work, run: Run, folder: Path) -> dict[str, Any]:
     """Score a trained run; what is kept of it."""
     began = time.monotonic()
     trees = task_trees(work.with_trees("tasks", run.row.trees))
-    _, file = place_of(folder, SCORED, SENTEVAL, ensemble=False)
+    scored = vectors_of(run)
+    _, file = place_of(folder, scored, SENTEVAL, ensemble=False)
     left = [task for task in work.tasks if task.name not in scores_of(folder, file)]
     if left:
-        score_with_bar(folder, left, {}, errors, trees=trees, scored=SCORED)
+        score_with_bar(folder, left, {}, errors, trees=trees, scored=scored)
     entries = scores_of(folder, file)
     examples = {task: examples_of(folder, file, task) for task in entries} | {NEXT: next_sentences(work, run, folder)}
     about = {
@@ -93,6 +99,11 @@ def score(work: Work, run: Run, folder: Path) -> dict[str, Any]:
         about["training"] = {"sentences a second": round(per_second, 1), "minutes": round(minutes, 2)}
         about["validation"] = {name: value for name, value in validation.items() if isinstance(value, float)}
     return {**about, "examples": {task: packed(each) for task, each in examples.items()}}
+
+
+def vectors_of(run: Run) -> Scored:
+    """Which vectors of a run are scored."""
+    return WITHOUT_COMPONENT if run.row.objective == CONSENSUS else SCORED
 
 
 @lru_cache(maxsize=1)
@@ -123,8 +134,8 @@ def standard(values: np.ndarray) -> np.ndarray:
 def next_sentences(work: Work, run: Run, folder: Path) -> Examples:
     """The mean reciprocal rank of the next sentence, in per cent, and its documents."""
     passages, trials = passages_of(work.with_trees("held-out", run.row.trees), work.plan.sizes.asked)
-    vectors = Embedder.load(folder).with_representation(**SCORED.changes).encode(passages.sentences)
-    ranks = 100 * ranks_of_first(cosine_scores(vectors, trials)).reciprocal()
+    embedder = Embedder.load(folder).with_representation(**vectors_of(run).changes)
+    ranks = 100 * ranks_of_first(cosine_scores(embedder.encode(passages.sentences), trials)).reciprocal()
     _, places = np.unique(trials.documents, return_inverse=True)
     return Examples("ratio", float(ranks.mean()), (np.stack([np.bincount(places, ranks), np.bincount(places)]),))
 

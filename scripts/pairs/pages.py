@@ -272,21 +272,27 @@ def decided(found: Found, asked: Sequence[Claim]) -> Iterator[str]:
 def choices(found: Found) -> Iterator[str]:
     """The studies of trees that are no syntax, of batches, of objectives, and of channels."""
     plan = found.plan
-    for title, rows, name in (
-        ("## Syntax, or shape", plan.shape, attrgetter("title")),
-        ("## Sentences in a batch", plan.batches, lambda row: str(row.batch)),
-        ("## Objectives", plan.objectives, lambda row: f"{row.views}, {row.objective}"),
-        ("## Channels", plan.channels, attrgetter("title")),
+    for title, rows, name, note in (
+        ("## Syntax, or shape", plan.shape, attrgetter("title"), ""),
+        ("## Sentences in a batch", plan.batches, lambda row: str(row.batch), ""),
+        ("## Objectives", plan.objectives, lambda row: f"{row.views}, {row.objective}", COMPONENT),
+        ("## Channels", plan.channels, attrgetter("title"), ""),
     ):
         yield title
         yield ""
         yield from paragraph(
             f"{studied(found)} The difference is that of the mean of the tasks from the same pair with the parser's "
             f"trees, batches of {plan.sizes.batch}, the pairwise objective and fixed word vectors; p is corrected by "
-            "Holm's method for this table."
+            f"Holm's method for this table.{note}"
         )
         yield from differences(found, rows, plan.usual, name)
         yield ""
+
+
+COMPONENT = (
+    " Consensus maximisation compares vectors without their first principal component, and its authors score them so; "
+    "so do its rows here (`--remove-component`)."
+)
 
 
 def studied(found: Found) -> str:

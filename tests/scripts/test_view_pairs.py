@@ -300,6 +300,13 @@ def test_a_study_ends_with_one_line_and_a_status(part, capsys, raised, status, s
     assert capsys.readouterr().err.strip() == said
 
 
+def test_vectors_are_scored_as_their_objective_compares_them(part):
+    plan, kept = part("plan").Plan.of(part("plan").FULL), part("kept")
+    without = {run.row.title for run in plan.runs() if kept.vectors_of(run).changes.get("remove_component")}
+    assert without == {"seq,seq, consensus", "dep,const, consensus"}
+    assert all(kept.vectors_of(run).changes["normalise"] for run in plan.runs())
+
+
 def test_what_runs_took_is_summed_by_kind(part, kept):
     plan, folder = kept
     pages = part("pages")
