@@ -269,6 +269,13 @@ def decided(found: Found, asked: Sequence[Claim]) -> Iterator[str]:
     yield ""
 
 
+# Said of the objectives.
+COMPONENT = (
+    " Consensus maximisation compares vectors without their first principal component, and its authors score them so; "
+    "so do its rows here (`--remove-component`)."
+)
+
+
 def choices(found: Found) -> Iterator[str]:
     """The studies of trees that are no syntax, of batches, of objectives, and of channels."""
     plan = found.plan
@@ -287,12 +294,6 @@ def choices(found: Found) -> Iterator[str]:
         )
         yield from differences(found, rows, plan.usual, name)
         yield ""
-
-
-COMPONENT = (
-    " Consensus maximisation compares vectors without their first principal component, and its authors score them so; "
-    "so do its rows here (`--remove-component`)."
-)
 
 
 def studied(found: Found) -> str:
