@@ -17,7 +17,7 @@ def verify_files(
     path: Annotated[
         Path,
         typer.Argument(
-            help="A corpus, a run, CORPUS.vectors, or a vector file that was read before.",
+            help="A corpus, a run, CORPUS.vectors, CORPUS.states, or a vector file that was read before.",
             show_default=False,
             parser=named_run,
         ),

@@ -92,7 +92,12 @@ def folder_of(corpus: ParsedCorpus, encoder: FrozenEncoder) -> Path:
     """Where the states of a corpus are; another corpus or encoder has another folder."""
     key = digest(corpus.fingerprint.encode(), encoder.identity.digest)[:8]
     path = corpus.path.resolve()
-    return path.with_name(f"{path.name}.states") / f"{Path(encoder.name).name}-{key}"
+    return path.with_name(f"{path.name}.{STATES}") / f"{Path(encoder.name).name}-{key}"
+
+
+def is_part(file: Path) -> bool:
+    """Whether a file is one of some corpus' states, by where it lies."""
+    return file.resolve().parent.parent.suffix == f".{STATES}"
 
 
 def store_states(

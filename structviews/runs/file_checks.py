@@ -7,6 +7,7 @@ from typing import Any
 from structviews.corpus.format import JOB, MANIFEST
 from structviews.corpus.tools.verification import verify_corpus
 from structviews.errors import InputError
+from structviews.pretrained import stored_states
 from structviews.runs.folder import CONFIG, LOG, REMEDY
 from structviews.runs.log_file import read_log
 from structviews.runs.settings_file import load_run, run_kind
@@ -24,8 +25,8 @@ def verify(path: Path, progress: Progress) -> Iterator[str]:
     """Check a corpus, a run, a cache of vectors or a single file of these; yield one line per fault.
 
     Args:
-        path: a corpus' folder; a run's folder, with its members and states; ``CORPUS.vectors``; a vector file that was
-            read before; or a file in one of these.
+        path: a corpus' folder; a run's folder, with its members and states; ``CORPUS.vectors``; ``CORPUS.states``; a
+            vector file that was read before; or a file in one of these.
         progress: called with the number of files done and their total.
 
     Raises:
@@ -65,9 +66,12 @@ def _check_settings(run: Path) -> None:
 def _check_of(file: Path) -> Callable[[], Any] | None:
     """The check for a file, by its name; None for a file that is not sealed, such as a model card."""
     journal, arrow = file.with_suffix(".digests"), file if file.suffix == ".arrow" else arrow_file(file)
+    of_run, of_document = REMEDY, "delete it and evaluate again"
+    if stored_states.is_part(file):
+        of_run = of_document = stored_states.REMEDY
     checks: list[tuple[bool, Callable[[], Any]]] = [
-        (file.suffix == ".safetensors", lambda: read_tensors(file, REMEDY)),
-        (file.suffix == ".json", lambda: read_sealed(file, dict[str, Any], "delete it and evaluate again")),
+        (file.suffix == ".safetensors", lambda: read_tensors(file, of_run)),
+        (file.suffix == ".json", lambda: read_sealed(file, dict[str, Any], of_document)),
         (file.name == LOG, lambda: read_log(file.parent)),
         (file.match("vocabulary.*.txt"), lambda: Vocabulary.load(file)),
         (file.suffix == ".npy" and journal.exists(), lambda: check_blocks(file, journal, REMAKE)),

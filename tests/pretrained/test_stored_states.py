@@ -194,6 +194,11 @@ def test_commands(command, given, tmp_path):
     assert re.search(r"states of .*tiny:1..2: read from .*x\.parsed\.states/tiny-\w{8}", error)
     code, out, error = command("verify", "x.parsed.states")
     assert code == 0, error
+    for name in ("shard-00000.safetensors", "states.json"):
+        (file,) = tmp_path.glob(f"x.parsed.states/*/{name}")
+        file.write_bytes(file.read_bytes()[:-3])
+    code, out, error = command("verify", "x.parsed.states")
+    assert (code, out.count("\n"), out.count("make it again with `structviews states`")) == (1, 2, 2), out
     code, _, error = command("states", "x.parsed")
     assert code == 2
     assert "encoder = '': give a folder with a model" in error
