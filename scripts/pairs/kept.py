@@ -37,8 +37,6 @@ from structviews.runtime.documents import checksum
 NEXT = "next sentence"
 # Otherwise the view with the longest vectors drowns the others, and SentEval's penalties end too early for short ones.
 SCORED = Scored(changes={"normalise": True}, flags="--normalise")
-# The objective that is computed without the vectors' first component, and the vectors that its authors score.
-CONSENSUS = "consensus"
 WITHOUT_COMPONENT = Scored(
     changes={**SCORED.changes, "remove_component": True}, flags=f"{SCORED.flags} --remove-component"
 )
@@ -103,7 +101,7 @@ def score(work: Work, run: Run, folder: Path) -> dict[str, Any]:
 
 def vectors_of(run: Run) -> Scored:
     """Which vectors of a run are scored."""
-    return WITHOUT_COMPONENT if run.row.objective == CONSENSUS else SCORED
+    return WITHOUT_COMPONENT if run.row.without_component else SCORED
 
 
 @lru_cache(maxsize=1)

@@ -35,7 +35,7 @@ class Found:
         draws: their scores.
         trees: how other trees agree with the parser's, and the sizes of the corpora.
         stages: seconds of each stage.
-        discussion: what people say about it, in Markdown; empty if they have not yet.
+        discussion: what people say about it; see ``remarks``.
     """
 
     plan: Plan
@@ -60,7 +60,7 @@ def write_pages(plan: Plan, kept: Path, docs: Path) -> list[Path]:
     draws = found.draws
     pages = {
         "view-pairs": pairs_page(found),
-        "size": size_page(plan, draws, found.trees["sentences"]),
+        "size": size_page(plan, draws, found.trees["sentences"], remarks(kept, "size")),
         "parser-quality": quality_page(plan, draws, found.trees["agreement"], found.trees["sentences"]),
     }
     images = docs / "images"
@@ -91,8 +91,13 @@ def read_found(plan: Plan, kept: Path, *needed: Row) -> Found:
     if not draws.has(*needed):
         raise InputError(f"{kept}: no scores of {' and '.join(row.name for row in needed)}: run the study first")
     trees, stages = (json.loads((kept / f"{name}.json").read_text("utf-8")) for name in ("trees", "stages"))
-    words = kept / "discussion.txt"
-    return Found(plan, draws, trees, stages, words.read_text("utf-8") if words.exists() else "")
+    return Found(plan, draws, trees, stages, remarks(kept, "discussion"))
+
+
+def remarks(kept: Path, name: str) -> str:
+    """What people say about results, in Markdown; empty if they have not yet."""
+    file = kept / f"{name}.txt"
+    return file.read_text("utf-8") if file.exists() else ""
 
 
 def row_of(plan: Plan, title: str) -> Row:
@@ -121,16 +126,16 @@ def introduction(found: Found) -> Iterator[str]:
     )
     done, planned = len(found.draws.known), len(found.plan.runs())
     if done < planned:
-        yield from paragraph(f"This is not the end of it: {done} of {planned} runs have scores so far.")
+        yield from paragraph(f"Preliminary: {done} of {planned} runs have scores so far.")
     if not found.draws.deviation(MEAN)[1]:
         yield from paragraph("No row has several seeds so far, so that intervals are over examples alone.")
     yield from paragraph(
         f"All pairs were trained alike: {sentences[str(sizes.sentences)]:,} sentences, modern text and novels half and "
-        f"half, one pass, batches of {sizes.batch}, the pairwise objective, {sizes.hidden} numbers a view, and fixed "
-        "word vectors (skip-gram with sub-words, lower case, learnt on all of the text). Other settings are the "
+        f"half, one epoch, batches of {sizes.batch}, the pairwise objective, {sizes.hidden} dimensions per view, and "
+        "fixed word vectors (skip-gram with sub-words, lower case, learnt on all of the text). Other settings are the "
         "defaults. For all scores, each view's vector is scaled to length 1 "
         f"(`--normalise`). {sentences['held-out']:,} sentences of other documents are held out: the probing tasks are "
-        "made of them, and the next sentence is looked for among them. Related pages: [size](size.md), [parser "
+        "made of them, and so is the retrieval of the next sentence. Related pages: [size](size.md), [parser "
         "quality](parser-quality.md)."
     )
     yield from paragraph(
@@ -139,7 +144,9 @@ def introduction(found: Found) -> Iterator[str]:
         "larger ones."
     )
     yield COMMANDS
-    yield from paragraph("makes it all again, these pages included; with `--quick`, at a hundredth of the size.")
+    yield from paragraph(
+        "These commands reproduce all of it, these pages included; with `--quick`, at a hundredth of the size."
+    )
 
 
 # What a verdict says of a claim.
@@ -164,14 +171,20 @@ def partners(found: Found) -> Iterator[str]:
     yield "## Taught, or only joined"
     yield ""
     yield from paragraph(
-        "A pair of two structures has two kinds of vectors, which may know more together even if neither taught the "
-        "other. So here is one view of each pair by itself. If two structures teach each other, a view is better "
-        f"trained with another structure than with its own kind. {studied(found)} The difference is from the view "
-        "trained with its own kind; p is corrected by Holm's method for this table."
+        "Two structures have two kinds of vectors, which may know more together even if neither taught the other. So "
+        "here is one view of each pair by itself. If two structures teach each other, a view is better trained with "
+        f"another structure than with its own kind. {studied(found)} The difference is from the view trained with its "
+        "own kind; p is corrected by Holm's method for this table."
     )
     usual = {view: next(row for row in plan.single if row.views == single(view, view)) for view in STRUCTURES}
     yield from differences(found, plan.single, lambda row: usual[row.parts[0][0]])
     yield ""
+    yield from joined(found)
+
+
+def joined(found: Found) -> Iterator[str]:
+    """Views that were trained apart and then joined, beside pairs that were trained together."""
+    plan = found.plan
     pairs = dict(zip(plan.apart[1::2], plan.apart[::2], strict=True))
     if rows := found.there(plan.apart):
         yield from paragraph(
@@ -180,6 +193,13 @@ def partners(found: Found) -> Iterator[str]:
         )
         yield from differences(found, rows, lambda row: pairs.get(row, row))
         yield ""
+    same = [(row, pair) for row in found.there(plan.apart[1::2]) for _, pair in row.parts if found.draws.has(pair)]
+    if same:
+        yield from paragraph(
+            "And these are joined views minus pairs of one structure, which have as many dimensions: what two "
+            "structures bring if neither taught the other. p is corrected by Holm's method for this table."
+        )
+        yield from compared(found, same)
 
 
 def differences(
@@ -209,9 +229,9 @@ def scores(found: Found) -> Iterator[str]:
         "small corpus; probing: the mean of the probing tasks. ± is half of a 95 % interval over seeds and examples. "
         f"The last columns are a row's mean of the tasks minus that of `{CONTROL}`, with its 95 % interval, and p "
         "corrected by Holm's method for all rows. Rows differ in dimensions: compare those of the same number. Trees "
-        "that are no syntax are those of the [control parsers](../parsers.md#controls): balanced, right-branching, and "
-        "random with random heads. Untrained rows and words alone are [baselines](../representations.md). No row is "
-        "left out."
+        "that are not syntax are those of the [control parsers](../parsers.md#controls): balanced, right-branching, "
+        "and random with random heads. Untrained rows and words alone are [baselines](../representations.md). No row "
+        "is left out."
     )
     yield from differences(found, plan.table, lambda row: row_of(plan, CONTROL))
     yield ""
@@ -228,13 +248,16 @@ def discussion(found: Found) -> Iterator[str]:
 def six(found: Found) -> Iterator[str]:
     """The six pairs of sequence, dependencies and constituents against each other."""
     rows = found.there([row_of(found.plan, views) for views in SIX])
-    found_claims = [claim_between(a, b) for place, a in enumerate(rows) for b in rows[place + 1 :]]
     yield "## The six pairs against each other"
     yield ""
     yield from paragraph("Differences of the mean of the tasks, p corrected by Holm's method for all of this table.")
-    lines = [
-        [each.claim.text, spread(each.difference), f"{each.p:.3f}"] for each in verdicts(found.draws, found_claims)
-    ]
+    yield from compared(found, [(a, b) for place, a in enumerate(rows) for b in rows[place + 1 :]])
+
+
+def compared(found: Found, pairs: Sequence[tuple[Row, Row]]) -> Iterator[str]:
+    """The table of the differences of pairs of rows."""
+    tested = verdicts(found.draws, [claim_between(*pair) for pair in pairs])
+    lines = [[each.claim.text, spread(each.difference), f"{each.p:.3f}"] for each in tested]
     yield from table(["pairs", "difference", "p"], lines)
     yield ""
 
@@ -271,18 +294,19 @@ def decided(found: Found, asked: Sequence[Claim]) -> Iterator[str]:
 
 # Said of the objectives.
 COMPONENT = (
-    " Consensus maximisation compares vectors without their first principal component, and its authors score them so; "
-    "so do its rows here (`--remove-component`)."
+    " Consensus maximisation compares vectors without their first principal component, and its authors score them so. "
+    "So every objective has rows without that component, too (`--remove-component`), whose difference is from the pair "
+    "without it."
 )
 
 
 def choices(found: Found) -> Iterator[str]:
-    """The studies of trees that are no syntax, of batches, of objectives, and of channels."""
+    """The studies of trees that are not syntax, of batches, of objectives, and of channels."""
     plan = found.plan
     for title, rows, name, note in (
         ("## Syntax, or shape", plan.shape, attrgetter("title"), ""),
         ("## Sentences in a batch", plan.batches, lambda row: str(row.batch), ""),
-        ("## Objectives", plan.objectives, lambda row: f"{row.views}, {row.objective}", COMPONENT),
+        ("## Objectives", plan.objectives, objective_title, COMPONENT),
         ("## Channels", plan.channels, attrgetter("title"), ""),
     ):
         yield title
@@ -294,6 +318,11 @@ def choices(found: Found) -> Iterator[str]:
         )
         yield from differences(found, rows, plan.usual, name)
         yield ""
+
+
+def objective_title(row: Row) -> str:
+    """A row's name among the objectives."""
+    return ", ".join(part for part in (row.views, row.objective, row.vectors) if part)
 
 
 def studied(found: Found) -> str:
@@ -331,7 +360,8 @@ def method(found: Found) -> Iterator[str]:
         f"over seeds, which is pooled over all rows with several seeds ({deviation:.2f} in the mean of the tasks, "
         f"{freedom} degrees of freedom), over the root of the number of seeds. So rows of one seed have it too. "
         "Intervals are from the 2.5th to the 97.5th percentile. p is twice the share of draws on the other side of 0, "
-        "at least 0.001. The classifiers of the tasks are fixed, and so are the corpus and the words."
+        "at least 0.001: a table's smallest p is a bound. The classifiers of the tasks are fixed, and so are the "
+        "corpus and the words."
     )
 
 

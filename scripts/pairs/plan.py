@@ -30,7 +30,14 @@ FIXED, BOTH_CHANNELS = "fixed", "fixed,trained"
 BASELINES = ("average", "tfidf", "sif", "up", "all-but-the-top")
 UNTRAINED = ("seq,seq", "dep,dep", "const,const", "dep,const")
 # Quick-thoughts takes two encoders of the same architecture.
-OBJECTIVES = ((CONTROL, "quick-thoughts"), (CONTROL, "consensus"), (MAIN, "consensus"))
+PAIRWISE = "pairwise"
+OBJECTIVES = (
+    (CONTROL, PAIRWISE),
+    (MAIN, PAIRWISE),
+    (CONTROL, "quick-thoughts"),
+    (CONTROL, "consensus"),
+    (MAIN, "consensus"),
+)
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,7 @@ class Row:
         trees: ``builtin``, a shape of the parser ``trivial``, or ``noise:`` and the labelled attachment score.
         channels: word vectors.
         objective: of the training.
+        without_component: whether the vectors of the same row are scored without their first principal component.
         baseline: kind of the baseline, ``random`` with ``views``; empty if it is trained.
     """
 
@@ -94,7 +102,8 @@ class Row:
     batch: int
     trees: str = BUILTIN
     channels: str = FIXED
-    objective: str = "pairwise"
+    objective: str = PAIRWISE
+    without_component: bool = False
     baseline: str = ""
 
     @property
@@ -108,21 +117,21 @@ class Row:
     @property
     def trained(self) -> bool:
         """Whether it is trained itself."""
-        return not self.baseline and not self.parts
+        return not (self.baseline or self.parts or self.without_component)
 
     @property
     def name(self) -> str:
         """Name of its files."""
         if self.baseline:
             return slug(f"{self.baseline} {self.views}")
-        usual = (self.trees == BUILTIN, self.channels == FIXED, self.objective == "pairwise")
-        special = [part for part, left_out in zip(self.special, usual, strict=True) if not left_out]
+        settings = ((self.trees, BUILTIN), (self.channels, FIXED), (self.objective, PAIRWISE), (self.vectors, ""))
+        special = [value for value, usual in settings if value != usual]
         return slug(" ".join((self.views, *special, f"b{self.batch}", f"n{self.sentences}")))
 
     @property
-    def special(self) -> tuple[str, str, str]:
-        """Trees, channels and objective."""
-        return self.trees, self.channels, self.objective
+    def vectors(self) -> str:
+        """What is special about its vectors."""
+        return "without component" if self.without_component else ""
 
     @property
     def title(self) -> str:
@@ -136,8 +145,10 @@ class Row:
             parts.append(f"noise, LAS {self.trees.removeprefix(NOISE)}")
         if self.channels != FIXED:
             parts.append("both channels")
-        if self.objective != "pairwise":
+        if self.objective != PAIRWISE:
             parts.append(self.objective)
+        if self.vectors:
+            parts.append(self.vectors)
         return ", ".join(parts)
 
 
@@ -182,6 +193,7 @@ class Plan:
         batches, objectives, channels: other settings, each after the pair with the usual ones.
         single: each structure's view alone, by the structure that it was trained with.
         apart: pairs, each before its structures' views that were trained with their own kind and then joined.
+        same: on as much text, each structure with its own kind.
     """
 
     sizes: Sizes
@@ -194,6 +206,7 @@ class Plan:
     channels: list[Row]
     single: list[Row]
     apart: list[Row]
+    same: list[Row]
 
     @classmethod
     def of(cls, sizes: Sizes) -> "Plan":
@@ -211,41 +224,46 @@ class Plan:
             [main, *(replace(main, trees=each) for each in (*(f"{NOISE}{level}" for level in LEVELS), *SHAPES))],
             [replace(studied[views], trees=each) for views in SHAPED for each in (BUILTIN, *SHAPES)],
             [replace(main, batch=batch) for batch in sorted((sizes.batch, *sizes.batches))],
-            [studied[CONTROL], main, *(replace(studied[views], objective=each) for views, each in OBJECTIVES)],
+            [
+                replace(studied[views], objective=each, without_component=without)
+                for without in (False, True)
+                for views, each in OBJECTIVES
+            ],
             [replace(studied[views], channels=each) for views in SIZED for each in (FIXED, BOTH_CHANNELS)],
             [replace(main, views=single(one, other)) for one in STRUCTURES for other in STRUCTURES],
             [row for views in SHAPED for row in (studied[views], replace(main, views=apart(views)))],
+            [studied[f"{structure},{structure}"] for structure in STRUCTURES],
         )
 
     @property
     def rows(self) -> list[Row]:
         """Each row once."""
         choices = (self.batches, self.objectives, self.channels)
-        studies = (self.size, self.quality, self.shape, *choices, self.single, self.apart)
+        studies = (self.size, self.quality, self.shape, *choices, self.single, self.apart, self.same)
         return list(dict.fromkeys([*self.table, *(row for study in studies for row in study)]))
 
     def seeds(self, row: Row) -> int:
         """How many seeds a row has."""
         if row in self.table[: len(SIX)]:
             return self.sizes.seeds
-        if row in (*self.single, *self.apart):
+        if row in (*self.single, *self.apart, *self.same):
             return self.sizes.studied_seeds
         return self.sizes.other_seeds if row.views else 1  # the words alone have no seed
 
     def runs(self) -> list[Run]:
-        """In the order in which they are made: the six pairs, then smaller corpora first, single views after them."""
+        """In the order in which they are made: the six pairs, then smaller corpora first; what is not trained, last."""
         found = [Run(row, seed) for row in self.rows for seed in range(1, self.seeds(row) + 1)]
         six = self.table[: len(SIX)]
 
         def place(run: Run) -> tuple[bool, bool, bool, int, int]:
             row = run.row
-            return row not in six, row.sentences == self.sizes.larger, bool(row.parts), row.sentences, run.seed
+            return row not in six, row.sentences == self.sizes.larger, not row.trained, row.sentences, run.seed
 
         return sorted(found, key=place)
 
     def usual(self, row: Row) -> Row:
         """The same views on as much text, with the settings that the studies change as all other rows have them."""
-        return Row(row.views, row.sentences, self.sizes.batch)
+        return Row(row.views, row.sentences, self.sizes.batch, without_component=row.without_component)
 
 
 def single(view: str, partner: str) -> str:

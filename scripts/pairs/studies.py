@@ -19,8 +19,8 @@ PAPER, PAPERS_ROW = "S", "DEP, CONST"
 Page = tuple[list[str], tuple[str, Callable[[], Any]] | None]
 
 
-def size_page(plan: Plan, draws: Draws, sentences: Mapping[str, int]) -> Page:
-    """Scores by the size of the corpus."""
+def size_page(plan: Plan, draws: Draws, sentences: Mapping[str, int], remarks: str) -> Page:
+    """Scores by the size of the corpus, with what people say about them."""
     series = {
         views: {
             row: float(np.log10(sentences[str(row.sentences)]))
@@ -31,9 +31,8 @@ def size_page(plan: Plan, draws: Draws, sentences: Mapping[str, int]) -> Page:
     }
     lines = ["# The size of the corpus", ""]
     lines += paragraph(
-        "This page asks how much more views learn from more text. The corpora are parts of one another, with the same "
-        "words, learnt on all of the text; all else is as on [the page of the pairs](view-pairs.md). ± is half of a "
-        "95 % interval over seeds and examples."
+        "This page asks how much more views learn from more text. The corpora are parts of one another; all else is as "
+        "on [the page of the pairs](view-pairs.md). ± is half of a 95 % interval over seeds and examples."
     )
     names = [*draws.tasks, MEAN]
     rows = [
@@ -44,6 +43,7 @@ def size_page(plan: Plan, draws: Draws, sentences: Mapping[str, int]) -> Page:
     ]
     lines += [*table(["views", "sentences", "seeds", *names], rows), ""]
     lines += ["![The mean of the tasks by the size of the corpus, with fitted lines](../images/size.svg)", ""]
+    lines += [remarks] if remarks else []
     lines += extrapolated(draws, series)
     fitted = [views for views, rows in series.items() if len(set(rows.values())) > 1]
     draw = lambda: pictures.lines(  # noqa: E731
@@ -58,9 +58,10 @@ def extrapolated(draws: Draws, series: Mapping[str, Mapping[Row, float]]) -> lis
     lines = ["## Forty million sentences", ""]
     lines += paragraph(
         "A line is fitted to each score over the logarithm of the number of sentences, by least squares, for each draw"
-        " of the bootstrap. The gain is for ten times as many sentences. The line at 40 million is an extrapolation: "
-        "its interval assumes that the line goes on. The published row is that of structured views, with 4800 numbers,"
-        " both channels, other word vectors and another classifier."
+        " of the bootstrap. The gain is for ten times as many sentences; the last gain is too, but from the two largest"
+        " corpora alone. Where it is the smaller one, the curve bends, and the line is too high. The line at 40 million"
+        " is an extrapolation: its interval assumes that the line goes on. The published row is that of structured "
+        "views, with 4800 dimensions, both channels, other word vectors and another classifier."
     )
     fitted = {views: rows for views, rows in series.items() if len(set(rows.values())) > 1}
     rows = []
@@ -71,11 +72,19 @@ def extrapolated(draws: Draws, series: Mapping[str, Mapping[Row, float]]) -> lis
             ends[views] = constant + slope * np.log10(PUBLISHED)
             published = str(paper.cell(name)) if views == MAIN and name != MEAN else ""
             at_end = spread(Estimate.of(ends[views]), brief=True)
-            rows.append([name, views, spread(Estimate.of(slope)), at_end, published])
+            gains = [spread(Estimate.of(each)) for each in (slope, last_gain(draws, found, name))]
+            rows.append([name, views, *gains, at_end, published])
         if len(ends) == len(SIZED):
             first, second = (ends[views] for views in SIZED)
-            rows.append([name, " - ".join(SIZED), "", spread(Estimate.of(first - second)), ""])
-    return [*lines, *table(["score", "views", "gain", "at 40 million", "published"], rows)]
+            rows.append([name, " - ".join(SIZED), "", "", spread(Estimate.of(first - second)), ""])
+    return [*lines, *table(["score", "views", "gain", "last gain", "at 40 million", "published"], rows)]
+
+
+def last_gain(draws: Draws, rows: Mapping[Row, float], score: str) -> np.ndarray:
+    """How much a score rises between the two largest numbers, per unit, for each draw: ``(1 + B,)``."""
+    smaller, larger = sorted(rows, key=lambda row: rows[row])[-2:]
+    found: np.ndarray = (draws.of(larger, score) - draws.of(smaller, score)) / (rows[larger] - rows[smaller])
+    return found
 
 
 def quality_page(
@@ -100,7 +109,7 @@ def quality_page(
     lines = ["# The quality of the parser", ""]
     lines += paragraph(
         f"This page asks how good trees must be. `{MAIN}` was trained on {sentences[str(plan.sizes.studied)]:,} "
-        "sentences with trees of the built-in parser, with the same trees and noise, and with trees that are no "
+        "sentences with trees of the built-in parser, with the same trees and noise, and with trees that are not "
         "syntax; the tasks' sentences have trees of the same kind. All else is as on [the page of the "
         "pairs](view-pairs.md)."
     )
@@ -117,7 +126,7 @@ def quality_page(
     lines += slope(draws, {row: scores["las"] for row, scores in quality.items() if is_parsed(row)})
     series = {
         "built-in parser, with noise": {row: scores["las"] for row, scores in quality.items() if is_parsed(row)},
-        "no syntax": {row: scores["las"] for row, scores in quality.items() if not is_parsed(row)},
+        "not syntax": {row: scores["las"] for row, scores in quality.items() if not is_parsed(row)},
     }
     fitted = ["built-in parser, with noise"] if len(series["built-in parser, with noise"]) > 1 else []
     draw = lambda: pictures.lines(draws, series, "labelled attachment score", fitted=fitted)  # noqa: E731

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import median
@@ -153,6 +153,10 @@ class Work:
             return out
         if row.parts:
             return self.joined(run, out)
+        if row.without_component:
+            whole = run._replace(row=replace(row, without_component=False))
+            with self.alone(whole.name):  # another process may be training it
+                return self.train(whole)
         sentences = row.sentences or self.plan.sizes.sentences
         corpus = self.with_trees(sentences, row.trees)
         if row.baseline:

@@ -46,7 +46,7 @@ def test_every_run_has_a_file_of_its_own_and_rows_are_shared(part):
     assert [run.row.sentences for run in runs[-2:]] == [3_000_000] * 2
     assert runs[-1].row.sentences != runs[-3].row.sentences
     choices = (plan.shape, plan.batches, plan.objectives, plan.channels)
-    every = (plan.table, plan.size, plan.quality, *choices, plan.single, plan.apart)
+    every = (plan.table, plan.size, plan.quality, *choices, plan.single, plan.apart, plan.same)
     assert all(plan.usual(row) in rows for rows in choices for row in rows)
     assert {run.row for run in runs} == set(itertools.chain(*every))
 
@@ -274,7 +274,7 @@ def test_the_budget_measures_each_kind_once_and_one_scoring(part, monkeypatch, t
     monkeypatch.setattr(budget, "rate", lambda folder: 50.0)
     monkeypatch.setattr(budget, "score", lambda work, run, folder: scored.append(run) or {"scoring minutes": 3.0})
     lines = list(budget.budget(Fake()))
-    assert len(trained) == len({(row.views, row.batch, row.special) for row in Fake.plan.rows if row.trained})
+    assert len(trained) == len({replace(row, sentences=0) for row in Fake.plan.rows if row.trained})
     assert {row.sentences for row in trained} == {Fake.plan.sizes.studied}
     assert len(scored) == 1
     runs = Fake.plan.runs()
@@ -300,11 +300,34 @@ def test_a_study_ends_with_one_line_and_a_status(part, capsys, raised, status, s
     assert capsys.readouterr().err.strip() == said
 
 
-def test_vectors_are_scored_as_their_objective_compares_them(part):
+def test_each_objective_is_scored_with_the_first_component_and_without_it(part):
+    """Rows without it are compared with the pair without it, and are the same training."""
     plan, kept = part("plan").Plan.of(part("plan").FULL), part("kept")
-    without = {run.row.title for run in plan.runs() if kept.vectors_of(run).changes.get("remove_component")}
-    assert without == {"seq,seq, consensus", "dep,const, consensus"}
+    without = [run.row for run in plan.runs() if kept.vectors_of(run).changes.get("remove_component")]
+    assert {row.title for row in without} == {f"{row.title}, without component" for row in plan.objectives[:5]}
+    assert [replace(row, without_component=False) for row in plan.objectives[5:]] == plan.objectives[:5]
+    assert {plan.usual(row) for row in plan.objectives[5:]} == set(plan.objectives[5:7])
     assert all(kept.vectors_of(run).changes["normalise"] for run in plan.runs())
+
+
+def test_a_row_without_component_is_the_training_of_the_row_with_it(part, tmp_path):
+    plan, module = part("plan").Plan.of(part("plan").QUICK), part("work")
+    work = module.Work(tmp_path, tmp_path, (), tmp_path, None, plan, quick=True)
+    whole = part("plan").Run(plan.objectives[0], 1)
+    work.run(whole).mkdir(parents=True)
+    (work.run(whole) / module.COMPONENTS).touch()  # it is finished
+    assert work.train(part("plan").Run(plan.objectives[5], 1)) == work.run(whole)
+
+
+def test_the_last_gain_is_that_between_the_two_largest_corpora(part):
+    """For each draw, per ten times as many sentences."""
+
+    class Fake:
+        def of(self, row, score):
+            return {"small": np.array([1.0, 2.0]), "middle": np.array([3.0, 3.0]), "large": np.array([4.0, 2.0])}[row]
+
+    gain = part("studies").last_gain(Fake(), {"large": 6.5, "small": 5.0, "middle": 6.0}, "mean")
+    np.testing.assert_allclose(gain, [2.0, -2.0])
 
 
 def test_what_runs_took_is_summed_by_kind(part, kept):
