@@ -56,6 +56,7 @@ class StoredStates:
         self.path = path
         self._corpus = corpus
         self._identity = identity
+        self._verified: set[int] = set()
         self.shard = lru_cache(OPEN_SHARDS)(self._shard)
 
     @classmethod
@@ -80,11 +81,12 @@ class StoredStates:
             InputError: if they are missing or damaged.
         """
         path = _file(self.path, number)
-        found = map_arrays(path, REMEDY)
+        found = map_arrays(path, REMEDY, check=number not in self._verified)
         n = _n_words(self._corpus, number)
         is_right = read_head(path, REMEDY).notes == _notes(self._corpus, self._identity, number)
         if not is_right or [each.shape for each in found.values()] != [(n, self._identity.dim)]:
             raise damaged(path, "it is not of this shard of the corpus", REMEDY)
+        self._verified.add(number)
         return found[STATES]
 
 

@@ -83,8 +83,13 @@ def read_arrays(path: Path, remedy: str) -> dict[str, np.ndarray]:
     return opened(path, "np", read, remedy)
 
 
-def map_arrays(path: Path, remedy: str) -> dict[str, np.ndarray]:
+def map_arrays(path: Path, remedy: str, *, check: bool = True) -> dict[str, np.ndarray]:
     """As ``read_arrays``, memory-mapped: the content is read once, to be checked, and takes no memory.
+
+    Args:
+        path: the file.
+        remedy: what the user can do if it is missing or damaged.
+        check: whether to check the content; a file that this process has checked before need not be read again.
 
     Raises:
         InputError: if it is missing or damaged.
@@ -99,7 +104,8 @@ def map_arrays(path: Path, remedy: str) -> dict[str, np.ndarray]:
         kind, begin = kinds[places[name]["dtype"]], 8 + size + places[name]["data_offsets"][0]
         # An array without elements cannot be mapped.
         arrays[name] = np.memmap(path, kind, "r", begin, shape) if math.prod(shape) else np.empty(shape, kind)
-    check_data(path, head, (array.reshape(-1).view(np.uint8).data for array in arrays.values()), remedy)
+    if check:
+        check_data(path, head, (array.reshape(-1).view(np.uint8).data for array in arrays.values()), remedy)
     return arrays
 
 

@@ -16,6 +16,7 @@ from structviews.pretrained import stored_states
 from structviews.pretrained.contextual_words import ContextualWords
 from structviews.pretrained.frozen import FrozenEncoder
 from structviews.pretrained.stored_states import StoredStates, folder_of, store_states
+from structviews.runtime import seals
 from structviews.runtime.seals import map_arrays, write_arrays
 
 # Half of float16's last bit, of states below 4.
@@ -130,6 +131,17 @@ def test_a_damaged_file_is_named_and_made_again(place):
     (folder / "shard-00002.safetensors").unlink()
     with pytest.raises(InputError, match=r"shard-00002.safetensors: no such file: make it again"):
         StoredStates.find(place.corpus, place.encoder).shard(2)
+
+
+def test_a_file_is_checked_once_however_often_it_is_opened(place, monkeypatch):
+    store(place)
+    checked = []
+    monkeypatch.setattr(seals, "check_data", lambda path, *rest: checked.append(path.name))
+    monkeypatch.setattr(stored_states, "OPEN_SHARDS", 1)
+    stored = StoredStates.find(place.corpus, place.encoder)
+    first = [stored.shard(number).tobytes() for number in (0, 1, 0)]
+    assert first[0] == first[2] != first[1]
+    assert checked == ["shard-00000.safetensors", "shard-00001.safetensors"]
 
 
 def test_a_file_of_another_shard_is_damaged(place):
