@@ -3,6 +3,7 @@
 import pickle
 import shutil
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -188,6 +189,18 @@ def with_code(folder):
 )
 def test_what_cannot_be_loaded_is_one_line(folders, tmp_path, breaking, said):
     assert said in broken(folders["bert"], tmp_path, breaking)
+
+
+def test_loading_draws_no_random_numbers(folders, tmp_path):
+    """Of a pooler that the file lacks, in the middle of a training that is resumed."""
+    folder = Path(shutil.copytree(folders["bert"], tmp_path / "bare"))
+    weights = load_file(folder / "model.safetensors")
+    bare = {name: weight for name, weight in weights.items() if "pooler" not in name}
+    assert len(bare) < len(weights)
+    save_file(bare, folder / "model.safetensors", {"format": "pt"})
+    before = torch.get_rng_state()
+    load_encoder(folder)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_missing_encoder_is_one_line(monkeypatch):
