@@ -7,7 +7,7 @@ from itertools import islice
 from structviews.runs.config import TrainConfig
 from structviews.training.checkpoint import Place
 from structviews.training.learnable import check_learnable
-from structviews.training.trainer import BYTES_PER_PARAMETER, Step, Training
+from structviews.training.trainer import Step, Training, training_bytes
 
 STEPS = 3
 
@@ -44,9 +44,8 @@ def estimate(config: TrainConfig) -> Estimate:
     seconds = (time.monotonic() - began) / len(sentences)
     parameters = sum(p.numel() for p in training.model.parameters())
     rate = sum(sentences) / len(sentences) / seconds
-    return Estimate(
-        training.n_steps, parameters, BYTES_PER_PARAMETER * 1e-9 * parameters, rate, training.n_steps * seconds
-    )
+    needed = 1e-9 * training_bytes(training.model)
+    return Estimate(training.n_steps, parameters, needed, rate, training.n_steps * seconds)
 
 
 def _take(training: Training, step: Step) -> int:

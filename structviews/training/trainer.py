@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from structviews.batches.batch import Batch
 from structviews.batches.order import epoch_batches, held_out, n_batches
@@ -45,8 +45,14 @@ from structviews.words.vocabulary import Vocabulary
 from structviews.words.word_settings import RANDOM
 
 VALIDATION_BATCHES = 25
-# Of a weight, its gradient and Adam's two moments.
+# Of a weight that is trained, its gradient and Adam's two moments.
 BYTES_PER_PARAMETER = 16
+
+
+def training_bytes(model: nn.Module) -> int:
+    """Bytes of a model's weights, and of what training keeps beside those that it changes."""
+    sizes = {True: BYTES_PER_PARAMETER, False: torch.float32.itemsize}
+    return sum(sizes[weight.requires_grad] * weight.numel() for weight in model.parameters())
 
 
 class Step(NamedTuple):
@@ -176,11 +182,12 @@ class Training:
             model = build_model(self.config, self.vocabularies, fixed, self.blueprint)
         parameters = sum(p.numel() for p in model.parameters())
         sizes = f"hidden = {self.config.views.hidden}, word_dim = {self.config.words.dim}"
+        remedy = "lower --hidden, --word-dim or --vocabulary"
         check_memory(
             f"{sizes}: training {parameters:,} parameters",
-            BYTES_PER_PARAMETER * parameters,
+            training_bytes(model),
             free_bytes(self.device),
-            "lower --hidden, --word-dim or --vocabulary",
+            "give --top-layers, or a smaller encoder" if self.blueprint else remedy,
         )
 
     def restore(self) -> Place:

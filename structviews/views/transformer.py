@@ -1,12 +1,12 @@
 """The view of a pretrained transformer, trained further beside the other views."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from structviews.batches.batch import Batch
 from structviews.batches.word_ids import WordIds
@@ -83,12 +83,17 @@ class Transformer(View):
         self.padding = encoder.tokeniser.pad
         self.network = encoder.network()
         if config.top_layers:
-            _freeze_below(self.network, config.top_layers)
+            freeze_below(self.network, config.top_layers)
         if config.recompute:
             # Its name in version 5 of transformers, and its later one.
             names = ("activation_checkpointing_enable", "gradient_checkpointing_enable")
             enable = next(getattr(self.network, name) for name in names if hasattr(self.network, name))
-            enable({"use_reentrant": False})
+            try:
+                enable({"use_reentrant": False})
+            except ValueError:  # not all of transformers' encoders can
+                raise InputError(
+                    f"recompute = true: {encoder.place} cannot compute its layers again: leave out --recompute"
+                ) from None
         # Tells runs apart whose tokenisers differ, as the digest of the weights tells all other runs apart.
         self.register_buffer("tokeniser", torch.tensor([*encoder.digest], dtype=torch.uint8))
 
@@ -105,19 +110,37 @@ class Transformer(View):
         return Encoded(vector, of_pieces, send(to_tensor(offsets), vector.device))
 
 
-def _freeze_below(network: Any, n_trained: int) -> None:
-    """Freeze the embeddings and all but the top layers of a ``PreTrainedModel``; what follows the layers is trained.
+def freeze_below(network: Any, n_trained: int) -> None:
+    """Freeze all that the input of a ``PreTrainedModel``'s top layers is computed from, so that it never changes.
+
+    Which parameters these are is asked of autograd: some encoders have biases or norms that all layers share. On the
+    device meta, where some encoders cannot be followed, these stay as they are.
 
     Raises:
-        InputError: if it has fewer layers.
+        InputError: if it has fewer layers, or they share their weights.
     """
     depth: int = network.config.num_hidden_layers
     if n_trained > depth:
         raise InputError(f"top_layers = {n_trained}: the encoder has {depth} layers: give at most {depth}")
-    stacks = (part for part in network.modules() if isinstance(part, nn.ModuleList) and len(part) == depth)
-    layers = next(stacks, None)
-    if layers is None:
+    parameters, mode = list(network.parameters()), network.training
+    try:
+        pieces = torch.zeros(1, 2, dtype=torch.long, device=parameters[0].device)
+        found = network.eval()(input_ids=pieces, output_hidden_states=True)
+        below = _depends(found.hidden_states[depth - n_trained], parameters)
+        above = _depends(found.last_hidden_state, parameters)
+    except RuntimeError:
+        if parameters[0].is_meta:
+            return
+        raise
+    finally:
+        network.train(mode)
+    if not any(over and not under for over, under in zip(above, below, strict=True)):
         raise InputError(f"top_layers = {n_trained}: the encoder's layers share their weights: leave it out")
-    lowest = next(layers[depth - n_trained].parameters())
-    for parameter in takewhile(lambda each: each is not lowest, network.parameters()):
-        parameter.requires_grad_(False)
+    for parameter, frozen in zip(parameters, below, strict=True):
+        parameter.requires_grad_(not frozen)
+
+
+def _depends(states: Tensor, parameters: Sequence[Tensor]) -> list[bool]:
+    """Whether states depend on each of the parameters."""
+    found = torch.autograd.grad(states.sum(), parameters, retain_graph=True, allow_unused=True)
+    return [each is not None for each in found]

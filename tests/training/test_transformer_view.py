@@ -8,7 +8,15 @@ import torch
 from corpora import random_trees, small_config, small_sts14, topic_corpus
 from safetensors.torch import load_file
 from tiny_encoders import KINDS, encoder_folder, tokeniser
-from transformers import AutoModel, AutoTokenizer
+from transformers import (
+    AlbertConfig,
+    AutoModel,
+    AutoTokenizer,
+    BertConfig,
+    DebertaV2Config,
+    MPNetConfig,
+    XLMConfig,
+)
 from vector_files import write_vectors
 
 from structviews import SentenceEncoder
@@ -23,7 +31,8 @@ from structviews.runs.file_checks import verify
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import open_monitor, train
 from structviews.training.resuming import extend, extended
-from structviews.training.trainer import Training
+from structviews.training.trainer import Training, training_bytes
+from structviews.views.transformer import freeze_below
 
 WORDS = ["the film is n't bad , but -LRB- perhaps -RRB- long", "it rains", "the film", "film the", "the " * 60]
 SENTENCES = [random_trees(text.split()) for text in WORDS]
@@ -138,6 +147,63 @@ def test_only_the_top_layers_are_trained(settings, place):
     assert all(name.startswith("encoder.layer.1.") for name in changed)
     said = refused(Training, settings("more", top_layers=3))
     assert "top_layers = 3: the encoder has 2 layers: give at most 2" in said
+
+
+SIZE = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 8}
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        BertConfig(**SIZE),
+        MPNetConfig(**SIZE),
+        DebertaV2Config(**SIZE, relative_attention=True, position_biased_input=False, pos_att_type=["p2c", "c2p"]),
+        XLMConfig(vocab_size=20, emb_dim=8, n_layers=3, n_heads=2),
+    ],
+    ids=lambda about: about.model_type,
+)
+def test_what_frozen_layers_compute_never_changes(about):
+    """Some encoders have biases, embeddings or norms that several layers read, registered after the layers."""
+    torch.manual_seed(0)
+    network = AutoModel.from_config(about)
+    freeze_below(network, 1)
+    assert network.training
+    pieces = torch.tensor([[3, 4, 5]])
+    before = network.eval()(pieces, output_hidden_states=True)
+    trained = [each for each in network.parameters() if each.requires_grad]
+    before.last_hidden_state.square().sum().backward()
+    torch.optim.SGD(trained, 1.0).step()
+    after = network(pieces, output_hidden_states=True)
+    assert all(torch.equal(*each) for each in zip(before.hidden_states[:3], after.hidden_states[:3], strict=True))
+    assert not torch.equal(before.last_hidden_state, after.last_hidden_state)
+
+
+def test_layers_that_share_their_weights_are_trained_together():
+    network = AutoModel.from_config(AlbertConfig(**SIZE, embedding_size=8))
+    assert "the encoder's layers share their weights: leave it out" in refused(freeze_below, network, 1)
+
+
+def test_frozen_layers_need_no_memory_for_training(settings):
+    every, some = (Training(settings(f"{layers}", top_layers=layers)).model for layers in (0, 1))
+    frozen = sum(each.numel() for each in some.parameters() if not each.requires_grad)
+    assert frozen > 1000
+    assert training_bytes(every) - training_bytes(some) == 12 * frozen
+
+
+def test_what_cannot_recompute_is_one_line(settings, tmp_path):
+    folder = encoder_folder(tmp_path / "mpnet", "mpnet")
+    said = refused(Training, settings(encoder=str(folder), recompute=True))
+    assert said.startswith("recompute = true: ")
+    assert said.endswith("cannot compute its layers again: leave out --recompute")
+
+
+def test_encoding_never_drops_states(run):
+    """Though the same model is trained on by sentence-transformers."""
+    encoder = SentenceEncoder.load(run)
+    own = encoder.embedder.encode(SENTENCES)
+    encoder.train()
+    np.testing.assert_array_equal(encoder.embedder.encode(SENTENCES), own)
+    assert all(module.training for module in encoder.modules())
 
 
 def test_recomputed_layers_learn_the_same(settings):

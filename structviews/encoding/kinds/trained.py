@@ -1,6 +1,7 @@
 """Trained and random runs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -31,6 +32,19 @@ from structviews.runtime.device import best_device, encodes_in, move
 from structviews.runtime.unfilled import Unfilled
 from structviews.views.attention import attention_weights
 from structviews.words.vocabulary import Vocabulary
+
+
+@contextmanager
+def _without_dropout(model: Model) -> Iterator[None]:
+    """Put a model in evaluation mode; it may be in training mode, as a ``SentenceEncoder`` trains the same one."""
+    was_training = model.training
+    if was_training:
+        model.eval()
+    try:
+        yield
+    finally:
+        if was_training:
+            model.train()
 
 
 @KINDS.register("trained")
@@ -149,7 +163,9 @@ class TrainedEmbedder(PooledEmbedder):
         batch = collate(prepared, self.vocabularies, self.needs_of(chosen), aligner=self.aligner_of(chosen))
         batch = batch.to(self.device)
         names = [name for name, _ in self.model.each()]
-        views, encoded = [self.view_names[i] for i in chosen], self.model.encode(batch, states=True, chosen=chosen)
+        views = [self.view_names[i] for i in chosen]
+        with _without_dropout(self.model):
+            encoded = self.model.encode(batch, states=True, chosen=chosen)
         return {
             f"{view} ({name})" if len(names) > 1 else view: weights
             for view, channels in zip(views, encoded, strict=True)
@@ -168,7 +184,7 @@ class TrainedEmbedder(PooledEmbedder):
         needs, aligner = self.needs_of(chosen), self.aligner_of(chosen)
         batch = collate(sentences, self.vocabularies, needs, inference, aligner).to(device)
         states = any(pooling != "vector" for pooling in poolings)
-        with torch.autocast(device.type, torch.bfloat16, enabled=half):
+        with _without_dropout(self.model), torch.autocast(device.type, torch.bfloat16, enabled=half):
             encoded = self.model.encode(batch, states, chosen)
         for encoders, channels in zip((self.encoders[i] for i in chosen), encoded, strict=True):
             for encoder, each in zip(encoders, channels, strict=True):
