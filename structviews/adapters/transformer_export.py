@@ -4,6 +4,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
+from torch import nn
+
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.errors import InputError
@@ -19,7 +22,7 @@ def export_transformer(run: Path, out: Path, view: str = "") -> Path:
 
     Of the same text it makes the same vectors as the run's view. The run reads a sentence's words with spaces between
     them, sentence-transformers the text as typed: to tokenisers that split off punctuation, as BERT's do, this is the
-    same.
+    same, but for words that structviews takes apart, such as "cannot" and "gonna", and texts without words.
 
     Args:
         run: a trained run.
@@ -28,7 +31,8 @@ def export_transformer(run: Path, out: Path, view: str = "") -> Path:
 
     Raises:
         InputError: if the run has no transformer, or several and ``view`` names none of them; if its vectors are made
-            in a way that sentence-transformers has no module for; if that is not installed, or ``out`` exists.
+            in a way that sentence-transformers has no module for, or its transformer is half of an encoder-decoder; if
+            sentence-transformers is not installed, or ``out`` exists.
     """
     try:
         from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - an extra
@@ -39,9 +43,13 @@ def export_transformer(run: Path, out: Path, view: str = "") -> Path:
         raise InputError(f"{run}: not a run that train made: give one that has the view 'transformer'")
     transformer = _chosen(run, embedder, view)
     with new_folder(out) as folder:
-        SentenceTransformer(modules=_modules(embedder, transformer), device="cpu").save(
-            str(folder), create_model_card=False
-        )
+        modules = _modules(embedder, transformer)
+        if not _is_same(transformer.network, modules[0].auto_model):
+            raise InputError(
+                f"{run}: its transformer is half of an encoder-decoder, which sentence-transformers does not load by "
+                "itself: encode with structviews"
+            )
+        SentenceTransformer(modules=modules, device="cpu").save(str(folder), create_model_card=False)
         (folder / "README.md").write_text(_card(embedder), "utf-8")
     return out
 
@@ -83,6 +91,12 @@ def _modules(embedder: TrainedEmbedder, transformer: Transformer) -> list[Any]:
         encoder = Encoder(name, max_seq_length=blueprint.aligner.longest)
     pooling = Pooling(transformer.dim, "cls" if transformer.pooling == FIRST else "mean")
     return [encoder, pooling, *([Normalize()] if embedder.representation.normalise else [])]
+
+
+def _is_same(network: nn.Module, loaded: nn.Module) -> bool:
+    """Whether two networks have the same weights by name; without those of its name, one is loaded with random ones."""
+    own, its = network.state_dict(), loaded.state_dict()
+    return own.keys() == its.keys() and all(torch.equal(own[name].cpu(), its[name].cpu()) for name in own)
 
 
 def _card(embedder: TrainedEmbedder) -> str:

@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pytest
 from corpora import random_trees, small_config, topic_corpus
-from tiny_encoders import KINDS, encoder_folder
+from tiny_encoders import KINDS, encoder_folder, tokeniser
+from transformers import T5Config, T5Model
 
 from structviews.adapters.transformer_export import export_transformer
 from structviews.encoding.embedder import Embedder
@@ -80,6 +81,18 @@ def test_one_of_several(trained, tmp_path):
 def test_what_cannot_be_exported(trained, tmp_path):
     run = trained(views=("seq", "dep"), encoder="", hidden=8)
     with pytest.raises(InputError, match="has no view 'transformer', but seq, dep: give another run"):
+        export_transformer(run, tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
+
+
+def test_half_of_an_encoder_decoder_is_not_exported_with_other_weights(trained, tmp_path):
+    about = T5Config(
+        vocab_size=400, d_model=32, d_kv=8, d_ff=32, num_layers=2, num_heads=2, pad_token_id=1, decoder_start_token_id=1
+    )
+    T5Model(about).save_pretrained(tmp_path / "t5")
+    tokeniser("roberta").save_pretrained(tmp_path / "t5")
+    run = trained(encoder=str(tmp_path / "t5"))
+    with pytest.raises(InputError, match="its transformer is half of an encoder-decoder"):
         export_transformer(run, tmp_path / "exported")
     assert not (tmp_path / "exported").exists()
 
