@@ -212,6 +212,11 @@ class Model(nn.Module):
         return any(view.reads_pieces for view in self.views)
 
     @property
+    def reads_neighbours(self) -> bool:
+        """Whether some objective learns from which sentences are neighbours in a text."""
+        return any(channel.objective.reads_neighbours for _, channel in self.each())
+
+    @property
     def context_needs(self) -> frozenset[str]:
         """The parts of a batch's context that the objectives read, see ``Objective.needs``."""
         return frozenset().union(*(channel.objective.needs for _, channel in self.each()))

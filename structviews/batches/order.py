@@ -31,7 +31,7 @@ def held_out(documents: Array, seed: int, fraction: float) -> Array:
     return np.repeat(chosen, np.diff(firsts, append=len(documents)))
 
 
-def epoch_batches(rows: Array, size: int, seed: int, epoch: int) -> Iterator[Array]:
+def epoch_batches(rows: Array, size: int, seed: int, epoch: int, *, shuffled: bool = False) -> Iterator[Array]:
     """The rows of an epoch's batches: consecutive sentences, cut at a random offset, in random order.
 
     Sentences keep their order within a batch, since they are one another's contexts. The sentences
@@ -41,15 +41,19 @@ def epoch_batches(rows: Array, size: int, seed: int, epoch: int) -> Iterator[Arr
         rows: ``(n,)`` ascending indices of the training sentences.
         size: sentences per batch; a smaller corpus is one batch.
         seed, epoch: determine the offset and the order.
+        shuffled: a batch is random sentences instead, in ascending order.
     """
     if len(rows) <= size:
         yield rows
         return
     rng, offset, n_full = _cut(len(rows), size, seed, epoch)
+    if shuffled:
+        rows = rng.permutation(rows)
     for number in rng.permutation(n_batches(len(rows), size, seed, epoch)):
         start = offset + number * size
         whole = number < n_full
-        yield rows[start : start + size] if whole else np.concatenate([rows[:offset], rows[offset + n_full * size :]])
+        batch = rows[start : start + size] if whole else np.concatenate([rows[:offset], rows[offset + n_full * size :]])
+        yield np.sort(batch) if shuffled else batch
 
 
 def n_batches(n_rows: int, size: int, seed: int, epoch: int) -> int:

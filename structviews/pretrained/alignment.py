@@ -27,7 +27,7 @@ CONTRACTED = {f"{mark}{ending}" for mark in "'’" for ending in ("s", "m", "d",
 SPACE = "▁"
 
 
-class _Spelt(dict[str, str]):
+class Spelling(dict[str, str]):
     """Each word as it stands in a text, with the space before it; filled as words are asked for."""
 
     MOST = 2**20
@@ -38,6 +38,11 @@ class _Spelt(dict[str, str]):
         spelt = word if word.lower() in CONTRACTED else f" {SIGNS.get(word, word)}"
         self[word] = spelt
         return spelt
+
+    def texts(self, sentences: Sequence[Sequence[str]]) -> list[str]:
+        """Sentences as texts."""
+        spelt = list(map(self.__getitem__, chain.from_iterable(sentences)))
+        return texts_of(spelt, np.fromiter(map(len, sentences), np.int64, len(sentences))).texts
 
 
 class Texts(NamedTuple):
@@ -105,7 +110,7 @@ class Aligner:
         self._tokeniser.no_padding()
         self._unknown = f" {unknown}"
         self._space = tokeniser.token_to_id(SPACE)
-        self._spelt = _Spelt()
+        self._spelt = Spelling()
 
     def align(self, sentences: Sequence[Sequence[str]]) -> Pieces:
         """The pieces of sentences, and which words they belong to.
@@ -133,8 +138,7 @@ class Aligner:
 
     def texts(self, sentences: Sequence[Sequence[str]]) -> list[str]:
         """Sentences as the tokeniser reads them."""
-        spelt = list(map(self._spelt.__getitem__, chain.from_iterable(sentences)))
-        return texts_of(spelt, np.fromiter(map(len, sentences), np.int64, len(sentences))).texts
+        return self._spelt.texts(sentences)
 
     def _pieces(self, spelt: list[str], lengths: Array) -> tuple[Pieces, Array]:
         """The pieces of words, and the numbers of the words that have none."""

@@ -48,7 +48,7 @@ def has_neighbours(training: Training) -> bool:
 
     True of any corpus if the objective reads no contexts.
     """
-    if not any(channel.objective.reads_neighbours for _, channel in training.model.each()):
+    if not training.model.reads_neighbours:
         return True
     reach = 1 if "next" in training.model.context_needs else training.config.objective.context
     chosen = np.isin(np.arange(len(training.corpus)), training.train_rows, assume_unique=True)

@@ -251,7 +251,8 @@ class Training:
         for epoch in range(start.epoch, c.epochs):
             count = self.epoch_length(epoch)
             done = start.batch if epoch == start.epoch else 0
-            batches = islice(epoch_batches(self.train_rows[first:last], c.batch_size, c.seed, epoch), done, count)
+            own, shuffled = self.train_rows[first:last], not self.model.reads_neighbours
+            batches = islice(epoch_batches(own, c.batch_size, c.seed, epoch, shuffled=shuffled), done, count)
             while rows := list(islice(batches, c.accumulate)):
                 if c.steps and step >= c.steps:
                     return

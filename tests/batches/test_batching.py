@@ -185,6 +185,21 @@ def test_an_epoch_covers_every_sentence_once_in_order(n, size):
         assert len(whole) >= len(batches) - 1
 
 
+@pytest.mark.parametrize(("n", "size"), SIZES)
+def test_batches_of_random_sentences(n, size):
+    rows = np.arange(n) * 3 + 1
+    for epoch in range(8):
+        batches = list(epoch_batches(rows, size, 1, epoch, shuffled=True))
+        assert sorted(np.concatenate(batches).tolist()) == rows.tolist()
+        assert all((np.diff(batch) > 0).all() for batch in batches)
+        assert sorted(map(len, batches)) == sorted(map(len, epoch_batches(rows, size, 1, epoch)))
+    # Of many sentences, those of a batch come from all over the corpus.
+    batches = list(epoch_batches(np.arange(5000), 50, 1, 0, shuffled=True))
+    assert all(np.ptp(batch) > 2500 for batch in batches)
+    again = list(epoch_batches(np.arange(5000), 50, 1, 0, shuffled=True))
+    assert all(np.array_equal(*pair) for pair in zip(batches, again, strict=True))
+
+
 def test_epochs_differ_and_repeat_by_seed_and_number():
     rows = np.arange(200)
 

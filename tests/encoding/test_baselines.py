@@ -15,6 +15,7 @@ from vector_files import fasttext_model
 
 from structviews.cli.app import app
 from structviews.corpus.format import Row
+from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.word_average import RECIPES
 from structviews.errors import InputError
@@ -293,14 +294,16 @@ def test_random_encoders_may_read_given_word_vectors(files, tmp_path):
     np.testing.assert_allclose(vectors[0], project @ total / len(SENTENCES[0].tokens), atol=1e-5)
 
 
-def test_a_model_gets_the_words_with_spaces_between(model, runs, request):
+def test_a_model_reads_sentences_as_texts(model, runs, request):
     import sentence_transformers
 
-    expected = sentence_transformers.SentenceTransformer(str(model), device="cpu").encode(
-        [" ".join(sentence.tokens) for sentence in SENTENCES]
-    )
+    words = ["it is n't -LRB- bad -RRB-", "``", "they 're all here", "it is not bad"]
+    texts = ["it isn't ( bad )", '"', "they're all here", "it is not bad"]
+    expected = sentence_transformers.SentenceTransformer(str(model), device="cpu").encode(texts)
     embedder = Embedder.load(runs("sentence-transformers", request))
-    np.testing.assert_allclose(embedder.encode(SENTENCES), expected, atol=1e-5)
+    found = embedder.encode([ParsedSentence(tuple(each.split())) for each in words])
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert len(np.unique(np.round(expected, 3), axis=0)) > 1
     with pytest.raises(InputError, match="pooling = mean: this run supports only vector"):
         embedder.with_representation(pooling="mean").encode(SENTENCES)
 

@@ -29,6 +29,7 @@ from structviews.hub.portable import check_arrived, stage
 from structviews.pretrained.alignment import Aligner
 from structviews.runs.file_checks import verify
 from structviews.training.baselines import make_baseline
+from structviews.training.checkpoint import Place
 from structviews.training.loop import open_monitor, train
 from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training, training_bytes
@@ -267,6 +268,16 @@ def test_simcse(settings):
     assert torch.equal(first, second)
     run = train(settings(views=("transformer",), objective="simcse", steps=3))
     assert Embedder.load(run).encode(SENTENCES).shape == (len(SENTENCES), 32)
+
+
+@pytest.mark.parametrize(
+    ("objective", "views", "drawn"), [("simcse", ["transformer"], True), ("pairwise", ["transformer", "seq"], False)]
+)
+def test_what_reads_no_neighbours_is_trained_on_random_sentences(settings, objective, views, drawn):
+    training = Training(settings(views=views, objective=objective, batch_size=10))
+    (first, *_) = training.steps(Place())
+    documents = first.batches[0].document
+    assert (len(documents.unique()) > 2) == drawn  # each has ten sentences
 
 
 def test_two_equal_encodings_are_refused(settings, tmp_path):

@@ -14,6 +14,7 @@ from structviews.encoding.pooled import PooledEmbedder
 from structviews.encoding.preparation import Preparer
 from structviews.encoding.representation import Encoder
 from structviews.errors import InputError
+from structviews.pretrained.alignment import Spelling
 from structviews.runs.settings_file import Parsed
 from structviews.runs.weights import write_weights
 from structviews.runs.which_vectors import Representation
@@ -24,7 +25,7 @@ KIND = "sentence-transformers"
 
 
 class TransformerBaseline(PooledEmbedder):
-    """Vectors of a sentence-transformers model; its input is the tokens joined by spaces.
+    """Vectors of a sentence-transformers model, which reads sentences as texts, as the view ``transformer`` does.
 
     Args:
         model: the model's folder. Nothing is downloaded, and no custom model code is run.
@@ -51,6 +52,7 @@ class TransformerBaseline(PooledEmbedder):
         self.model = model
         self.views = (model.resolve().name,)
         self.parsers = []
+        self._spelling = Spelling()
         self.preparer = Preparer(parsed, any_language=True)
         self.representation = Representation()
         width = len(self._vectors(["a"])[0])
@@ -99,6 +101,6 @@ class TransformerBaseline(PooledEmbedder):
         self, sentences: Sequence[ParsedSentence], poolings: Sequence[str], chosen: Sequence[int]
     ) -> Iterable[tuple[str, Tensor]]:
         (encoder,) = self.encoders[0]
-        vectors = self._vectors([" ".join(sentence.tokens) for sentence in sentences])
+        vectors = self._vectors(self._spelling.texts([sentence.tokens for sentence in sentences]))
         for pooling in poolings:
             yield f"{encoder.name}.{pooling}", torch.from_numpy(vectors)
