@@ -22,7 +22,7 @@ from pairs.claims import Claim
 from pairs.draws import MEAN
 from pairs.markdown import paragraph
 from pairs.pages import Found, decided, differences, discussion, effort, method, probing, read_found
-from pairs.plan import OF, Row, Run
+from pairs.plan import CONTROL, MAIN, OF, Row, Run
 from pairs.runs import errors_as_exits, run_all
 from pairs.work import Work, keep_agreement
 from smoke import command
@@ -38,11 +38,11 @@ from structviews.words.word_settings import MEAN as MEAN_STATE
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "transformers"
 STEPS = ("run", "page")
-TRANSFORMER, TREES, SIMCSE = "transformer", "dep,const", "simcse"
+TRANSFORMER, SIMCSE = "transformer", "simcse"
 PARTNERS = ("seq", "dep", "const")
 # The tasks whose mean is the study's main score.
 TASKS = ("MR", "SUBJ", "TREC", "SICK-R", "STS-B", "STS14")
-# Five to ten times as high as is usual for encoders of a hundred million weights, as this one has ten million.
+# Five to ten times as high as is usual for encoders of a hundred million weights, as this one has seven million.
 ENCODER_LR = 2e-4
 # Of SimCSE's authors.
 SIMCSE_BATCH = 64
@@ -77,6 +77,7 @@ class Plan:
         sizes: how large everything is.
         frozen: the encoder as it is: the mean of a sentence's pieces, and its first piece.
         trees: trees above word vectors, and above the encoder's states.
+        control: sequences above the encoder's states.
         alone: the encoder trained further by itself.
         pairs: the encoder trained beside another view.
         exported: the encoder of such a pair, exported.
@@ -85,6 +86,7 @@ class Plan:
     sizes: Sizes
     frozen: list[Row]
     trees: list[Row]
+    control: Row
     alone: Row
     pairs: list[Row]
     exported: list[Row]
@@ -97,7 +99,8 @@ class Plan:
         return cls(
             sizes,
             [Row("", 0, 0, baseline=pooling) for pooling in (MEAN_STATE, FIRST)],
-            [Row(TREES, n, batch, channels=channel) for channel in (FIXED, CONTEXTUAL)],
+            [Row(MAIN, n, batch, channels=channel) for channel in (FIXED, CONTEXTUAL)],
+            Row(CONTROL, n, batch, channels=CONTEXTUAL),
             Row(TRANSFORMER, n, min(batch, SIMCSE_BATCH), objective=SIMCSE),
             [Row(pair, n, batch) for pair in pairs],
             [Row(f"{TRANSFORMER}{OF}{pair}", n, batch) for pair in pairs],
@@ -106,7 +109,7 @@ class Plan:
     @property
     def table(self) -> list[Row]:
         """All rows."""
-        return [*self.frozen, *self.trees, self.alone, *self.pairs, *self.exported]
+        return [*self.frozen, *self.trees, self.control, self.alone, *self.pairs, *self.exported]
 
     def runs(self) -> list[Run]:
         """In the order in which they are made; what is not trained has no seeds."""
@@ -210,10 +213,17 @@ def title(row: Row) -> str:
     if row.baseline:
         return f"frozen, {row.baseline}"
     if row.parts:
-        return f"{row.views}, exported"
+        ((_, pair),) = row.parts
+        return f"{pair.views}, exported"
     if row.objective == SIMCSE:
         return f"{row.views}, SimCSE"
     return f"{row.views}, contextual words" if row.channels == CONTEXTUAL else row.views
+
+
+def taught(row: Row) -> str:
+    """An exported encoder, in a sentence."""
+    ((_, pair),) = row.parts
+    return f"the exported encoder trained beside `{pair.views.split(',')[1]}`"
 
 
 def claims(plan: Plan) -> list[Claim]:
@@ -228,16 +238,17 @@ def claims(plan: Plan) -> list[Claim]:
     seq_alone, *syntax_alone = plan.exported
     return [
         above("trees above the encoder's states are better than their mean", contextual, mean),
+        above("trees above the encoder's states are better than sequences above them", contextual, plan.control),
         above("trees above the encoder's states are better than above word vectors", contextual, words),
         above("SimCSE improves the encoder", plan.alone, mean),
         *(
-            above(f"beside `{row.views.split(',')[1]}`, the two are better than the encoder", row, mean)
+            above(f"the encoder and a `{row.views.split(',')[1]}` view are better than the encoder", row, mean)
             for row in plan.pairs
         ),
-        *(above(f"{row.views} is better than {seq.views}", row, seq) for row in syntax),
-        *(above(f"{title(row)}, is better than the encoder", row, mean) for row in plan.exported),
-        *(above(f"{title(row)}, is better than SimCSE", row, plan.alone) for row in plan.exported),
-        *(above(f"{title(row)}, is better than beside a sequence", row, seq_alone) for row in syntax_alone),
+        *(above(f"`{row.views}` is better than `{seq.views}`", row, seq) for row in syntax),
+        *(above(f"{taught(row)} is better than before", row, mean) for row in plan.exported),
+        *(above(f"{taught(row)} is better than by SimCSE", row, plan.alone) for row in plan.exported),
+        *(above(f"{taught(row)} is better than beside `seq`", row, seq_alone) for row in syntax_alone),
     ]
 
 
@@ -263,15 +274,15 @@ def introduction(found: Found) -> Iterator[str]:
         "This page asks what syntax adds to a pretrained transformer: as a tree above its states "
         "([contextual words](../contextual-words.md)), and as a second view beside which the transformer is trained "
         "further ([the view `transformer`](../views/transformer.md)). The transformer is a small BERT of 4 layers of "
-        f"{sizes.hidden} dimensions, which `scripts/small_encoder.py` trains on the same kind of text in about two "
-        "hours; what holds for it need not hold for encoders that were trained on a thousand times as much."
+        f"{sizes.hidden} dimensions, which `scripts/small_encoder.py` trains on the same kind of text; what holds for "
+        "it need not hold for encoders that were trained on a hundred times as much."
     )
     done, planned = len(found.draws.known), len(found.plan.runs())
     if done < planned:
-        yield from paragraph(f"This is not the end of it: {done} of {planned} runs have scores so far.")
+        yield from paragraph(f"Preliminary: {done} of {planned} runs have scores so far.")
     yield from paragraph(
         f"All models were trained on {sentences[str(sizes.sentences)]:,} sentences of modern text in whole documents, "
-        f"one pass. Pairs were trained with batches of {sizes.batch} and the pairwise objective; SimCSE with batches "
+        f"one epoch. Pairs were trained with batches of {sizes.batch} and the pairwise objective; SimCSE with batches "
         f"of {SIMCSE_BATCH}. The transformer's learning rate was {ENCODER_LR:g}, chosen before anything was scored; "
         f"other settings are the defaults. Trees and sequences have {sizes.hidden} dimensions and, beside a "
         "transformer, read fixed word vectors. For all scores, each view's vector is scaled to length 1 "
@@ -284,7 +295,7 @@ def introduction(found: Found) -> Iterator[str]:
     python scripts/transformers_study.py run --texts modern-00*.txt.zst --senteval senteval --encoder small-encoder
     python scripts/transformers_study.py page
 """
-    yield from paragraph("makes it all again, this page included.")
+    yield from paragraph("These commands reproduce all of it, this page included.")
 
 
 def scores(found: Found) -> Iterator[str]:
@@ -296,7 +307,8 @@ def scores(found: Found) -> Iterator[str]:
         "Scores in per cent, correlations x 100; next sentence: mean reciprocal rank among a thousand; probing: the "
         "mean of the probing tasks. ± is half of a 95 % interval over seeds and examples. The last columns are the "
         f"mean of the {len(found.draws.tasks)} tasks minus that of the frozen encoder's mean, and p corrected by "
-        "Holm's method for all rows. *Exported* is the transformer of a pair by itself, loaded by "
+        "Holm's method for all rows. Rows differ in dimensions: compare those "
+        "of the same number. *Exported* is the transformer of a pair by itself, loaded by "
         "sentence-transformers. No row is left out."
     )
     yield from differences(found, plan.table, lambda row: plan.frozen[0], title)
@@ -315,6 +327,21 @@ def answers(found: Found) -> Iterator[str]:
     yield from decided(found, claims(found.plan))
 
 
+def limits(found: Found) -> Iterator[str]:
+    """What the study cannot tell."""
+    steps = found.trees["sentences"][str(found.plan.sizes.sentences)] // SIMCSE_BATCH
+    yield "## Limits"
+    yield ""
+    yield from paragraph(
+        "The encoder and the word vectors were trained on text that includes the documents that are held out here, of "
+        "which the probing tasks and the next sentences are made; all rows share that. The probing tasks have the "
+        "built-in parser's trees, and so have the views that read trees. The encoder was pretrained without dropout and"
+        f" is trained further with it. SimCSE takes about {steps:,} steps of {SIMCSE_BATCH} sentences at the same "
+        "learning rate as the pairs, which take fewer and larger ones. Pairs have a second vector, of word vectors of "
+        "their own: what that brings by itself, the row of trees above word vectors and the exported encoders tell."
+    )
+
+
 PARTS = (
     introduction,
     scores,
@@ -322,6 +349,7 @@ PARTS = (
     discussion,
     lambda found: probing(found, title),
     method,
+    limits,
     lambda found: effort(found, NAME, title),
 )
 

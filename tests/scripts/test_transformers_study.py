@@ -22,7 +22,7 @@ def study(monkeypatch):
 def test_every_run_has_a_file_of_its_own_and_every_row_a_name(study):
     plan = study.Plan.of(study.FULL)
     runs = plan.runs()
-    assert len({run.name for run in runs}) == len(runs) == 2 + 2 * 9
+    assert len({run.name for run in runs}) == len(runs) == 2 + 2 * 10
     assert len({study.title(row) for row in plan.table}) == len(plan.table)
 
 
