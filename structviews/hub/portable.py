@@ -151,7 +151,7 @@ def _without_places(settings: dict[str, Any]) -> dict[str, Any]:
             tables[table][name] = Path(tables[table][name]).name
     words = tables.get("words", {})
     if CONTEXTUAL not in words.get("channels", ()) and words.get("encoder"):  # its transformer goes with it
-        words["encoder"] = Path(words["encoder"]).name
+        words["encoder"] = Path(words["encoder"]).resolve().name  # which ``.`` has, too
     parsed = tables.get(PARSED, {}) | {"models": ""}
     for description in ("parser", "tokeniser"):
         if "name" in parsed.get(description, {}):
@@ -187,7 +187,10 @@ def check_whole(run: Path) -> None:
                 f"{part / CONFIG}: refers to a local file ({config.words.vectors!r}): ask its owner to name the word "
                 "vectors without their folder"
             )
-        if config.words.encoder and not HUB_ID.fullmatch(EncoderName.of(config.words.encoder).name):
+        encoder = config.words.encoder and EncoderName.of(config.words.encoder).name
+        # A transformer needs nothing of its encoder, whose name is for the reader.
+        is_told = CONTEXTUAL not in config.words.channels and _is_name(encoder)
+        if encoder and not is_told and not HUB_ID.fullmatch(encoder):
             raise InputError(
                 f"{part / CONFIG}: refers to a local folder ({config.words.encoder!r}): ask its owner to name the "
                 "encoder by its name on the Hugging Face Hub"

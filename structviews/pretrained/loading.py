@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'structviews[contextual]'"
 WEIGHTS = "*.safetensors"
-# What decides an encoder's states.
 CONFIG = "config.json"
-PARTS = (CONFIG, WEIGHTS, "*token*.json", "vocab*", "merges.txt", "*.model")
+TOKENISER = ("*token*.json", "vocab*", "merges.txt", "*.model")
+# What decides an encoder's states.
+PARTS = (CONFIG, WEIGHTS, *TOKENISER)
+# All that an encoder needs; what another program fetched may be only a part.
+NEEDED = {"configuration": (CONFIG,), "safetensors": (WEIGHTS,), "tokeniser": TOKENISER}
 # Pieces at once of encoders whose positions have no limit.
 LONGEST = 512
 
@@ -51,21 +54,23 @@ def found_folder(name: str, places: Sequence[Path] = ()) -> Path:
     if here := is_here(name, places):
         return here
     if not HUB_ID.fullmatch(name) or os.path.isdir(name):
-        raise InputError(f"{name}: no folder with a model (it has no {CONFIG}): give one that has its files")
+        layers = "; layers after a colon are numbers, as in -4..-1" if ":" in name else ""
+        raise InputError(f"{name}: no folder with a model (it has no {CONFIG}): give one that has its files{layers}")
     try:
         from huggingface_hub import snapshot_download  # noqa: PLC0415 - an extra
     except ImportError:
         raise InputError(f"{name}: no such folder, and huggingface_hub is not installed: {INSTALL}") from None
-    wanted: dict[str, Any] = {"allow_patterns": [*PARTS], "ignore_patterns": ["*/*"]}
+    wanted: dict[str, Any] = {"allow_patterns": [*PARTS, f"{WEIGHTS}.index.json"], "ignore_patterns": ["*/*"]}
     for fetched in (True, False):  # what was fetched before needs no network
         try:
             folder = Path(snapshot_download(name, local_files_only=fetched, **wanted))
         except Exception as error:  # so many are those of the Hub's client and the network
             reason = network_reason(error) or " ".join(str(error).split())[:200]
             continue
-        if list(folder.glob(WEIGHTS)):
+        missing = [what for what, parts in NEEDED.items() if not any(list(folder.glob(part)) for part in parts)]
+        if not missing:
             return folder
-        reason = "it has no safetensors"
+        reason = f"it has no {' and no '.join(missing)}"
     raise InputError(
         f"{name}: neither a folder here nor a model of the Hugging Face Hub ({reason}): give one"
     ) from None

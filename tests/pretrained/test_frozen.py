@@ -2,6 +2,7 @@
 
 import pickle
 import shutil
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from structviews.errors import InputError
 from structviews.pretrained import piece_blocks, word_states
 from structviews.pretrained.encoder_name import EncoderName
 from structviews.pretrained.frozen import FrozenEncoder
-from structviews.pretrained.loading import files_digest, load_encoder
+from structviews.pretrained.loading import files_digest, found_folder, load_encoder
 
 SENTENCES = [text.split() for text in (*TEXT[:4], "x", "It is n't we 'll", "the film")]
 
@@ -203,12 +204,32 @@ def test_loading_draws_no_random_numbers(folders, tmp_path):
     assert torch.equal(torch.get_rng_state(), before)
 
 
+def test_a_part_that_another_program_fetched_is_not_an_encoder(folders, tmp_path, monkeypatch):
+    """The rest is fetched, with the index of weights that are in several files; or one line says what is missing."""
+    hub = pytest.importorskip("huggingface_hub")
+    part = Path(shutil.copytree(folders["bert"], tmp_path / "part", ignore=shutil.ignore_patterns("*token*")))
+    asked, there = [], {True: part, False: folders["bert"]}
+
+    def fetch(name, *, local_files_only, allow_patterns, **_):
+        asked.append((name, local_files_only, any(fnmatch("model.safetensors.index.json", x) for x in allow_patterns)))
+        return str(there[local_files_only])
+
+    monkeypatch.setattr(hub, "snapshot_download", fetch)
+    assert found_folder("owner/tiny") == folders["bert"]
+    assert asked == [("owner/tiny", True, True), ("owner/tiny", False, True)]
+    there[False] = part
+    with pytest.raises(InputError, match=r"owner/tiny: neither .* \(it has no tokeniser\): give one"):
+        found_folder("owner/tiny")
+
+
 def test_a_missing_encoder_is_one_line(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(InputError, match=r"nobody/nothing: neither a folder here nor a model of the Hugging Face Hub"):
         FrozenEncoder.open("nobody/nothing", "mean")
     with pytest.raises(InputError, match="no folder with a model"):
         FrozenEncoder.open("./nothing", "mean")
+    with pytest.raises(InputError, match=r"layers after a colon are numbers, as in -4\.\.-1"):
+        FrozenEncoder.open("bert:last4", "mean")
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first"])

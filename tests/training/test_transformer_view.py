@@ -1,6 +1,7 @@
 """The view ``transformer``: training, resuming, encoding, sharing and exporting a run with a trained transformer."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from structviews.evaluation.senteval.tasks.sts import PUBLISHED
 from structviews.hub.portable import check_arrived, stage
 from structviews.pretrained.alignment import Aligner
 from structviews.runs.file_checks import verify
+from structviews.runs.settings_file import read_settings, write_settings
 from structviews.training.baselines import make_baseline
 from structviews.training.checkpoint import Place
 from structviews.training.loop import open_monitor, train
@@ -388,9 +390,19 @@ def test_what_makes_no_sense_is_refused(settings, place):
     assert said.endswith("have 32 dimensions, and so has the view 'transformer': give --hidden 32")
 
 
-def test_shared_without_the_folder_it_began_from(run, tmp_path):
+@pytest.mark.parametrize("name", ["encoder", "my bert+ü", "."])
+def test_shared_without_the_folder_it_began_from(run, tmp_path, name):
+    """Whatever its name, which is for the reader; a path is refused."""
+    run, its = shutil.copytree(run, tmp_path / "run"), read_settings(run)
+    its["words"]["encoder"] = name if name == "." else f"{Path(its['words']['encoder']).parent}/{name}"
+    write_settings(run, its)
     stage(run, tmp_path / "pulled")
     check_arrived(tmp_path / "pulled")
+    arrived = read_settings(tmp_path / "pulled")
+    arrived["words"]["encoder"] = "../../secret"
+    shutil.copytree(tmp_path / "pulled", tmp_path / "other")
+    write_settings(tmp_path / "other", arrived)
+    assert "refers to a local folder" in refused(check_arrived, tmp_path / "other")
     assert str(tmp_path.parent) not in (tmp_path / "pulled" / "config.toml").read_text()
     np.testing.assert_array_equal(
         Embedder.load(tmp_path / "pulled").encode(SENTENCES), Embedder.load(run).encode(SENTENCES)

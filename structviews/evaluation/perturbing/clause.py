@@ -182,7 +182,10 @@ class Clause:
 
     def _in_case(self, span: Span, case: dict[str, str]) -> list[str]:
         words = self.words[slice(*span)]
-        return [case.get(words[0], words[0])] if self.is_pronoun(span) else words
+        if not self.is_pronoun(span):
+            return words
+        pronoun = words[0] if words[0] == "I" else words[0].lower()
+        return [case.get(pronoun, pronoun)]
 
     def written(self, words: Iterable[str]) -> tuple[str, ...]:
         """The words as a sentence, which begins with a capital if this one does."""

@@ -16,6 +16,7 @@ MADE = {
         "The dog killed two men on Friday .": "Two men were killed by the dog on Friday .",
         "Yesterday , the police followed the thief .": "Yesterday , the thief was followed by the police .",
         "She praised them .": "They were praised by her .",
+        "You praised them .": "They were praised by you .",  # the text has no "you"
         "They helped me .": "I was helped by them .",
         "I praised the plan .": "The plan was praised by me .",
         "Germany quickly followed the plan .": "The plan was quickly followed by Germany .",
