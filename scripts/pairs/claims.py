@@ -77,6 +77,11 @@ def claims(plan: Plan) -> list[Claim]:
     ]
 
 
+def claim_between(first: Row, second: Row) -> Claim:
+    """The difference of two rows in the mean of the tasks."""
+    return Claim("", f"{first.title} - {second.title}", ((1, first, MEAN), (-1, second, MEAN)))
+
+
 def verdicts(draws: Draws, found: Sequence[Claim]) -> list[Verdict]:
     """Verdicts on the claims whose rows have scores."""
     testable = [each for each in found if all(draws.has(row) and score in draws.scores for _, row, score in each.terms)]
@@ -87,5 +92,5 @@ def verdicts(draws: Draws, found: Sequence[Claim]) -> list[Verdict]:
 
 def against(draws: Draws, rows: Sequence[Row], other: Row) -> dict[Row, Verdict]:
     """How far rows are above another one on the mean of the tasks, corrected for all these rows."""
-    claims = [Claim("", row.title, ((1, row, MEAN), (-1, other, MEAN))) for row in rows if row != other]
-    return {verdict.claim.terms[0][1]: verdict for verdict in verdicts(draws, claims)}
+    found = verdicts(draws, [claim_between(row, other) for row in rows if row != other])
+    return {verdict.claim.terms[0][1]: verdict for verdict in found}

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from pairs import pictures
-from pairs.claims import Claim, claims, verdicts
+from pairs.claims import Claim, claim_between, claims, verdicts
 from pairs.draws import MEAN, PROBING, Draws
 from pairs.kept import NEXT
 from pairs.markdown import paragraph, spread, table
@@ -260,11 +260,6 @@ def compared(found: Found, pairs: Sequence[tuple[Row, Row]]) -> Iterator[str]:
     lines = [[each.claim.text, spread(each.difference), f"{each.p:.3f}"] for each in tested]
     yield from table(["pairs", "difference", "p"], lines)
     yield ""
-
-
-def claim_between(first: Row, second: Row) -> Claim:
-    """The difference of two rows in the mean of the tasks."""
-    return Claim("", f"{first.title} - {second.title}", ((1, first, MEAN), (-1, second, MEAN)))
 
 
 def claims_of(found: Found) -> Iterator[str]:

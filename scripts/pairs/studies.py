@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from pairs import pictures
-from pairs.claims import against
+from pairs.claims import against, claim_between, verdicts
 from pairs.draws import MEAN, Draws, Estimate
 from pairs.markdown import paragraph, spread, table
-from pairs.plan import BUILTIN, MAIN, NOISE, OWN_F1, OWN_LAS, OWN_UAS, SIZED, Plan, Row
+from pairs.plan import BUILTIN, CONTROL, MAIN, NOISE, OWN_F1, OWN_LAS, OWN_UAS, SIZED, Plan, Row
 from structviews.evaluation.scores.published import published_rows
 
 # What the paper trained on.
@@ -43,6 +43,7 @@ def size_page(plan: Plan, draws: Draws, sentences: Mapping[str, int], remarks: s
     ]
     lines += [*table(["views", "sentences", "seeds", *names], rows), ""]
     lines += ["![The mean of the tasks by the size of the corpus, with fitted lines](../images/size.svg)", ""]
+    lines += gaps(draws, list(series.values()), sentences)
     lines += [remarks] if remarks else []
     lines += extrapolated(draws, series)
     fitted = [views for views, rows in series.items() if len(set(rows.values())) > 1]
@@ -50,6 +51,21 @@ def size_page(plan: Plan, draws: Draws, sentences: Mapping[str, int], remarks: s
         draws, series, "sentences, powers of ten", fitted=fitted, far=float(np.log10(PUBLISHED))
     )
     return lines, ("Mean of the tasks by the size of the corpus", draw)
+
+
+def gaps(draws: Draws, series: Sequence[Mapping[Row, float]], sentences: Mapping[str, int]) -> list[str]:
+    """How far the first pair is above the second one on each corpus."""
+    first, second = ({row.sentences: row for row in rows} for rows in series)
+    asked = [claim_between(first[size], second[size]) for size in first if size in second]
+    rows = [
+        [f"{sentences[str(each.claim.terms[0][1].sentences)]:,}", spread(each.difference), f"{each.p:.3f}"]
+        for each in verdicts(draws, asked)
+    ]
+    lines = paragraph(
+        f"`{MAIN}` minus `{CONTROL}` in the mean of the tasks, on each of the corpora; p is corrected by Holm's "
+        "method for this table."
+    )
+    return [*lines, *table(["sentences", "difference", "p"], rows), ""]
 
 
 def extrapolated(draws: Draws, series: Mapping[str, Mapping[Row, float]]) -> list[str]:
