@@ -134,8 +134,9 @@ def quality_page(
         "often as the parser errs in the one or the other; and the same share of the constituents below the root is "
         "rotated, ((a b) c) to (a (b c)) or back. LAS, UAS and F1 are those of the parser on GUM's development "
         f"section, {OWN_LAS}, {OWN_UAS} and {OWN_F1}, times the agreement of the trees with the parser's own on the "
-        "held-out documents. The views read heads and constituents, but neither relations nor labels. Differences are "
-        "from the built-in parser, p corrected by Holm's method for this table."
+        "held-out documents. The views read heads and constituents, but neither relations nor labels. Trees that are "
+        "not syntax have none of either, so their LAS and F1 are near 0 whatever their heads and constituents are. "
+        "Differences are from the built-in parser, p corrected by Holm's method for this table."
     )
     lines += [*table(["trees", "LAS", "UAS", "F1", *names, "difference", "p"], rows), ""]
     lines += ["![The mean of the tasks by labelled attachment score](../images/parser-quality.svg)", ""]
