@@ -89,6 +89,7 @@ def prepared(work: Path, paths: Sequence[Path], words: float | None, settings: d
     asked = {**settings, "texts": [file_hash(path) for path in paths], "words": words}
     file = work / PIECES_FILE
     if not file.exists():
+        print("reading the texts and learning their pieces, which takes some minutes", flush=True)
         tokeniser = learn_pieces((each.text for each in sentences(paths, words)), settings["vocabulary"])
         texts = as_pieces(tokeniser, sentences(paths, words), settings["positions"])
         write_bytes(work / TOKENISER_FILE, tokeniser.to_str().encode())

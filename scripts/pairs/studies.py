@@ -97,8 +97,10 @@ def extrapolated(draws: Draws, series: Mapping[str, Mapping[Row, float]]) -> lis
 
 
 def last_gain(draws: Draws, rows: Mapping[Row, float], score: str) -> np.ndarray:
-    """How much a score rises between the two largest numbers, per unit, for each draw: ``(1 + B,)``."""
-    smaller, larger = sorted(rows, key=lambda row: rows[row])[-2:]
+    """How much a score rises between the two largest different numbers, per unit, for each draw: ``(1 + B,)``."""
+    larger = max(rows, key=lambda row: rows[row])
+    # There may be less text than the largest corpora ask for, which are then the same.
+    smaller = max((row for row in rows if rows[row] < rows[larger]), key=lambda row: rows[row])
     found: np.ndarray = (draws.of(larger, score) - draws.of(smaller, score)) / (rows[larger] - rows[smaller])
     return found
 

@@ -3,21 +3,23 @@
 A run whose transformer is trained keeps them in one sealed file, so it needs nothing of the encoder that it began from.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
 
 from structviews.errors import InputError
 from structviews.pretrained.alignment import Aligner
-from structviews.pretrained.loading import CONFIG, PARTS, WEIGHTS, Loaded, empty_encoder
+from structviews.pretrained.loading import CONFIG, PARTS, WEIGHTS, Loaded, empty_encoder, empty_network
 from structviews.runtime.files import digest
 from structviews.runtime.seals import damaged, read_arrays, write_arrays
+
+T = TypeVar("T")
 
 
 class Blueprint:
@@ -76,7 +78,7 @@ class Blueprint:
             InputError: if it is not an encoder that transformers knows.
         """
         with torch.device("meta"):
-            return self._empty()
+            return self._made(empty_encoder)
 
     @property
     def aligner(self) -> Aligner:
@@ -90,12 +92,13 @@ class Blueprint:
 
     def network(self) -> Any:
         """A model with fresh random weights, on PyTorch's current device."""
-        return self._empty().model
+        return self._made(empty_network)
 
-    def _empty(self) -> Loaded:
+    def _made(self, make: Callable[[Path], T]) -> T:
+        """What is made of its files; errors name the place that they came from."""
         with self._unpacked() as folder:
             try:
-                return empty_encoder(folder)
+                return make(folder)
             except InputError as error:
                 raise InputError(str(error).replace(str(folder), str(self.place))) from None
 

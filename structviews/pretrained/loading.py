@@ -121,7 +121,7 @@ def load_encoder(folder: Path) -> Loaded:
         missing = sorted(name for name in told["missing_keys"] if not name.startswith("pooler."))
         if missing:
             raise ValueError(f"its weights lack {missing[0]}")
-        loaded = _with_tokeniser(model.eval(), tokeniser)
+        loaded = _with_tokeniser(_encoder_of(model.eval()), tokeniser)
         _try(loaded, len(tokeniser))
     return loaded
 
@@ -135,19 +135,28 @@ def empty_encoder(folder: Path) -> Loaded:
     Raises:
         InputError: if it cannot be made.
     """
-    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    network = empty_network(folder)
     with _refusals(folder) as transformers:
-        tokeniser = transformers.AutoTokenizer.from_pretrained(folder, **options)
-        about = transformers.AutoConfig.from_pretrained(folder, **options)
-        return _with_tokeniser(transformers.AutoModel.from_config(about, dtype=torch.float32).train(), tokeniser)
+        tokeniser = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        return _with_tokeniser(network, tokeniser)
+
+
+def empty_network(folder: Path) -> Any:
+    """The model of ``empty_encoder``."""
+    with _refusals(folder) as transformers:
+        about = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        return _encoder_of(transformers.AutoModel.from_config(about, dtype=torch.float32).train())
+
+
+def _encoder_of(model: Any) -> Any:
+    """A model, or the encoder of an encoder-decoder."""
+    return model.get_encoder() if model.config.is_encoder_decoder else model
 
 
 def _with_tokeniser(model: Any, tokeniser: Any) -> Loaded:
     """A model and its tokeniser; raise ValueError if that is not a fast one."""
     if not tokeniser.is_fast:
         raise ValueError("its tokeniser is not a fast one, which would need a tokenizer.json")
-    if model.config.is_encoder_decoder:
-        model = model.get_encoder()
     named = (tokeniser.unk_token, tokeniser.mask_token, tokeniser.eos_token, "")
     unknown = next(token for token in named if token is not None)
     aligner = Aligner(tokeniser.backend_tokenizer, _longest(model, tokeniser.model_max_length), unknown)
