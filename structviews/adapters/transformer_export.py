@@ -94,7 +94,7 @@ def _modules(embedder: TrainedEmbedder, transformer: Transformer) -> list[Any]:
 
 
 def _is_same(network: nn.Module, loaded: nn.Module) -> bool:
-    """Whether two networks have the same weights by name; without those of its name, one is loaded with random ones."""
+    """Whether two networks have the same weights by name; those that a file lacks are loaded as random numbers."""
     own, its = network.state_dict(), loaded.state_dict()
     return own.keys() == its.keys() and all(torch.equal(own[name].cpu(), its[name].cpu()) for name in own)
 
