@@ -1,7 +1,7 @@
 """What does syntax add to a pretrained transformer? The study, from the texts to its page.
 
     python scripts/small_encoder.py --texts modern-*.txt.zst --sources modern-sources.tsv -o small-encoder
-    python scripts/transformers_study.py run --texts modern-00*.txt.zst --senteval senteval --encoder small-encoder
+    python scripts/transformers_study.py run --texts modern-00[0-4].txt.zst --senteval senteval --encoder small-encoder
     python scripts/transformers_study.py page
 
 `run` parses the texts, draws a corpus from them, and trains and scores everything, one run after another: the encoder
@@ -292,7 +292,7 @@ def introduction(found: Found) -> Iterator[str]:
 <!-- not run: the record of a larger job -->
 
     python scripts/small_encoder.py --texts modern-*.txt.zst --sources modern-sources.tsv -o small-encoder
-    python scripts/transformers_study.py run --texts modern-00*.txt.zst --senteval senteval --encoder small-encoder
+    python scripts/transformers_study.py run --texts modern-00[0-4].txt.zst --senteval senteval --encoder small-encoder
     python scripts/transformers_study.py page
 """
     yield from paragraph("These commands reproduce all of it, this page included.")

@@ -17,6 +17,7 @@ from structviews.recipes.reproduction import Reproduction
 from structviews.recipes.stages import Evaluate, Expand, JoinRuns, LearnVectors, stages_of
 from structviews.runs.folder import weight_files
 from structviews.runs.vocabularies import identified
+from structviews.runtime.locks import clear_below
 from structviews.runtime.memory import available_bytes
 from structviews.runtime.progress import rate_bar, say
 from structviews.runtime.wording import counted, duration
@@ -36,6 +37,7 @@ def reproduce(job: Reproduction, console: Console) -> Outcome:
         InputError: if a stage cannot be done; what is finished is kept.
         Interrupted: on SIGINT or SIGTERM in training, once its state is saved.
     """
+    clear_below(job.out)
     stages = list(stages_of(job))
     for number, stage in enumerate(stages, 1):
         if stage.finished:

@@ -20,6 +20,7 @@ from structviews.errors import InputError
 
 # Characters of a command line that a message shows.
 SHOWN = 80
+LOCK = re.compile(r"\.(?P<name>.+)\.lock")
 TEMPORARY = re.compile(r"\..+\.(?P<host>[^.]+)-(?P<process>\d+)\.tmp")
 
 
@@ -90,6 +91,15 @@ def clear(path: Path) -> None:
     if _lock_file(path).exists():
         with suppress(OSError, InputError), writing(path):
             pass
+
+
+def clear_below(folder: Path) -> None:
+    """As ``clear``, for a folder and all that lies in it, where a later call skips what is finished."""
+    clear(folder)
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if lock := LOCK.fullmatch(name):
+                clear(Path(place) / lock["name"])
 
 
 def _lock_file(path: Path) -> Path:

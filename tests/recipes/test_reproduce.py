@@ -223,6 +223,17 @@ def test_training_killed_before_its_first_checkpoint_begins_again(does):
     assert (outcome("uni-qt"), weights(run)) == (made, before)
 
 
+def test_a_call_killed_after_its_scores_leaves_nothing_for_long(does):
+    arguments = ("reproduce", "uni-qt", *HOW, "--tasks", "TREC")
+    does(*arguments)
+    there = sorted(Path().rglob("*"))
+    run = Path("reproduced/runs/uni-qt")
+    for path in (run / ".results.json.lock", run / ".predictions.safetensors.lock", run.with_name(".uni-qt.lock")):
+        path.write_text("process 1")
+    does(*arguments)
+    assert sorted(Path().rglob("*")) == there
+
+
 def test_what_was_made_of_another_text_of_the_same_name_is_not_used(does, command):
     small = (*HOW, "--tasks", "TREC", "--sentences", "250")
     does("reproduce", "uni-qt", *small)

@@ -10,7 +10,7 @@ import pytest
 
 from structviews.errors import InputError
 from structviews.runtime.files import new_folder, write_bytes
-from structviews.runtime.locks import clear, temporary_name, writing
+from structviews.runtime.locks import clear, clear_below, temporary_name, writing
 
 HOLDER = """
 import sys, time
@@ -141,6 +141,21 @@ def test_a_living_writer_keeps_its_lock(tmp_path, hold):
     hold(tmp_path / "x")
     clear(tmp_path / "x")
     assert (tmp_path / ".x.lock").exists()
+
+
+def test_all_that_dead_writers_left_in_a_folder_goes(tmp_path, hold):
+    run = tmp_path / "out" / "runs" / "a"
+    run.mkdir(parents=True)
+    hold(run / "held")
+    kept = {path.name for path in run.iterdir()}
+    for path in (tmp_path / ".out.lock", run.with_name(".a.lock"), run / ".results.json.lock"):
+        path.write_text("process 1")
+    run.joinpath(".results.json.here-1.tmp").touch()
+    clear_below(tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert [path.name for path in run.parent.iterdir()] == ["a"]
+    assert {path.name for path in run.iterdir()} - {".results.json.here-1.tmp"} == kept == {".held.lock"}
+    clear_below(tmp_path / "missing")
 
 
 def test_a_new_folder_is_made_by_one_process(tmp_path, hold):
