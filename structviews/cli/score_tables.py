@@ -16,6 +16,8 @@ from structviews.runs.bundled import typed
 
 PANEL = "Evaluation"
 app = typer.Typer()
+# The most sentences of each kind of perturbation, unless asked otherwise.
+MOST_ALTERED = 2_000
 
 
 class TableFormat(StrEnum):
@@ -121,7 +123,10 @@ def compare_two(
         Path | None,
         typer.Option(help="With --by: a parsed corpus of English.", show_default="the only *.parsed here"),
     ] = None,
-    sentences: Annotated[int, typer.Option(min=2, help="With --by: most sentences of each kind.")] = 2_000,
+    sentences: Annotated[
+        int | None,
+        typer.Option(min=2, help="With --by: most sentences of each kind.", show_default=str(MOST_ALTERED)),
+    ] = None,
     show: Annotated[int, typer.Option(min=0, help="With --by: print this many examples of each kind.")] = 0,
     seed: Seed = 1,
 ) -> None:
@@ -136,11 +141,12 @@ def compare_two(
     """
     if by is not None:
         runs = [first, second] if second else [first]
-        compare_by(runs, names_in(by), corpus or only_corpus("choose one with --corpus"), sentences, show, seed)
+        corpus, most = corpus or only_corpus("choose one with --corpus"), sentences or MOST_ALTERED
+        compare_by(runs, names_in(by), corpus, most, show, seed)
         return
-    if corpus or show:
-        given = f"--corpus {corpus}" if corpus else f"--show {show}"
-        raise InputError(f"{given}: only with --by, which names perturbations, such as --by all")
+    for option, value in (("--corpus", corpus), ("--sentences", sentences), ("--show", show)):
+        if value:
+            raise InputError(f"{option} {value}: only with --by, which names perturbations, such as --by all")
     if not second:
         raise InputError(f"{typed(first)}: give a second run to compare its scores with, or --by with perturbations")
     compare_scores(first, second)

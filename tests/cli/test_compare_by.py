@@ -53,6 +53,8 @@ def test_errors(command, tmp_path):
     assert error == "error: --corpus x.parsed: only with --by, which names perturbations, such as --by all"
     error = fails(command, tmp_path, "compare", "default", "default-small", "--show", "3")
     assert error == "error: --show 3: only with --by, which names perturbations, such as --by all"
+    error = fails(command, tmp_path, "compare", "default", "default-small", "--sentences", "2")
+    assert error == "error: --sentences 2: only with --by, which names perturbations, such as --by all"
     error = fails(command, tmp_path, "compare", "default", "--by", "passives", "--corpus", "x.parsed")
     assert "unknown perturbation 'passives' (did you mean passive?)" in error
     error = fails(command, tmp_path, "compare", "default", "--by", "passive")
