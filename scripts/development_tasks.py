@@ -5,8 +5,8 @@
 
 Writes a folder in SentEval's own format whose test parts come from the training and development parts: of MR and SUBJ,
 which have no parts, every second sentence; of TREC and SICK every fifth or so of the training part; of STS Benchmark
-its development part, without the pairs that STS 2014 has too. No test sentence of TREC, SICK, STS Benchmark or STS 2014
-is in it.
+its development part, without the pairs that STS 2014 has too. MR and SUBJ may be missing. No test sentence of TREC,
+SICK, STS Benchmark or STS 2014 is in it.
 """
 
 import argparse
@@ -25,16 +25,24 @@ def main() -> None:
     parser.add_argument("senteval", type=Path, help="folder with SentEval's tasks")
     parser.add_argument("-o", "--out", type=Path, required=True, help="folder to write")
     options = parser.parse_args()
-    for name, lines in development(options.senteval).items():
-        path = options.out / name
+    for path, lines in write(options.senteval, options.out).items():
+        print(f"{path}: {len(lines):,} lines")
+
+
+def write(senteval: Path, out: Path) -> dict[Path, Lines]:
+    """Write the development parts; the lines of each file."""
+    written = {}
+    for name, lines in development(senteval).items():
+        path = out / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"".join(lines))
-        print(f"{path}: {len(lines):,} lines")
+        written[path] = lines
+    return written
 
 
 def development(senteval: Path) -> dict[str, Lines]:
     """The lines of each file by its name in the folder."""
-    files: dict[str, Lines] = {name: lines_of(senteval / name)[::2] for name in HALVES}
+    files: dict[str, Lines] = {name: lines_of(senteval / name)[::2] for name in HALVES if (senteval / name).exists()}
     kept, held_out = parted(lines_of(senteval / "TREC/train_5500.label"))
     files |= {"TREC/train_5500.label": kept, "TREC/TREC_10.label": held_out}
     header, *pairs = lines_of(senteval / "SICK/SICK_train.txt")

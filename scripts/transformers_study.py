@@ -4,33 +4,46 @@
     python scripts/transformers_study.py run --texts modern-00[0-4].txt.zst --senteval senteval --encoder small-encoder
     python scripts/transformers_study.py page
 
-`run` parses the texts, draws a corpus from them, and trains and scores everything, one run after another: the encoder
-as it is, the encoder trained further by itself (SimCSE) or beside another view, and trees above its states. If it is
-stopped, run the same command again to resume; several processes with the same command share the runs. What a run scores
-is kept in docs/results/transformers/, and a run whose scores are there is not run again. `page` makes
-docs/results/transformers.md from them. Texts may also be parsed corpora. Needs the extras ``contextual`` and
-``sentence-transformers``.
+`run` parses the texts, draws a corpus from them, chooses learning rates on development data, and trains and scores
+everything, one run after another: the encoder as it is, the encoder trained further by itself (SimCSE) or beside
+another view, and trees above its states. If it is stopped, run the same command again to resume; several processes with
+the same command share the runs. What a run scores is kept in docs/results/transformers/, and a run whose scores are
+there is not run again. `page` makes docs/results/transformers.md from them. Texts may also be parsed corpora. Needs the
+extras ``contextual`` and ``sentence-transformers``.
 """
 
 import argparse
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
+from development_tasks import write as write_development
 from pairs.claims import Claim
 from pairs.draws import MEAN
-from pairs.markdown import paragraph
+from pairs.kept import SCORED, examples_of, task_trees
+from pairs.markdown import paragraph, table
 from pairs.pages import Found, decided, differences, discussion, effort, method, probing, read_found
 from pairs.plan import CONTROL, MAIN, OF, Row, Run
 from pairs.runs import errors_as_exits, run_all
 from pairs.work import Work, keep_agreement
-from smoke import command
+from smoke import command, scores_of
 
 from structviews.adapters.transformer_export import export_transformer
+from structviews.cli.console import errors
 from structviews.errors import InputError
+from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
+from structviews.evaluation.senteval.scoring import place_of, score_with_bar
+from structviews.evaluation.senteval.suite import read_tasks
+from structviews.evaluation.senteval.tasks.reading import Task
 from structviews.pretrained.frozen import FrozenEncoder
+from structviews.runs.config import TrainConfig
+from structviews.runtime.documents import write_json
 from structviews.training.baselines import RANDOM, make_baseline
+from structviews.training.loop import train
 from structviews.words import CONTEXTUAL, FIXED
 from structviews.words.word_settings import FIRST
 from structviews.words.word_settings import MEAN as MEAN_STATE
@@ -42,17 +55,27 @@ TRANSFORMER, SIMCSE = "transformer", "simcse"
 PARTNERS = ("seq", "dep", "const")
 # The tasks whose mean is the study's main score.
 TASKS = ("MR", "SUBJ", "TREC", "SICK-R", "STS-B", "STS14")
-# Five to ten times as high as is usual for encoders of a hundred million weights, as this one has seven million.
-ENCODER_LR = 2e-4
+# The tasks by whose development parts a learning rate is chosen; no test example of them is in those.
+DEVELOPMENT = ("TREC", "SICK-R", "STS-B", "STS-B-cos")
+# The file of what they score.
+RATES = "rates.json"
 # Of SimCSE's authors.
 SIMCSE_BATCH = 64
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large everything is, as in ``pairs.plan.Sizes``."""
+    """How large everything is, as in ``pairs.plan.Sizes``.
+
+    Attributes:
+        tried: sentences with which learning rates are tried.
+        rates: the transformer's learning rates that are tried. They reach higher than is usual for encoders of a
+            hundred million weights, as this one has seven million.
+    """
 
     sentences: int = 200_000
+    tried: int = 30_000
+    rates: tuple[float, ...] = (3e-5, 1e-4, 3e-4, 1e-3)
     held_out: int = 200_000
     asked: int = 20_000
     probing: int = 10_000
@@ -63,7 +86,7 @@ class Sizes:
     @property
     def corpora(self) -> tuple[int, ...]:
         """Sentences of every corpus."""
-        return (self.sentences,)
+        return (self.tried, self.sentences)
 
 
 FULL = Sizes()
@@ -111,10 +134,28 @@ class Plan:
         """All rows."""
         return [*self.frozen, *self.trees, self.control, self.alone, *self.pairs, *self.exported]
 
+    @property
+    def tried(self) -> list[Row]:
+        """What learning rates are tried on: SimCSE, and of the pairs the one without syntax."""
+        return [replace(row, sentences=self.sizes.tried) for row in (self.alone, self.pairs[0])]
+
+    def chosen(self, row: Row, kept: Path) -> float:
+        """The learning rate of the transformer in a row, the best of those measured."""
+        simcse, pair = self.tried
+        measured = rates_measured(kept)[(simcse if row.objective == SIMCSE else pair).name]
+        return float(max(measured, key=lambda rate: measured[rate]))
+
     def runs(self) -> list[Run]:
         """In the order in which they are made; what is not trained has no seeds."""
         found = [Run(row, seed) for row in self.table for seed in range(1, 1 + (self.sizes.seeds if row.views else 1))]
         return sorted(found, key=lambda run: (run.seed, bool(run.row.parts)))
+
+
+def rates_measured(kept: Path) -> dict[str, dict[str, float]]:
+    """For each row on which learning rates were tried, the mean of its scores by rate."""
+    file = kept / RATES
+    found: dict[str, dict[str, float]] = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    return found
 
 
 @dataclass(frozen=True)
@@ -133,16 +174,54 @@ class EncoderWork(Work):
         with self.alone("states"):
             corpus = self.corpus(self.plan.sizes.sentences)
             self.timed("states", lambda: command("states", corpus, "--encoder", self.encoder))
+        self.timed("learning rates", self.try_rates)
+
+    def try_rates(self) -> None:
+        """Measure the learning rates that have not been measured yet, on little text and on development tasks."""
+        development = self.out / "development"
+        with self.alone("development"):
+            write_development(self.senteval, development)
+        tasks, _ = read_tasks(DEVELOPMENT, development, None, allow_partial=True)
+        trials = list(product(self.plan.tried, self.plan.sizes.rates))
+        for row, rate in trials:
+            with self.claimed(f"{row.name}-{rate:g}") as ours:
+                if ours:
+                    self.try_rate(row, rate, tasks)
+        for row, rate in trials:  # waits for other processes
+            with self.alone(f"{row.name}-{rate:g}"):
+                self.try_rate(row, rate, tasks)
+
+    def try_rate(self, row: Row, rate: float, tasks: list[Task]) -> None:
+        """Measure a learning rate unless it has been."""
+        if f"{rate:g}" not in rates_measured(self.kept).get(row.name, {}):
+            score = round(self.score_rate(row, rate, tasks), 2)
+            with self.alone("rates"):
+                known = rates_measured(self.kept)
+                known.setdefault(row.name, {})[f"{rate:g}"] = score
+                write_json(self.kept / RATES, known, sealed=False)
+
+    def score_rate(self, row: Row, rate: float, tasks: list[Task]) -> float:
+        """Train a row with a learning rate; the mean of its scores, in per cent."""
+        run = self.out / "rates" / f"{row.name}-{rate:g}"
+        places = {"corpus": str(self.corpus(row.sentences)), "out": str(run), "seed": 1}
+        train(TrainConfig.from_flat(self.settings_at(row, rate) | places, run.name), errors)
+        score_with_bar(run, tasks, {}, errors, trees=task_trees(self.corpus("tasks")), scored=SCORED)
+        _, file = place_of(run, SCORED, SENTEVAL, ensemble=False)
+        return mean(examples_of(run, file, task).score for task in scores_of(run, file))
 
     def settings(self, row: Row) -> dict[str, Any]:
         """The settings that a row is trained with, by their flat names."""
+        return self.settings_at(row, self.plan.chosen(row, self.kept) if TRANSFORMER in row.views else None)
+
+    def settings_at(self, row: Row, rate: float | None) -> dict[str, Any]:
+        """The settings with a learning rate of the transformer, if there is one."""
         settings = super().settings(row)
         if row.channels != FIXED or row.views == TRANSFORMER:
             settings.pop("vectors")
         if row.views == TRANSFORMER:
             settings.pop("channels")
-        if TRANSFORMER in row.views:
-            settings["encoder_lr"] = ENCODER_LR
+        if rate:
+            settings["encoder_lr"] = rate
         return settings | ({"encoder": self.encoder} if TRANSFORMER in row.views or row.channels != FIXED else {})
 
     def make_baseline(self, run: Run, corpus: Path, out: Path) -> None:
@@ -261,7 +340,18 @@ def write_page(plan: Plan, kept: Path, docs: Path) -> Path:
     found = read_found(plan, kept, plan.frozen[0])
     page = docs / "results" / f"{NAME}.md"
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text("\n".join(line for part in PARTS for line in part(found)) + "\n", encoding="utf-8")
+    parts = (
+        introduction,
+        scores,
+        answers,
+        discussion,
+        lambda found: probing(found, title),
+        method,
+        lambda found: learning_rates(found, rates_measured(kept)),
+        limits,
+        lambda found: effort(found, NAME, title),
+    )
+    page.write_text("\n".join(line for part in parts for line in part(found)) + "\n", encoding="utf-8")
     return page
 
 
@@ -283,8 +373,8 @@ def introduction(found: Found) -> Iterator[str]:
     yield from paragraph(
         f"All models were trained on {sentences[str(sizes.sentences)]:,} sentences of modern text in whole documents, "
         f"one epoch. Pairs were trained with batches of {sizes.batch} and the pairwise objective; SimCSE with batches "
-        f"of {SIMCSE_BATCH}. The transformer's learning rate was {ENCODER_LR:g}, chosen before anything was scored; "
-        f"other settings are the defaults. Trees and sequences have {sizes.hidden} dimensions and, beside a "
+        f"of {SIMCSE_BATCH}. The transformer's learning rates are [chosen](#learning-rates) on development data; other "
+        f"settings are the defaults. Trees and sequences have {sizes.hidden} dimensions and, beside a "
         "transformer, read fixed word vectors. For all scores, each view's vector is scaled to length 1 "
         "(`--normalise`)."
     )
@@ -327,6 +417,23 @@ def answers(found: Found) -> Iterator[str]:
     yield from decided(found, claims(found.plan))
 
 
+def learning_rates(found: Found, measured: dict[str, dict[str, float]]) -> Iterator[str]:
+    """How they were chosen."""
+    plan, names = found.plan, [f"{rate:g}" for rate in found.plan.sizes.rates]
+    yield "## Learning rates"
+    yield ""
+    yield from paragraph(
+        f"Before anything else was scored, the transformer's learning rates were tried on {plan.sizes.tried:,} "
+        "sentences, and the best ones were taken. The scores are means of the development parts of "
+        f"{', '.join(DEVELOPMENT[:-1])} and {DEVELOPMENT[-1]}, as `scripts/development_tasks.py` has them. All pairs "
+        f"have the rate of `{plan.pairs[0].views}`."
+    )
+    yield from table(
+        ["", *names], [[title(row), *(f"{measured[row.name][name]:.1f}" for name in names)] for row in plan.tried]
+    )
+    yield ""
+
+
 def limits(found: Found) -> Iterator[str]:
     """What the study cannot tell."""
     steps = found.trees["sentences"][str(found.plan.sizes.sentences)] // SIMCSE_BATCH
@@ -336,22 +443,10 @@ def limits(found: Found) -> Iterator[str]:
         "The encoder and the word vectors were trained on text that includes the documents that are held out here, of "
         "which the probing tasks and the next sentences are made; all rows share that. The probing tasks have the "
         "built-in parser's trees, and so have the views that read trees. The encoder was pretrained without dropout and"
-        f" is trained further with it. SimCSE takes about {steps:,} steps of {SIMCSE_BATCH} sentences at the same "
-        "learning rate as the pairs, which take fewer and larger ones. Pairs have a second vector, of word vectors of "
-        "their own: what that brings by itself, the row of trees above word vectors and the exported encoders tell."
+        f" is trained further with it. SimCSE takes about {steps:,} steps of {SIMCSE_BATCH} sentences, the pairs "
+        "fewer and larger ones. Pairs have a second vector, of word vectors of their own: what that brings by itself, "
+        "the row of trees above word vectors and the exported encoders tell."
     )
-
-
-PARTS = (
-    introduction,
-    scores,
-    answers,
-    discussion,
-    lambda found: probing(found, title),
-    method,
-    limits,
-    lambda found: effort(found, NAME, title),
-)
 
 
 if __name__ == "__main__":

@@ -209,13 +209,13 @@ class Work:
         return found
 
     def timed(self, title: str, do: Callable[[], object]) -> None:
-        """Do a stage and keep what it took, in seconds."""
+        """Do a stage and keep what it took the first time, in seconds; later it finds its result."""
         began = time.monotonic()
         do()
         with self.alone("stages"):
             file = self.kept / "stages.json"
             known = json.loads(file.read_text("utf-8")) if file.exists() else {}
-            write_json(file, known | {title: round(time.monotonic() - began)}, sealed=False)
+            write_json(file, {title: round(time.monotonic() - began)} | known, sealed=False)
 
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:

@@ -1,6 +1,7 @@
 """The study of transformers: its plan and its questions; and all of it at a small size."""
 
 import argparse
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -38,6 +39,15 @@ def test_a_question_is_about_two_rows_of_the_table(study):
     assert plan.alone in {row for claim in found for _, row, _ in claim.terms}
 
 
+def test_each_row_has_the_best_rate_of_its_kind(study, tmp_path):
+    plan = study.Plan.of(study.FULL)
+    simcse, pair = (row.name for row in plan.tried)
+    measured = {simcse: {"3e-05": 51.0, "0.0001": 50.0}, pair: {"3e-05": 60.0, "0.0001": 9.5, "0.0003": 70.0}}
+    (tmp_path / study.RATES).write_text(json.dumps(measured))
+    assert plan.chosen(plan.alone, tmp_path) == 3e-5
+    assert {plan.chosen(row, tmp_path) for row in plan.pairs} == {3e-4}
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_all_of_it_at_a_small_size(study, command, monkeypatch, tmp_path):
@@ -54,7 +64,7 @@ def test_all_of_it_at_a_small_size(study, command, monkeypatch, tmp_path):
 
     for module in ("pairs.work", "transformers_study"):
         monkeypatch.setattr(sys.modules[module], "command", structviews)
-    sizes = study.Sizes(600, 1_500, 300, 500, 16, 50, 1)
+    sizes = study.Sizes(600, 200, (1e-4, 1e-3), 1_500, 300, 500, 16, 50, 1)
     options = argparse.Namespace(
         out=Path("work"),
         texts=[tmp_path / "modern-000.txt"],
@@ -68,4 +78,5 @@ def test_all_of_it_at_a_small_size(study, command, monkeypatch, tmp_path):
     for row in work.plan.table:
         assert f"| {study.title(row)} | {32 if ',' in row.views and not row.parts else 16} |" in page
     assert "nan" not in page
+    assert {len(of_row) for of_row in study.rates_measured(Path("kept")).values()} == {2}
     assert len(list(Path("kept/runs").iterdir())) == len(work.plan.runs())
