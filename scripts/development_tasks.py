@@ -5,8 +5,8 @@
 
 Writes a folder in SentEval's own format whose test parts come from the training and development parts: of MR and SUBJ,
 which have no parts, every second sentence; of TREC and SICK every fifth or so of the training part; of STS Benchmark
-its development part, without the pairs that STS 2014 has too. MR and SUBJ may be missing. No test sentence of TREC,
-SICK, STS Benchmark or STS 2014 is in it.
+its development part, without the pairs that STS 2014 has too. MR and SUBJ may be missing. No test part is
+read; a few sentences of the other parts are test sentences, too, since the data sets repeat some.
 """
 
 import argparse

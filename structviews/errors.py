@@ -16,6 +16,10 @@ class InputError(ValueError):
         return super().__str__().replace("\n", "\\n")
 
 
+class DivergedError(InputError):
+    """Training came to a loss or a weight that is NaN or infinite."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str], remedy: str = "") -> InputError:
     """The error for a name that there is none of, with the nearest known one, if any is near, and all or a remedy."""
     known = list(known)

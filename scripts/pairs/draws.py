@@ -5,8 +5,8 @@ R runs, B draws; the first value is that of the data, so there are 1 + B.
 The test examples of a task are drawn with replacement, the same ones for all runs that have them: the draws are
 paired. STS 2014's sets are drawn separately, and of the next sentence whole documents. Tasks are drawn independently
 of each other. A row's draw is the mean over its seeds, plus a seed's deviation drawn from Student's t and divided by
-the root of the number of seeds. That deviation is pooled over all rows that have several seeds, since two or three
-seeds say little of their own; so rows with one seed have an interval over seeds too.
+the root of the number of seeds. That deviation is pooled over all trained rows that have several seeds, since two or
+three seeds say little of their own; so rows with one seed have an interval over seeds too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -89,9 +89,12 @@ class Draws:
         return values
 
     def deviation(self, score: str) -> tuple[float, int]:
-        """Standard deviation over seeds, pooled over the rows that have several, and its degrees of freedom."""
+        """Standard deviation over seeds, pooled over the rows that have several, and its degrees of freedom.
+
+        What consists of views of other rows has their seeds, and is left out.
+        """
         squares, freedom = 0.0, 0
-        for runs in self.runs.values():
+        for runs in (runs for row, runs in self.runs.items() if row.trained):
             values = self._values[score][[self._places[run] for run in runs], 0]
             squares += float(((values - values.mean()) ** 2).sum())
             freedom += len(runs) - 1

@@ -123,7 +123,7 @@ class Row:
     def name(self) -> str:
         """Name of its files."""
         if self.baseline:
-            return slug(f"{self.baseline} {self.views}")
+            return slug(" ".join((self.baseline, self.views, self.vectors)))
         settings = ((self.trees, BUILTIN), (self.channels, FIXED), (self.objective, PAIRWISE), (self.vectors, ""))
         special = [value for value, usual in settings if value != usual]
         return slug(" ".join((self.views, *special, f"b{self.batch}", f"n{self.sentences}")))

@@ -11,7 +11,7 @@ from rich.console import Console
 from structviews.batches.reader import prefetch
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.encoding.representation import reference_sentences, save_components
-from structviews.errors import InputError
+from structviews.errors import DivergedError
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import ENCODER
 from structviews.runs.vocabularies import open_encoder, open_vectors, save_vocabularies
@@ -187,11 +187,11 @@ def checkpoint(training: Training, place: Place) -> None:
     """Save the state for resuming, then the weights.
 
     Raises:
-        InputError: if a loss or a weight is NaN or infinite.
+        DivergedError: if a loss or a weight is NaN or infinite.
     """
     training.check_finite()
     if not all(bool(p.isfinite().all()) for p in training.model.parameters()):
-        raise InputError(
+        raise DivergedError(
             f"{training.run}: a weight is NaN or infinite after step {place.step}: "
             "give a lower --lr; the last checkpoint is kept"
         )

@@ -16,7 +16,7 @@ from structviews.batches.batch import Batch
 from structviews.batches.order import epoch_batches, held_out, n_batches
 from structviews.batches.reader import CorpusReader
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.errors import InputError
+from structviews.errors import DivergedError, InputError
 from structviews.kernels import message_passing
 from structviews.model import Join, Model, build_model
 from structviews.pretrained.blueprint import Blueprint
@@ -211,10 +211,10 @@ class Training:
         """Stop if the loss was NaN or infinite at some step; the last checkpoint is kept.
 
         Raises:
-            InputError: names the first such step and its batch.
+            DivergedError: names the first such step and its batch.
         """
         if step := int(self.first_bad):
-            raise InputError(
+            raise DivergedError(
                 f"{self.run}: the loss is NaN or infinite at step {step} ({self._batch_of(step)}): "
                 "give a lower --lr; the last checkpoint is kept"
             )

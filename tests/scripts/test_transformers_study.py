@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from scripts_for_tests import load
 
+from structviews.errors import InputError
+
 DATA = Path(__file__).parents[2] / "data"
 
 
@@ -20,16 +22,25 @@ def study(monkeypatch):
     return load("transformers_study", monkeypatch)
 
 
-def test_every_run_has_a_file_of_its_own_and_every_row_a_name(study):
-    plan = study.Plan.of(study.FULL)
+@pytest.fixture
+def part(study):
+    """A part of the script by name."""
+    return lambda name: sys.modules[f"encoders.{name}"]
+
+
+@pytest.fixture
+def plan(study):
+    return study.Plan.of(study.FULL)
+
+
+def test_every_run_has_a_file_of_its_own_and_every_row_a_name(plan, part):
     runs = plan.runs()
-    assert len({run.name for run in runs}) == len(runs) == 2 + 2 * 10
-    assert len({study.title(row) for row in plan.table}) == len(plan.table)
+    assert len({run.name for run in runs}) == len(runs) == 2 + 3 + 2 * 12
+    assert len({part("pages").title(row) for row in plan.table}) == len(plan.table)
 
 
-def test_a_question_is_about_two_rows_of_the_table(study):
-    plan = study.Plan.of(study.FULL)
-    found = study.claims(plan)
+def test_a_question_is_about_two_rows_of_the_table(plan, part):
+    found = part("pages").claims(plan)
     assert len({claim.text for claim in found}) == len(found)
     for claim in found:
         (one, better, _), (minus, worse, _) = claim.terms
@@ -39,18 +50,26 @@ def test_a_question_is_about_two_rows_of_the_table(study):
     assert plan.alone in {row for claim in found for _, row, _ in claim.terms}
 
 
-def test_each_row_has_the_best_rate_of_its_kind(study, tmp_path):
-    plan = study.Plan.of(study.FULL)
-    simcse, pair = (row.name for row in plan.tried)
-    measured = {simcse: {"3e-05": 51.0, "0.0001": 50.0}, pair: {"3e-05": 60.0, "0.0001": 9.5, "0.0003": 70.0}}
-    (tmp_path / study.RATES).write_text(json.dumps(measured))
+def test_each_row_has_the_best_rate_of_its_kind(plan, study, part, tmp_path):
+    simcse, pair, diverged, _ = (row.name for row in plan.tried)
+    measured = {
+        simcse: {"3e-05": 51.0, "0.0001": 50.0, "7": 99.0},
+        pair: {"3e-05": 60.0, "0.0001": 9.5, "0.0003": 70.0, "0.001": None},
+        diverged: {"0.001": None},
+    }
+    (tmp_path / part("plan").RATES).write_text(json.dumps(measured))
     assert plan.chosen(plan.alone, tmp_path) == 3e-5
-    assert {plan.chosen(row, tmp_path) for row in plan.pairs} == {3e-4}
+    assert plan.chosen(plan.pairs[0], tmp_path) == 3e-4
+    with pytest.raises(InputError, match="training diverges with each"):
+        plan.chosen(plan.pairs[1], tmp_path)
+    lines = [part("pages").trial_line(row, measured.get(row.name, {}), (1e-4, 1e-3)) for row in plan.tried]
+    assert [line[1:] for line in lines] == [["50.0", ""], ["9.5", "diverges"], ["", "diverges"], ["", ""]]
+    assert part("pages").trial_line(plan.tried[1], measured[pair], study.FULL.rates)[3:] == ["**70.0**", "diverges"]
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
-def test_all_of_it_at_a_small_size(study, command, monkeypatch, tmp_path):
+def test_all_of_it_at_a_small_size(study, part, command, monkeypatch, tmp_path):
     """Every row is trained and scored, and is on the page."""
     pytest.importorskip("gensim")
     from tiny_encoders import encoder_folder
@@ -62,7 +81,7 @@ def test_all_of_it_at_a_small_size(study, command, monkeypatch, tmp_path):
         code, _, err = command(*arguments)
         assert code == 0, err
 
-    for module in ("pairs.work", "transformers_study"):
+    for module in ("pairs.work", "encoders.work"):
         monkeypatch.setattr(sys.modules[module], "command", structviews)
     sizes = study.Sizes(600, 200, (1e-4, 1e-3), 1_500, 300, 500, 16, 50, 1)
     options = argparse.Namespace(
@@ -76,7 +95,11 @@ def test_all_of_it_at_a_small_size(study, command, monkeypatch, tmp_path):
     study.run_all(work, "*", lambda: study.keep_agreement(work, ()))
     page = study.write_page(work.plan, Path("kept"), Path("docs")).read_text()
     for row in work.plan.table:
-        assert f"| {study.title(row)} | {32 if ',' in row.views and not row.parts else 16} |" in page
+        wide = len(row.parts) > 1 or (row.views.count(",") == 1 and not row.parts)
+        assert f"| {part('pages').title(row)} | {32 if wide else 16} |" in page
     assert "nan" not in page
-    assert {len(of_row) for of_row in study.rates_measured(Path("kept")).values()} == {2}
+    (Path("kept") / part("work").ENCODER).write_text("{}")
+    with pytest.raises(InputError, match="has scores of another encoder"):
+        work.check_encoder()
+    assert {len(of_row) for of_row in part("plan").rates_measured(Path("kept")).values()} == {2}
     assert len(list(Path("kept/runs").iterdir())) == len(work.plan.runs())

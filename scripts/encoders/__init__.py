@@ -1,0 +1,1 @@
+"""The parts of ``scripts/transformers_study.py``."""

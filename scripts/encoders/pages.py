@@ -1,0 +1,214 @@
+"""The page of the study of transformers, every figure from the files that are kept."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pairs.claims import Claim
+from pairs.draws import MEAN
+from pairs.markdown import paragraph, table
+from pairs.pages import Found, decided, differences, discussion, effort, method, probing, read_found
+from pairs.plan import JOINED, MAIN, Row
+
+from encoders.plan import AVERAGES, DEVELOPMENT, SIMCSE, SIMCSE_BATCH, TRIALS, Measured, Plan, best, rates_measured
+from structviews.words import CONTEXTUAL
+
+NAME = "transformers"
+# Said of claims whose rows differ so.
+WIDER = " (two vectors against one)"
+# In place of a score.
+NOT_YET = -1000.0
+
+
+def title(row: Row) -> str:
+    """A row's name in the tables."""
+    if row.baseline in AVERAGES:
+        return row.title
+    if row.baseline:
+        return f"frozen, {row.baseline}" + f" {row.vectors}" * row.without_component
+    if len(row.parts) > 1:
+        return f"frozen, mean, joined with {row.views.partition(JOINED)[2]}"
+    if row.parts:
+        ((_, pair),) = row.parts
+        return f"{pair.views}, exported"
+    if row.objective == SIMCSE:
+        return f"{row.views}, SimCSE"
+    return f"{row.views}, contextual words" if row.channels == CONTEXTUAL else row.views
+
+
+def taught(row: Row) -> str:
+    """An exported encoder, in a sentence."""
+    ((_, pair),) = row.parts
+    return f"the exported encoder trained beside `{pair.views.split(',')[1]}`"
+
+
+def claims(plan: Plan) -> list[Claim]:
+    """What is asked."""
+    mean, centred, _ = plan.frozen
+    words, contextual = plan.trees
+
+    def above(text: str, better: Row, worse: Row) -> Claim:
+        return Claim("", text, ((1, better, MEAN), (-1, worse, MEAN)))
+
+    seq, *syntax = plan.pairs
+    seq_alone, *syntax_alone = plan.exported
+    return [
+        above(f"trees above the encoder's states are better than their mean{WIDER}", contextual, mean),
+        above("trees above the encoder's states are better than sequences above them", contextual, plan.control),
+        above("trees above the encoder's states are better than above word vectors", contextual, words),
+        above("SimCSE improves the encoder", plan.alone, mean),
+        above("SimCSE is better than leaving out the first component of the encoder's mean", plan.alone, centred),
+        *(
+            above(f"the encoder and a `{row.views.split(',')[1]}` view are better than the encoder{WIDER}", row, mean)
+            for row in plan.pairs
+        ),
+        *(
+            above(
+                f"`{row.views}` is better than the encoder joined with a `{view}` view trained without it", row, apart
+            )
+            for row, view, apart in zip(syntax, MAIN.split(","), plan.apart, strict=True)
+        ),
+        *(above(f"`{row.views}` is better than `{seq.views}`", row, seq) for row in syntax),
+        *(above(f"{taught(row)} is better than before", row, mean) for row in plan.exported),
+        *(above(f"{taught(row)} is better than by SimCSE", row, plan.alone) for row in plan.exported),
+        *(above(f"{taught(row)} is better than beside `seq`", row, seq_alone) for row in syntax_alone),
+    ]
+
+
+def write_page(plan: Plan, kept: Path, docs: Path) -> Path:
+    """Write the study's page below a folder of documentation; its path.
+
+    Raises:
+        InputError: if the encoder as it is has no scores.
+    """
+    found = read_found(plan, kept, plan.frozen[0])
+    page = docs / "results" / f"{NAME}.md"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    parts = (
+        introduction,
+        scores,
+        answers,
+        discussion,
+        lambda found: probing(found, title),
+        method,
+        lambda found: learning_rates(found, rates_measured(kept)),
+        limits,
+        lambda found: effort(without_trials(found), NAME, title),
+    )
+    page.write_text("\n".join(line for part in parts for line in part(found)) + "\n", encoding="utf-8")
+    return page
+
+
+def introduction(found: Found) -> Iterator[str]:
+    """What was trained, and how."""
+    sizes, sentences = found.plan.sizes, found.trees["sentences"]
+    yield "# A transformer and syntax"
+    yield ""
+    yield from paragraph(
+        "This page asks what syntax adds to a pretrained transformer: as a tree above its states "
+        "([contextual words](../contextual-words.md)), and as a second view beside which the transformer is trained "
+        "further ([the view `transformer`](../views/transformer.md)). The transformer is a small BERT of 4 layers of "
+        f"{sizes.hidden} dimensions, which `scripts/small_encoder.py` trains on the same kind of text; what holds for "
+        "it need not hold for encoders that were trained on a hundred times as much."
+    )
+    done, planned = len(found.draws.known), len(found.plan.runs())
+    if done < planned:
+        yield from paragraph(f"Preliminary: {done} of {planned} runs have scores so far.")
+    yield from paragraph(
+        f"All models were trained on {sentences[str(sizes.sentences)]:,} sentences of modern text in whole documents, "
+        f"one epoch. Pairs were trained with batches of {sizes.batch} and the pairwise objective; SimCSE with batches "
+        f"of {SIMCSE_BATCH}. The transformer's learning rates are [chosen](#learning-rates) on development data; other "
+        f"settings are the defaults. Trees and sequences have {sizes.hidden} dimensions and, beside a "
+        "transformer, read fixed word vectors. For all scores, each view's vector is scaled to length 1 "
+        "(`--normalise`)."
+    )
+    if done and not found.draws.deviation(MEAN)[1]:
+        yield from paragraph("No row has several seeds so far, so intervals and p are over examples alone.")
+    yield """\
+<!-- not run: the record of a larger job -->
+
+    python scripts/small_encoder.py --texts modern-*.txt.zst --sources modern-sources.tsv --words 40 -o small-encoder
+    python scripts/transformers_study.py run --texts modern-00[0-4].txt.zst --senteval senteval --encoder small-encoder
+    python scripts/transformers_study.py page
+"""
+    yield from paragraph("These commands reproduce all of it, this page included.")
+
+
+def scores(found: Found) -> Iterator[str]:
+    """The table of all rows."""
+    plan = found.plan
+    yield "## The table"
+    yield ""
+    yield from paragraph(
+        "Scores in per cent, correlations x 100; next sentence: mean reciprocal rank among a thousand; probing: the "
+        "mean of the probing tasks. ± is half of a 95 % interval over seeds and examples. The last columns are the "
+        f"mean of the {len(found.draws.tasks)} tasks minus that of the frozen encoder's mean, and p corrected by "
+        "Holm's method for all rows. Rows differ in dimensions: compare those "
+        "of the same number. *Exported* is the transformer of a pair by itself, loaded by "
+        "sentence-transformers. No row is left out."
+    )
+    yield from differences(found, plan.table, lambda row: plan.frozen[0], title)
+    yield ""
+
+
+def answers(found: Found) -> Iterator[str]:
+    """The questions with their verdicts."""
+    yield "## What it shows"
+    yield ""
+    yield from paragraph(
+        "Differences of the mean of the tasks, above 0 if the statement holds. It is decided by its p, corrected by "
+        "Holm's method for all of them: below 0.05 the study *shows* it or finds it *reversed*; otherwise it *does not "
+        "show* it, which is no proof of the contrary."
+    )
+    yield from decided(found, claims(found.plan))
+
+
+def learning_rates(found: Found, measured: dict[str, dict[str, float]]) -> Iterator[str]:
+    """How they were chosen."""
+    plan, names = found.plan, [f"{rate:g}" for rate in found.plan.sizes.rates]
+    yield "## Learning rates"
+    yield ""
+    yield from paragraph(
+        "Before any model with a trained transformer was scored, the transformer's learning rates were tried on "
+        f"{found.trees['sentences'][str(plan.sizes.tried)]:,} sentences with one seed, and the best one of each model "
+        "(bold) was taken. A score is the mean of the transformer's vectors by themselves on the development parts of "
+        f"{', '.join(DEVELOPMENT[:-1])} and {DEVELOPMENT[-1]}, which `scripts/development_tasks.py` writes. So short a "
+        "training may favour higher rates than a long one. The trials took "
+        f"{found.stages.get(TRIALS, 0) / 3600:.1f} hours."
+    )
+    yield from table(
+        ["", *names], [trial_line(row, measured.get(row.name, {}), plan.sizes.rates) for row in plan.tried]
+    )
+    yield ""
+
+
+def trial_line(row: Row, measured: Measured, rates: Sequence[float]) -> list[str]:
+    """A line of the table of learning rates."""
+    cells = []
+    for rate in rates:
+        score = measured.get(f"{rate:g}", NOT_YET)
+        cell = "diverges" if score is None else "" if score == NOT_YET else f"{score:.1f}"
+        cells.append(f"**{cell}**" if len(measured) == len(rates) and rate == best(measured, rates) else cell)
+    return [title(row), *cells]
+
+
+def without_trials(found: Found) -> Found:
+    """Without the time that trials of learning rates took, which is said elsewhere."""
+    return replace(found, stages={name: seconds for name, seconds in found.stages.items() if name != TRIALS})
+
+
+def limits(found: Found) -> Iterator[str]:
+    """What the study cannot tell."""
+    steps = found.trees["sentences"][str(found.plan.sizes.sentences)] // SIMCSE_BATCH
+    yield "## Limits"
+    yield ""
+    yield from paragraph(
+        "The encoder and the word vectors were trained on text that includes the documents that are held out here, of "
+        "which the probing tasks and the next sentences are made; all rows share that. The encoder has read 40 million "
+        "words, and the word vectors the ten million of five of the 26 files. The probing tasks have the "
+        "built-in parser's trees, and so have the views that read trees. The encoder was pretrained without dropout and"
+        f" is trained further with it. SimCSE takes about {steps:,} steps of {SIMCSE_BATCH} sentences, the pairs "
+        "fewer and larger ones. Exported encoders run in single precision, as sentence-transformers does; the products "
+        "of all others are in half precision where the processor is faster with it. Pairs have a second vector, of "
+        "word vectors of their own: what that brings by itself, the encoder joined with such a view tells."
+    )
