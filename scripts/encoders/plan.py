@@ -40,8 +40,8 @@ class Sizes:
     """
 
     sentences: int = 200_000
-    tried: int = 50_000
-    rates: tuple[float, ...] = (3e-5, 1e-4, 3e-4, 1e-3)
+    tried: int = 20_000
+    rates: tuple[float, ...] = (5e-5, 2e-4, 8e-4)
     held_out: int = 200_000
     asked: int = 20_000
     probing: int = 10_000
