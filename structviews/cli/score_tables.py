@@ -183,7 +183,8 @@ def compare_by(runs: list[Path], names: Sequence[str], corpus: Path, most: int, 
     console.print(noticed_tables.as_rich(noticing.rows_of_runs(samples, found), two))
     named = [f"A: {typed(runs[0])}; B: {typed(runs[1])}"] if two else []
     names_found = {sample.name for sample in samples}
-    left_out = [kind.name for kind in kinds if kind.name not in names_found]
+    wanted = map(altered.name_of, altered.with_contrasts(kinds))
+    left_out = [name for name in wanted if name not in names_found]
     missing = [f"fewer than two sentences: {', '.join(left_out)}"] if left_out else []
     for remark in [*named, *noticed_tables.NOTES, *(noticed_tables.NOTES_OF_TWO if two else ()), *missing]:
         explain(remark)

@@ -4,6 +4,8 @@ import pytest
 from corpora import topic_corpus
 from shell import fails, shell_command
 
+from structviews.evaluation.perturbing import altered
+
 TEXT = "".join(
     f"The {one} {verb} the {other} .\n"
     for one in ("dog", "man", "cat")
@@ -44,6 +46,12 @@ def test_what_each_view_notices(command, corpus):
     assert two.code == 0
     assert "A: default-small; B: default-small" in two.output.decode()
     assert "Holm" in two.output.decode()
+
+
+def test_a_contrast_without_sentences_is_named(command, corpus, monkeypatch):
+    monkeypatch.setattr(altered, "CONTRASTS", (("passive", "numbers"),))
+    ended = command("compare", "default-small", "--by", "passive,numbers")
+    assert "fewer than two sentences: numbers, passive nearer than numbers" in ended.output.decode()
 
 
 def test_errors(command, tmp_path):

@@ -46,7 +46,12 @@ class Sample:
     @property
     def name(self) -> str:
         """The kind, or what the contrast asks."""
-        return " nearer than ".join(kind.name for kind in self.kinds)
+        return name_of(self.kinds)
+
+
+def name_of(group: Sequence[Perturbation]) -> str:
+    """The name of a kind alone, or of a contrast's two."""
+    return " nearer than ".join(kind.name for kind in group)
 
 
 def chosen_kinds(names: Sequence[str]) -> list[Perturbation]:
