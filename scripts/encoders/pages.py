@@ -173,7 +173,7 @@ def learning_rates(found: Found, measured: dict[str, dict[str, float]]) -> Itera
         f"{found.trees['sentences'][str(plan.sizes.tried)]:,} sentences with one seed, and the best one of each model "
         "(bold) was taken. A score is the mean of the transformer's vectors by themselves on the development parts of "
         f"{', '.join(DEVELOPMENT[:-1])} and {DEVELOPMENT[-1]}, which `scripts/development_tasks.py` writes. So short a "
-        "training may favour higher rates than a long one. The trials took "
+        "training may favour other rates than a long one. The trials took "
         f"{found.stages.get(TRIALS, 0) / 3600:.1f} hours."
     )
     yield from table(
