@@ -27,7 +27,7 @@ def store_encoder_states(corpus: Corpus, device: Device = "", given: Mapping[str
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.pretrained.frozen import FrozenEncoder
-    from structviews.pretrained.stored_states import store_states
+    from structviews.pretrained.stored_states import outdated, store_states
     from structviews.runtime.device import using
     from structviews.runtime.progress import rate_bar
 
@@ -47,6 +47,8 @@ def store_encoder_states(corpus: Corpus, device: Device = "", given: Mapping[str
         inform(f"stopped; {GO_ON}")
         raise typer.Exit(130) from None
     say(f"{folder}: {counted(opened.manifest['tokens'], 'word')}, {counted(encoder.dim, 'dimension')}")
+    for old, size in outdated(opened).items():
+        inform(f"{old}: {size / 1e9:,.2f} GB of an earlier version of the corpus: delete it, as nothing reads it")
     flags = f"--channels contextual --encoder {typeable(words.encoder)}"
     flags += f" --word-pooling {words.pooling}" * ("word_pooling" in given)
     suggest("Next, train on these words:", f"structviews train --views dep,const --corpus {typeable(corpus)} {flags}")

@@ -9,6 +9,7 @@ Shapes: n words of a shard, d dimension of a state.
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypedDict
@@ -95,6 +96,17 @@ def folder_of(corpus: ParsedCorpus, encoder: FrozenEncoder) -> Path:
     key = digest(corpus.fingerprint.encode(), encoder.identity.digest)[:8]
     path = corpus.path.resolve()
     return path.with_name(f"{path.name}.{STATES}") / f"{Path(encoder.name).name}-{key}"
+
+
+def outdated(corpus: ParsedCorpus) -> dict[Path, int]:
+    """The folders of states of earlier versions of a corpus, which nothing reads any more, and their bytes."""
+    found = {}
+    for folder in sorted(corpus.path.resolve().parent.glob(f"{corpus.path.name}.{STATES}/*/")):
+        files = sorted(folder.glob("shard-*.safetensors"))
+        with suppress(InputError):  # a damaged file does not say of what it is
+            if files and read_head(files[0], REMEDY).notes.get("corpus") not in (None, corpus.fingerprint):
+                found[folder] = sum(file.stat().st_size for file in files)
+    return found
 
 
 def is_part(file: Path) -> bool:

@@ -169,6 +169,19 @@ def test_states_of_another_corpus_encoder_layer_or_pooling_are_others(place, giv
         StoredStates.find(opened(other), same)
 
 
+def test_states_of_an_earlier_corpus_are_outdated(place):
+    old = store(place)
+    assert stored_states.outdated(place.corpus) == {}
+    shutil.rmtree(place.corpus.path)
+    place.corpus = opened(topic_corpus(place.corpus.path, documents=3))
+    new = store(place)
+    assert new != old
+    assert stored_states.outdated(place.corpus) == {old: sum(file.stat().st_size for file in old.glob("shard-*"))}
+    victim = old / "shard-00000.safetensors"
+    victim.write_bytes(victim.read_bytes()[:5])
+    assert stored_states.outdated(place.corpus) == {}
+
+
 def test_states_beyond_float16_are_refused(place, monkeypatch):
     monkeypatch.setattr(place.encoder, "states", lambda sentences: 1e6 * FrozenEncoder.states(place.encoder, sentences))
     with pytest.raises(InputError, match="a state is beyond float16 numbers: choose other layers"):
@@ -211,6 +224,13 @@ def test_commands(command, given, tmp_path):
         file.write_bytes(file.read_bytes()[:-3])
     code, out, error = command("verify", "x.parsed.states")
     assert (code, out.count("\n"), out.count("make it again with `structviews states`")) == (1, 2, 2), out
+    for damaged in tmp_path.glob("x.parsed.states/*/shard-00000.safetensors"):
+        damaged.unlink()
+    shutil.rmtree(tmp_path / "x.parsed")
+    topic_corpus(tmp_path / "x.parsed", documents=3)
+    code, _, error = command("states", "x.parsed", *words)
+    assert code == 0, error
+    assert re.search(r"tiny-\w{8}: 0\.00 GB of an earlier version of the corpus: delete it", error)
     code, _, error = command("states", "x.parsed")
     assert code == 2
     assert "encoder = '': give a folder with a model" in error
