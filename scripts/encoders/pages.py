@@ -1,7 +1,6 @@
 """The page of the study of transformers, every figure from the files that are kept."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from pairs.claims import Claim
@@ -10,7 +9,17 @@ from pairs.markdown import paragraph, table
 from pairs.pages import Found, decided, differences, discussion, effort, method, probing, read_found
 from pairs.plan import JOINED, MAIN, Row
 
-from encoders.plan import AVERAGES, DEVELOPMENT, SIMCSE, SIMCSE_BATCH, TRIALS, Measured, Plan, best, rates_measured
+from encoders.plan import (
+    AVERAGES,
+    DEVELOPMENT,
+    SIMCSE,
+    SIMCSE_BATCH,
+    UNTRAINED,
+    Measured,
+    Plan,
+    best,
+    rates_measured,
+)
 from structviews.words import CONTEXTUAL
 
 NAME = "transformers"
@@ -93,7 +102,7 @@ def write_page(plan: Plan, kept: Path, docs: Path) -> Path:
         method,
         lambda found: learning_rates(found, rates_measured(kept)),
         limits,
-        lambda found: effort(without_trials(found), NAME, title),
+        lambda found: effort(found, NAME, title),
     )
     page.write_text("\n".join(line for part in parts for line in part(found)) + "\n", encoding="utf-8")
     return page
@@ -163,7 +172,7 @@ def answers(found: Found) -> Iterator[str]:
     yield from decided(found, claims(found.plan))
 
 
-def learning_rates(found: Found, measured: dict[str, dict[str, float]]) -> Iterator[str]:
+def learning_rates(found: Found, measured: dict[str, Measured]) -> Iterator[str]:
     """How they were chosen."""
     plan, names = found.plan, [f"{rate:g}" for rate in found.plan.sizes.rates]
     yield "## Learning rates"
@@ -173,9 +182,11 @@ def learning_rates(found: Found, measured: dict[str, dict[str, float]]) -> Itera
         f"{found.trees['sentences'][str(plan.sizes.tried)]:,} sentences with one seed, and the best one of each model "
         "(bold) was taken. A score is the mean of the transformer's vectors by themselves on the development parts of "
         f"{', '.join(DEVELOPMENT[:-1])} and {DEVELOPMENT[-1]}, which `scripts/development_tasks.py` writes. So short a "
-        "training may favour other rates than a long one. The trials took "
-        f"{found.stages.get(TRIALS, 0) / 3600:.1f} hours."
+        "training may favour other rates than a long one."
     )
+    untrained = measured.get(plan.frozen[0].name, {}).get(UNTRAINED)
+    if untrained is not None:
+        yield from paragraph(f"The encoder's mean has {untrained:.1f} before any of this training.")
     yield from table(
         ["", *names], [trial_line(row, measured.get(row.name, {}), plan.sizes.rates) for row in plan.tried]
     )
@@ -190,11 +201,6 @@ def trial_line(row: Row, measured: Measured, rates: Sequence[float]) -> list[str
         cell = "diverges" if score is None else "" if score == NOT_YET else f"{score:.1f}"
         cells.append(f"**{cell}**" if len(measured) == len(rates) and rate == best(measured, rates) else cell)
     return [title(row), *cells]
-
-
-def without_trials(found: Found) -> Found:
-    """Without the time that trials of learning rates took, which is said elsewhere."""
-    return replace(found, stages={name: seconds for name, seconds in found.stages.items() if name != TRIALS})
 
 
 def limits(found: Found) -> Iterator[str]:

@@ -19,14 +19,14 @@ TASKS = ("MR", "SUBJ", "TREC", "SICK-R", "STS-B", "STS14")
 # The tasks by whose development parts learning rates are chosen, and the file of what is measured.
 DEVELOPMENT = ("TREC", "SICK-R", "STS-B", "STS-B-cos")
 RATES = "rates.json"
-# The stage in which they are tried.
-TRIALS = "learning rates"
 # Of SimCSE's authors.
 SIMCSE_BATCH = 64
 # Baselines of word vectors.
 AVERAGES = ("average", "sif")
 # By learning rate, the mean of a trial's scores in per cent; None if training diverged.
 Measured = dict[str, float | None]
+# In place of a rate, for the encoder as it is.
+UNTRAINED = "0"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pairs.plan import FIXED, Row, Run
 from pairs.work import Work
 from smoke import command, scores_of
 
-from encoders.plan import AVERAGES, DEVELOPMENT, RATES, SIMCSE, TRANSFORMER, TRIALS, rates_measured
+from encoders.plan import AVERAGES, DEVELOPMENT, RATES, SIMCSE, TRANSFORMER, UNTRAINED, rates_measured
 from structviews.adapters.transformer_export import export_transformer
 from structviews.cli.console import errors
 from structviews.encoding.kinds.joined import Member, join_runs
@@ -54,7 +54,7 @@ class EncoderWork(Work):
         with self.alone("states"):
             corpus = self.corpus(self.plan.sizes.sentences)
             self.timed("states", lambda: command("states", corpus, "--encoder", self.encoder))
-        self.timed(TRIALS, self.try_rates)
+        self.try_rates()
 
     def check_encoder(self) -> None:
         """Keep which encoder it is, or refuse another one."""
@@ -76,33 +76,38 @@ class EncoderWork(Work):
             tasks, missing = read_tasks(DEVELOPMENT, development, None, allow_partial=True)
         if missing:
             raise InputError(f"{self.senteval}: {'; '.join(missing.values())}")
-        trials = list(product(self.plan.tried, self.plan.sizes.rates))
+        trials = [(self.plan.frozen[0], UNTRAINED)]
+        trials += [(row, f"{rate:g}") for row, rate in product(self.plan.tried, self.plan.sizes.rates)]
         for row, rate in trials:
-            with self.claimed(f"{row.name}-{rate:g}") as ours:
+            with self.claimed(f"{row.name}-{rate}") as ours:
                 if ours:
                     self.try_rate(row, rate, tasks)
         for row, rate in trials:  # waits for other processes
-            with self.alone(f"{row.name}-{rate:g}"):
+            with self.alone(f"{row.name}-{rate}"):
                 self.try_rate(row, rate, tasks)
 
-    def try_rate(self, row: Row, rate: float, tasks: list[Task]) -> None:
+    def try_rate(self, row: Row, rate: str, tasks: list[Task]) -> None:
         """Measure a learning rate unless it has been."""
-        if f"{rate:g}" not in rates_measured(self.kept).get(row.name, {}):
+        if rate not in rates_measured(self.kept).get(row.name, {}):
             try:
                 score = round(self.score_rate(row, rate, tasks), 2)
             except DivergedError:
                 score = None
             with self.alone("rates"):
                 known = rates_measured(self.kept)
-                known.setdefault(row.name, {})[f"{rate:g}"] = score
+                known.setdefault(row.name, {})[rate] = score
                 write_json(self.kept / RATES, known, sealed=False)
 
-    def score_rate(self, row: Row, rate: float, tasks: list[Task]) -> float:
-        """Train a row with a learning rate; the mean of its transformer's scores, in per cent."""
-        run = self.out / "rates" / f"{row.name}-{rate:g}"
-        places = {"corpus": str(self.corpus(row.sentences)), "out": str(run), "seed": 1}
-        train(TrainConfig.from_flat(self.settings_at(row, rate) | places, run.name), errors)
-        scored = SCORED if row.views == TRANSFORMER else replace(SCORED, view=TRANSFORMER)
+    def score_rate(self, row: Row, rate: str, tasks: list[Task]) -> float:
+        """Train a row with a learning rate, or make the baseline; the mean of its transformer's scores, in per cent."""
+        run, corpus = self.out / "rates" / f"{row.name}-{rate}", self.corpus(self.plan.sizes.tried)
+        if row.baseline:
+            if not run.exists():
+                self.make_baseline(Run(row, 1), corpus, run)
+        else:
+            places = {"corpus": str(corpus), "out": str(run), "seed": 1}
+            train(TrainConfig.from_flat(self.settings_at(row, float(rate)) | places, run.name), errors)
+        scored = replace(SCORED, view=TRANSFORMER) if "," in row.views else SCORED
         score_with_bar(run, tasks, {}, errors, trees=task_trees(self.corpus("tasks")), scored=scored)
         _, file = place_of(run, scored, SENTEVAL, ensemble=False)
         there = scores_of(run, file)  # without a task whose score is undefined, which counts as 0

@@ -102,5 +102,10 @@ def test_all_of_it_at_a_small_size(study, part, command, monkeypatch, tmp_path):
     (Path("kept") / part("work").ENCODER).write_text("{}")
     with pytest.raises(InputError, match="has scores of another encoder"):
         work.check_encoder()
-    assert {len(of_row) for of_row in part("plan").rates_measured(Path("kept")).values()} == {2}
+    assert "The encoder's mean has " in page
+    rates = part("plan").rates_measured(Path("kept"))
+    assert set(rates.pop(work.plan.frozen[0].name)) == {"0"}
+    assert {row: set(of_row) for row, of_row in rates.items()} == {
+        row.name: {"0.0001", "0.001"} for row in work.plan.tried
+    }
     assert len(list(Path("kept/runs").iterdir())) == len(work.plan.runs())
