@@ -205,7 +205,7 @@ def trial_line(row: Row, measured: Measured, rates: Sequence[float]) -> list[str
 
 def limits(found: Found) -> Iterator[str]:
     """What the study cannot tell."""
-    steps = found.trees["sentences"][str(found.plan.sizes.sentences)] // SIMCSE_BATCH
+    steps = round(found.trees["sentences"][str(found.plan.sizes.sentences)] / SIMCSE_BATCH, -2)
     yield "## Limits"
     yield ""
     yield from paragraph(
@@ -213,7 +213,7 @@ def limits(found: Found) -> Iterator[str]:
         "which the probing tasks and the next sentences are made; all rows share that. The encoder has read 40 million "
         "words, and the word vectors the ten million of five of the 26 files. The probing tasks have the "
         "built-in parser's trees, and so have the views that read trees. The encoder was pretrained without dropout and"
-        f" is trained further with it. SimCSE takes about {steps:,} steps of {SIMCSE_BATCH} sentences, the pairs "
+        f" is trained further with it. SimCSE takes about {steps:,.0f} steps of {SIMCSE_BATCH} sentences, the pairs "
         "fewer and larger ones. Exported encoders run in single precision, as sentence-transformers does; the products "
         "of all others are in half precision where the processor is faster with it. Pairs have a second vector, of "
         "word vectors of their own: what that brings by itself, the encoder joined with such a view tells."
