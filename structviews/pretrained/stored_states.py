@@ -100,8 +100,8 @@ def folder_of(corpus: ParsedCorpus, encoder: FrozenEncoder) -> Path:
 
 def outdated(corpus: ParsedCorpus) -> dict[Path, int]:
     """The folders of states of earlier versions of a corpus, which nothing reads any more, and their bytes."""
-    found = {}
-    for folder in sorted(corpus.path.resolve().parent.glob(f"{corpus.path.name}.{STATES}/*/")):
+    found, path = {}, corpus.path.resolve()
+    for folder in sorted(path.with_name(f"{path.name}.{STATES}").glob("*/")):
         files = sorted(folder.glob("shard-*.safetensors"))
         with suppress(InputError):  # a damaged file does not say of what it is
             if files and read_head(files[0], REMEDY).notes.get("corpus") not in (None, corpus.fingerprint):
