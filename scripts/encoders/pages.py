@@ -61,26 +61,29 @@ def claims(plan: Plan) -> list[Claim]:
 
     seq, *syntax = plan.pairs
     seq_alone, *syntax_alone = plan.exported
+    trees = "two trees above the encoder's states are better than"
     return [
-        above(f"trees above the encoder's states are better than their mean{WIDER}", contextual, mean),
-        above("trees above the encoder's states are better than sequences above them", contextual, plan.control),
-        above("trees above the encoder's states are better than above word vectors", contextual, words),
+        above(f"{trees} the mean of these states{WIDER}", contextual, mean),
+        above(f"{trees} two sequences above them", contextual, plan.control),
+        above(f"{trees} two trees above word vectors", contextual, words),
         above("SimCSE improves the encoder", plan.alone, mean),
         above("SimCSE is better than leaving out the first component of the encoder's mean", plan.alone, centred),
         *(
-            above(f"the encoder and a `{row.views.split(',')[1]}` view are better than the encoder{WIDER}", row, mean)
+            above(f"`{row.views}`, trained together, is better than the encoder as it is{WIDER}", row, mean)
             for row in plan.pairs
         ),
         *(
             above(
-                f"`{row.views}` is better than the encoder joined with a `{view}` view trained without it", row, apart
+                f"`{row.views}` is better than the encoder as it is, joined with a `{view}` view trained without it",
+                row,
+                apart,
             )
             for row, view, apart in zip(syntax, MAIN.split(","), plan.apart, strict=True)
         ),
         *(above(f"`{row.views}` is better than `{seq.views}`", row, seq) for row in syntax),
-        *(above(f"{taught(row)} is better than before", row, mean) for row in plan.exported),
-        *(above(f"{taught(row)} is better than by SimCSE", row, plan.alone) for row in plan.exported),
-        *(above(f"{taught(row)} is better than beside `seq`", row, seq_alone) for row in syntax_alone),
+        *(above(f"{taught(row)} is better than the encoder as it is", row, mean) for row in plan.exported),
+        *(above(f"{taught(row)} is better than the one trained with SimCSE", row, plan.alone) for row in plan.exported),
+        *(above(f"{taught(row)} is better than the one trained beside `seq`", row, seq_alone) for row in syntax_alone),
     ]
 
 
@@ -124,12 +127,13 @@ def introduction(found: Found) -> Iterator[str]:
     if done < planned:
         yield from paragraph(f"Preliminary: {done} of {planned} runs have scores so far.")
     yield from paragraph(
-        f"All models were trained on {sentences[str(sizes.sentences)]:,} sentences of modern text in whole documents, "
-        f"one epoch. Pairs were trained with batches of {sizes.batch} and the pairwise objective; SimCSE with batches "
-        f"of {SIMCSE_BATCH}. The transformer's learning rates are [chosen](#learning-rates) on development data; other "
-        f"settings are the defaults. Trees and sequences have {sizes.hidden} dimensions and, beside a "
-        "transformer, read fixed word vectors. For all scores, each view's vector is scaled to length 1 "
-        "(`--normalise`)."
+        f"Models were trained for one epoch on {sentences[str(sizes.sentences)]:,} sentences of modern text in whole "
+        "documents, of which 1 % of the documents is kept for validation. Pairs were trained with batches of "
+        f"{sizes.batch} and the pairwise objective; SimCSE with batches of {SIMCSE_BATCH}, and the mean of the states "
+        "instead of its authors' first token. The transformer's learning rates are [chosen](#learning-rates) on "
+        f"development data; other settings are the defaults. Trees and sequences have {sizes.hidden} dimensions and, "
+        "beside a transformer, read fixed word vectors, which are learnt on the same text. For all scores, each "
+        "view's vector is scaled to length 1 (`--normalise`)."
     )
     if done and not found.draws.deviation(MEAN)[1]:
         yield from paragraph("No row has several seeds so far, so intervals and p are over examples alone.")
@@ -140,7 +144,7 @@ def introduction(found: Found) -> Iterator[str]:
     python scripts/transformers_study.py run --texts modern-00[0-4].txt.zst --senteval senteval --encoder small-encoder
     python scripts/transformers_study.py page
 """
-    yield from paragraph("These commands reproduce all of it, this page included.")
+    yield from paragraph(f"These commands repeat all of it once `docs/results/{NAME}` is deleted, this page included.")
 
 
 def scores(found: Found) -> Iterator[str]:
@@ -167,7 +171,9 @@ def answers(found: Found) -> Iterator[str]:
     yield from paragraph(
         "Differences of the mean of the tasks, above 0 if the statement holds. It is decided by its p, corrected by "
         "Holm's method for all of them: below 0.05 the study *shows* it or finds it *reversed*; otherwise it *does not "
-        "show* it, which is no proof of the contrary."
+        "show* it, which is no proof of the contrary. The table above corrects p for its own rows only, so the same "
+        "difference may have another p there. A pair's transformer was trained further, and the encoder as it is was "
+        "not."
     )
     yield from decided(found, claims(found.plan))
 
@@ -180,9 +186,11 @@ def learning_rates(found: Found, measured: dict[str, Measured]) -> Iterator[str]
     yield from paragraph(
         "Before any model with a trained transformer was scored, the transformer's learning rates were tried on "
         f"{found.trees['sentences'][str(plan.sizes.tried)]:,} sentences with one seed, and the best one of each model "
-        "(bold) was taken. A score is the mean of the transformer's vectors by themselves on the development parts of "
-        f"{', '.join(DEVELOPMENT[:-1])} and {DEVELOPMENT[-1]}, which `scripts/development_tasks.py` writes. So short a "
-        "training may favour other rates than a long one."
+        f"(bold) was taken. A score is the mean over the development parts of {', '.join(DEVELOPMENT[:-1])} and "
+        f"{DEVELOPMENT[-1]}, which `scripts/development_tasks.py` writes, for the transformer's vectors by "
+        "themselves. So short a training may favour lower rates than a long one does. Rates were tried in two rounds: "
+        "the lowest was added since one model preferred the lowest of the first round. Models of different rates "
+        "differ in that, too. The hours of the trials, and of the encoder's own training, are not among those below."
     )
     untrained = measured.get(plan.frozen[0].name, {}).get(UNTRAINED)
     if untrained is not None:
@@ -210,11 +218,16 @@ def limits(found: Found) -> Iterator[str]:
     yield ""
     yield from paragraph(
         "The encoder and the word vectors were trained on text that includes the documents that are held out here, of "
-        "which the probing tasks and the next sentences are made; all rows share that. The encoder has read 40 million "
-        "words, and the word vectors the ten million of five of the 26 files. The probing tasks have the "
-        "built-in parser's trees, and so have the views that read trees. The encoder was pretrained without dropout and"
-        f" is trained further with it. SimCSE takes about {steps:,.0f} steps of {SIMCSE_BATCH} sentences, the pairs "
-        "fewer and larger ones. Exported encoders run in single precision, as sentence-transformers does; the products "
-        "of all others are in half precision where the processor is faster with it. Pairs have a second vector, of "
-        "word vectors of their own: what that brings by itself, the encoder joined with such a view tells."
+        "which the probing tasks and the next sentences are made; all rows share that. The encoder has read 40 "
+        "million words, and the word vectors the ten million of five of the 26 files. The probing tasks are made from "
+        "the built-in parser's trees, which the views of trees read, too. About a seventh of STS-B's test pairs are "
+        "in STS14, but the two are drawn independently, so intervals of the mean are a little too narrow; and the "
+        "classifiers by which learning rates are chosen are fitted to training parts that share pairs with STS14. "
+        "There are no two trees of one kind above the encoder's states, so those rows tell trees from sequences, not "
+        "what two kinds of trees teach each other. The encoder was pretrained without dropout and is trained further "
+        f"with it. SimCSE takes about {steps:,.0f} steps of {SIMCSE_BATCH} sentences, the pairs fewer and larger "
+        "ones. Exported encoders run in single precision, as sentence-transformers does; the products of all others "
+        "are in half precision where the processor is faster with it. Pairs have a second vector, made from word "
+        "vectors that the transformer does not read: what that brings by itself, the encoder joined with such a view "
+        "tells for `dep` and `const`; there is no such row for `seq`."
     )

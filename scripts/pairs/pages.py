@@ -353,7 +353,8 @@ def method(found: Found) -> Iterator[str]:
         "paired: STS 2014's sets separately, whole documents for the next sentence, tasks independently of each other."
         " To a row's mean over its seeds each draw adds a seed's deviation: Student's t, times the standard deviation "
         f"over seeds, which is pooled over all trained rows with several seeds ({deviation:.2f} in the mean of the "
-        f"tasks, {freedom} degrees of freedom), over the root of the number of seeds. So rows of one seed have it too. "
+        f"tasks, {freedom} degrees of freedom), over the root of the number of seeds. So trained rows of one "
+        "seed have it too. "
         "Intervals are from the 2.5th to the 97.5th percentile. p is twice the share of draws on the other side of 0, "
         "at least 0.001: a table's smallest p is a bound. The classifiers of the tasks are fixed, and so are the "
         "corpus and the words."
@@ -387,12 +388,13 @@ def effort(found: Found, where: str = "view-pairs", title: Callable[[Row], str] 
     training = sum(each["training"]["minutes"] for each in abouts if "training" in each) / 60
     scoring = sum(each["scoring minutes"] for each in abouts) / 60
     partial = sorted({task for each in abouts for task in each["partial"]})
+    made = "corpora, words, trees and states" if "states" in found.stages else "corpora, words and trees"
     yield "## What it took"
     yield ""
     yield from paragraph(
         f"{len(abouts)} of {len(found.plan.runs())} runs, each with one thread: {training:.1f} hours of training, at "
         f"the median rate of a run's steps, and {scoring:.1f} of scoring; before them, "
-        f"{sum(found.stages.values()) / 3600:.1f} hours to make corpora, words and trees. structviews "
+        f"{sum(found.stages.values()) / 3600:.1f} hours to make {made}. structviews "
         f"{abouts[0]['versions']['structviews']}, PyTorch {abouts[0]['versions']['torch']}, "
         f"{abouts[0]['versions']['machine']}. What each run scored, example by example, is in "
         f"`docs/results/{where}/runs`."
