@@ -85,12 +85,13 @@ class Channel(nn.Module):
             if initialisation == "he":
                 he(view)
             open_gates(view, gate_bias)
-        inputs = Inputs(tuple(learning), tuple(view.dim for view in made), made[0].word_dim, counts, n_words)
+        readers = [view for view in made if not view.reads_pieces]
+        read = readers[0].word_dim if readers else width  # of the first word table
+        inputs = Inputs(tuple(learning), tuple(view.dim for view in made), read, counts, n_words)
         self.objective = create_objective(objective, inputs, options)
         open_gates(self.objective, gate_bias)
         if self.objective.passes > 1:
             _check_drops(learning, made, objective)
-        readers = [view for view in made if not view.reads_pieces]
         if fixed is not None:
             _check_fixed(learning, made, fixed.shape[1])
             self.words = nn.ModuleList([FixedWords(fixed)])
@@ -102,9 +103,7 @@ class Channel(nn.Module):
         else:  # which no view reads
             self.words = nn.ModuleList([FixedWords(torch.zeros(1, width))])
         learners = iter(made)
-        self.views = nn.ModuleList(
-            next(learners) if VIEWS[name].learns else create(name, made[0].word_dim) for name in names
-        )
+        self.views = nn.ModuleList(next(learners) if VIEWS[name].learns else create(name, read) for name in names)
         for view, table in zip(cast("list[View]", self.views), self.tables, strict=True):
             if view.reads_frequencies:
                 table.frequencies = torch.zeros(n_words) if counts is None else counts / counts.sum().clamp(min=1)

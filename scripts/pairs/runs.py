@@ -24,6 +24,10 @@ def run_all(work: Work, only: str, prepared: Callable[[], object]) -> None:
         prepared: called once what all runs need is there.
     """
     runs = [run for run in work.plan.runs() if any(fnmatch(run.name, each) for each in only.split(","))]
+    if not runs:
+        raise InputError(
+            f"--only {only}: names no run: give names or patterns of runs, such as '{work.plan.runs()[0].name}'"
+        )
     if all(work.file(run).exists() for run in runs):
         return
     work.prepare()

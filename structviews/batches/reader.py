@@ -213,7 +213,7 @@ def prefetch(items: Iterator[T], depth: int = 4) -> Iterator[T]:
     ready: queue.Queue[tuple[Any, Exception | None]] = queue.Queue(depth)
     stop = threading.Event()
 
-    def put(item: tuple[Any, Exception | None]) -> bool:
+    def put(item: tuple[Any, BaseException | None]) -> bool:
         while not stop.is_set():
             try:
                 ready.put(item, timeout=0.1)
@@ -228,7 +228,7 @@ def prefetch(items: Iterator[T], depth: int = 4) -> Iterator[T]:
                 if not put((item, None)):
                     return
             put((None, StopIteration()))
-        except Exception as error:  # raised in the consumer's thread
+        except BaseException as error:  # raised in the consumer's thread; a panic in Rust is no Exception
             put((None, error))
 
     thread = threading.Thread(target=work, daemon=True)

@@ -170,8 +170,8 @@ class Aligner:
         """
         own = _joined((window.special_tokens_mask for window in windows), sizes.sum()) == 0
         ranks = np.cumsum(own) - own
-        begins = ranks[starts_of(sizes)]
-        ends = np.append(begins, own.sum())[1:]
+        bounds = np.append(ranks, own.sum())[np.append(starts_of(sizes), sizes.sum())]
+        begins, ends = bounds[:-1].copy(), bounds[1:].copy()
         last = np.cumsum(counts) - 1
         is_first, is_last = np.zeros(len(sizes), bool), np.zeros(len(sizes), bool)
         is_first[last - counts + 1] = is_last[last] = True

@@ -68,6 +68,12 @@ def test_each_row_has_the_best_rate_of_its_kind(plan, study, part, tmp_path):
     assert all_of_them[1:] == ["60.0", "**70.0**", "diverges"]
 
 
+def test_a_pattern_that_names_no_run_is_refused(study, part, plan, tmp_path):
+    work = argparse.Namespace(plan=plan, file=lambda run: tmp_path / run.name)
+    with pytest.raises(InputError, match="--only transformer,dep: names no run"):
+        study.run_all(work, "transformer,dep", pytest.fail)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_all_of_it_at_a_small_size(study, part, command, monkeypatch, tmp_path):

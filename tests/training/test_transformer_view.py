@@ -113,6 +113,8 @@ def test_a_sentence_that_is_too_long_is_cut_and_one_without_pieces_is_unknown(se
     pieces = Aligner(bare, 40, "[UNK]").read([("\x00",), ("the", "film")])
     assert pieces.lengths[0] == 1
     assert pieces.ids[0] == bare.token_to_id("[UNK]")
+    pieces = Aligner(bare, 40, "[UNK]").align([["the", "film"], ["\x00"]])
+    assert pieces.starts.tolist() == [0, 1, 2]
     assert aligner.texts([WORDS[0].split()]) == ["the film isn't bad , but ( perhaps ) long"]
 
 
@@ -244,6 +246,12 @@ def test_other_objectives(settings, objective):
 def test_views_that_learn_nothing_read_the_words_of_another(settings):
     run = train(settings(views=("transformer", "average", "seq"), steps=2))
     assert [len(row) for row in Embedder.load(run).encode(SENTENCES)] == [32 + 6 + 32] * len(SENTENCES)
+
+
+def test_views_that_learn_nothing_have_the_dimension_of_the_words_they_read(settings):
+    """Those of ``bow``, whose words have the dimension of its vectors, and not of the view before it."""
+    run = train(settings(views=("transformer", "bow", "average"), steps=2))
+    assert [len(row) for row in Embedder.load(run).encode(SENTENCES)] == [32 + 32 + 32] * len(SENTENCES)
 
 
 def test_fixed_words_beside_it(settings, tmp_path):

@@ -116,6 +116,8 @@ class Clause:
         """The words of a dependency subtree, without a comma before them, if they are a constituent with this label."""
         words = sorted(self.below(top))
         words = words[self.words[words[0]] == "," :]
+        if not words:
+            return None
         span = Span(words[0], words[-1] + 1)
         joined = span.end - span.start == len(words)
         return span if joined and label in self.constituents.get(span, ()) else None

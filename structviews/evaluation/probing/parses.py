@@ -82,6 +82,8 @@ class Parses:
             fits = np.flatnonzero((lengths >= shortest) & (lengths <= longest))[:most]
             found[number] = table.take(fits).append_column("row", pa.array(first[number] + fits))
             most -= len(fits)
+            if not most:
+                break
         return cls.of_tables([found[number] for number in sorted(found)])
 
     @classmethod

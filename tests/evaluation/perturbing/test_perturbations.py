@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from structviews.corpus.sentence import ParsedSentence
 from structviews.evaluation.perturbing.clause import Clause, Spelling, listed
 from structviews.evaluation.perturbing.perturbations import BOUNDS, KINDS, NUMERALS
 from structviews.parsing.parser import Options
@@ -220,3 +221,9 @@ def test_the_docstrings_show_what_the_rules_do():
         before, arrow, after = kind.rule.__doc__.partition(" -> ")
         assert arrow
         assert before != after
+
+
+def test_a_phrase_that_is_a_comma_alone_is_no_constituent():
+    """As a parser may label one."""
+    dependency = ParsedSentence(("we", "slept", ","), ("PRP", "VBD", ","), (2, 0, 2), ("nsubj", "root", "obl"))
+    assert Clause(dependency, Spelling(frozenset(), frozenset())).constituent(2, "PP") is None
