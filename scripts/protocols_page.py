@@ -21,14 +21,13 @@ HEAD = """# What the protocol changes
 
 This page shows one run's scores under every [protocol](evaluation.md#protocol): the same vectors of the same
 sentences, scored with other folds, grids and classifiers. So numbers from papers with different protocols can differ
-by as much, with no difference between their models.
+by as much, with no difference between their models. The run is an earlier `default` model, trained on novels.
 
 <!-- not run: it needs SentEval's files -->
 
-    structviews pull default -o runs/default
-    structviews eval runs/default --senteval DIR --partial
-    structviews eval runs/default --senteval DIR --partial --protocol senteval-torch
-    structviews eval runs/default --senteval DIR --partial --protocol kiros
+    structviews eval RUN --senteval DIR --partial
+    structviews eval RUN --senteval DIR --partial --protocol senteval-torch
+    structviews eval RUN --senteval DIR --partial --protocol kiros
 
 This page is written by `python scripts/protocols_page.py RUN` from the run's `results*.json`.
 """
