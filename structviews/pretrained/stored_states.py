@@ -129,7 +129,7 @@ def store_states(
         InputError: if another process computes the same, the disk has no room, or a state is beyond float16.
     """
     path = folder_of(corpus, encoder)
-    with creating(path):
+    with creating(path, "copy the corpus to a folder where you may write"):
         path.mkdir(exist_ok=True)
         reading = StoredStates(path, corpus, encoder.identity)
         left = [number for number in range(corpus.n_shards) if not _is_whole(reading, number)]

@@ -65,8 +65,12 @@ def writing(path: Path, patience: float = 0) -> Iterator[None]:
 
 
 @contextmanager
-def creating(path: Path) -> Iterator[None]:
+def creating(path: Path, remedy: str = "give another folder with --out") -> Iterator[None]:
     """As ``writing``, for a folder; also makes the missing folders above it, which go again if nothing is written.
+
+    Args:
+        path: the folder.
+        remedy: what to do if they cannot be made.
 
     Raises:
         InputError: also if they cannot be made.
@@ -75,7 +79,7 @@ def creating(path: Path) -> Iterator[None]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}: give another folder with --out") from None
+        raise InputError(f"{path}: {error.strerror}: {remedy}") from None
     try:
         with writing(path):
             yield

@@ -93,6 +93,13 @@ def test_a_full_disk_is_refused_before_it_begins(place, monkeypatch):
     assert place.encoder.read == 0
 
 
+def test_a_folder_that_cannot_be_made_is_refused(place):
+    """There is no --out to give."""
+    folder_of(place.corpus, place.encoder).parent.write_text("")
+    with pytest.raises(InputError, match="copy the corpus to a folder where you may write"):
+        store(place)
+
+
 def test_a_stopped_job_goes_on_where_it_was(place):
     whole = content(store(place))
     shutil.rmtree(folder_of(place.corpus, place.encoder))
