@@ -34,6 +34,10 @@ class Blueprint:
         self.files = dict(files)
         self.place = place
 
+    def __reduce__(self) -> Any:
+        # Pickled to the same bytes after use: a tokeniser remembers words that it has read.
+        return type(self), (self.files, self.place)
+
     @classmethod
     def of(cls, folder: Path) -> Self:
         """That of an encoder's folder."""

@@ -1,5 +1,6 @@
 """The view of a pretrained transformer, trained further beside the other views."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -122,22 +123,28 @@ def freeze_below(network: Any, n_trained: int) -> None:
     depth: int = network.config.num_hidden_layers
     if n_trained > depth:
         raise InputError(f"top_layers = {n_trained}: the encoder has {depth} layers: give at most {depth}")
-    parameters, mode = list(network.parameters()), network.training
     try:
-        pieces = torch.zeros(1, 2, dtype=torch.long, device=parameters[0].device)
-        found = network.eval()(input_ids=pieces, output_hidden_states=True)
-        below = _depends(found.hidden_states[depth - n_trained], parameters)
-        above = _depends(found.last_hidden_state, parameters)
+        with torch.inference_mode(False), torch.enable_grad():
+            below, above = _computed_from(copy.deepcopy(network), depth - n_trained)
     except RuntimeError:
-        if parameters[0].is_meta:
+        if network.device.type == "meta":
             return
         raise
-    finally:
-        network.train(mode)
     if not any(over and not under for over, under in zip(above, below, strict=True)):
         raise InputError(f"top_layers = {n_trained}: the encoder's layers share their weights: leave it out")
-    for parameter, frozen in zip(parameters, below, strict=True):
+    for parameter, frozen in zip(network.parameters(), below, strict=True):
         parameter.requires_grad_(not frozen)
+
+
+def _computed_from(network: Any, layer: int) -> tuple[list[bool], list[bool]]:
+    """Whether each parameter is one that a layer's states are computed from, and the last states.
+
+    Leaves hooks on the network, which cannot be pickled: give a copy.
+    """
+    parameters = list(network.parameters())
+    pieces = torch.zeros(1, 2, dtype=torch.long, device=parameters[0].device)
+    found = network.eval()(input_ids=pieces, output_hidden_states=True)
+    return _depends(found.hidden_states[layer], parameters), _depends(found.last_hidden_state, parameters)
 
 
 def _depends(states: Tensor, parameters: Sequence[Tensor]) -> list[bool]:

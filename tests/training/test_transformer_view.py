@@ -1,5 +1,6 @@
 """The view ``transformer``: training, resuming, encoding, sharing and exporting a run with a trained transformer."""
 
+import pickle
 import shutil
 from pathlib import Path
 
@@ -229,6 +230,17 @@ def test_a_monitor_encodes_as_the_run_does(settings, tmp_path, monkeypatch):
     training.model.eval()
     found = monitor.embedder.encode(SENTENCES)
     np.testing.assert_allclose(found, Embedder.load(run).encode(SENTENCES), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("top_layers", [0, 1])
+def test_a_run_is_pickled_to_the_same_bytes_after_use_and_loaded_without_gradients(settings, top_layers):
+    run = train(settings(steps=2, top_layers=top_layers))
+    with torch.inference_mode():
+        embedder = Embedder.load(run)
+    before = pickle.dumps(embedder)
+    expected = embedder.encode(SENTENCES)
+    assert pickle.dumps(embedder) == before
+    np.testing.assert_array_equal(pickle.loads(before).encode(SENTENCES), expected)
 
 
 def test_half_precision(settings):
