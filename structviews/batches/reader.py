@@ -210,7 +210,7 @@ def _kept(ids: Array, further: Array | None, kept: Array) -> tuple[Array, Array 
 
 def prefetch(items: Iterator[T], depth: int = 4) -> Iterator[T]:
     """Iterate over ``items`` in a background thread, ``depth`` items ahead; its errors are raised here."""
-    ready: queue.Queue[tuple[Any, Exception | None]] = queue.Queue(depth)
+    ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(depth)
     stop = threading.Event()
 
     def put(item: tuple[Any, BaseException | None]) -> bool:
