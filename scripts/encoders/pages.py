@@ -144,7 +144,7 @@ def introduction(found: Found) -> Iterator[str]:
     python scripts/transformers_study.py run --texts modern-00[0-4].txt.zst --senteval senteval --encoder small-encoder
     python scripts/transformers_study.py page
 """
-    yield from paragraph(f"These commands repeat all of it once `docs/results/{NAME}` is deleted, this page included.")
+    yield from paragraph(f"These commands repeat all but our remarks, once `docs/results/{NAME}` is deleted.")
 
 
 def scores(found: Found) -> Iterator[str]:
