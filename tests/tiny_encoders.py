@@ -6,6 +6,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
     AutoModel,
+    AutoTokenizer,
     BertConfig,
     MPNetConfig,
     PreTrainedTokenizerFast,
@@ -101,3 +102,11 @@ def encoder_folder(folder, kind="bert", seed=0, **size):
     tokens.save_pretrained(folder)
     assert json.loads((folder / "config.json").read_text())["model_type"] == kind
     return folder
+
+
+def in_shards(folder, to):
+    """A copy of an encoder whose weights are in several files."""
+    AutoModel.from_pretrained(folder).save_pretrained(to, max_shard_size="20KB")
+    AutoTokenizer.from_pretrained(folder).save_pretrained(to)
+    assert not (to / "model.safetensors").exists()
+    return to

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch import nn
 from structviews.errors import InputError
 from structviews.pretrained.alignment import Aligner
 from structviews.pretrained.encoder_name import HUB_ID
+from structviews.runtime.documents import read_json
 from structviews.runtime.files import digest
 from structviews.runtime.network import network_reason
 
@@ -20,15 +21,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 INSTALL = "pip install 'structviews[contextual]'"
-WEIGHTS = "*.safetensors"
+REMEDY = "restore its files, or choose another encoder"
 CONFIG = "config.json"
-TOKENISER = ("*token*.json", "vocab*", "merges.txt", "*.model")
-# What decides an encoder's states.
-PARTS = (CONFIG, WEIGHTS, *TOKENISER)
-# All that an encoder needs; what another program fetched may be only a part.
-NEEDED = {"configuration": (CONFIG,), "safetensors": (WEIGHTS,), "tokeniser": TOKENISER}
+# The weights; those of a large encoder are in several files, which the index names.
+WEIGHTS = "model.safetensors"
+INDEX = f"{WEIGHTS}.index.json"
+# A whole tokeniser, and the files that others are made of.
+TOKENISER = "tokenizer.json"
+MADE_OF = ("vocab*", "*.model")
+# All but the weights.
+DESCRIPTION = (CONFIG, "*token*.json", *MADE_OF, "merges.txt")
 # Pieces at once of encoders whose positions have no limit.
 LONGEST = 512
+
+
+class Index(TypedDict):
+    """The content of the index of weights: the file of each."""
+
+    weight_map: dict[str, str]
 
 
 class Loaded(NamedTuple):
@@ -60,15 +70,14 @@ def found_folder(name: str, places: Sequence[Path] = ()) -> Path:
         from huggingface_hub import snapshot_download  # noqa: PLC0415 - an extra
     except ImportError:
         raise InputError(f"{name}: no such folder, and huggingface_hub is not installed: {INSTALL}") from None
-    wanted: dict[str, Any] = {"allow_patterns": [*PARTS, f"{WEIGHTS}.index.json"], "ignore_patterns": ["*/*"]}
+    wanted: dict[str, Any] = {"allow_patterns": [*DESCRIPTION, "*.safetensors", INDEX], "ignore_patterns": ["*/*"]}
     for fetched in (True, False):  # what was fetched before needs no network
         try:
             folder = Path(snapshot_download(name, local_files_only=fetched, **wanted))
         except Exception as error:  # so many are those of the Hub's client and the network
             reason = network_reason(error) or " ".join(str(error).split())[:200]
             continue
-        missing = [what for what, parts in NEEDED.items() if not any(list(folder.glob(part)) for part in parts)]
-        if not missing:
+        if not (missing := _missing(folder)):  # what another program fetched may be only a part
             return folder
         reason = f"it has no {' and no '.join(missing)}"
     raise InputError(
@@ -82,9 +91,33 @@ def is_here(name: str, places: Sequence[Path] = ()) -> Path | None:
     return next((folder for folder in folders if os.path.isfile(folder / CONFIG)), None)
 
 
+def _missing(folder: Path) -> list[str]:
+    """What a folder lacks to be an encoder."""
+    weights = _weight_files(folder)
+    tokeniser = any(path.is_file() for part in (TOKENISER, *MADE_OF) for path in folder.glob(part))
+    there = {"configuration": (folder / CONFIG).is_file(), "tokeniser": tokeniser}
+    there |= {"safetensors" if path.name == WEIGHTS else path.name: path.is_file() for path in weights}
+    return [what for what, is_there in there.items() if not is_there]
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The files that weights are loaded from."""
+    if (folder / WEIGHTS).is_file() or not (folder / INDEX).is_file():
+        return [folder / WEIGHTS]
+    about: Index = read_json(folder / INDEX, Index, REMEDY)
+    return [folder / name for name in (INDEX, *sorted(set(about["weight_map"].values())))]
+
+
 def files_digest(folder: Path) -> str:
-    """Digest of the files that decide an encoder's states: configuration, weights and tokeniser."""
-    files = sorted({path for part in PARTS for path in folder.glob(part) if path.is_file()})
+    """Digest of the files that decide an encoder's states: configuration, weights and tokeniser.
+
+    Raises:
+        InputError: if the index of its weights is damaged.
+    """
+    # Not what a whole tokeniser is also stored as, nor other forms of the weights: a cache may have them or not.
+    described = [part for part in DESCRIPTION if not (folder / TOKENISER).is_file() or part.endswith(".json")]
+    found = {path for part in described for path in folder.glob(part)} | {*_weight_files(folder)}
+    files = sorted(path for path in found if path.is_file())
     # Mapped, as weights are large.
     parts = [np.memmap(path, np.uint8, "r") if path.stat().st_size else b"" for path in files]
     return digest("".join(f"{path.name} {digest(part)}\n" for path, part in zip(files, parts, strict=True)).encode())
@@ -183,7 +216,7 @@ def _longest(model: Any, told: int) -> int:
             # Where padding has a position, the others come after it.
             limits.append(part.num_embeddings - (0 if part.padding_idx is None else part.padding_idx + 1))
     configured = getattr(model.config, "max_position_embeddings", None)
-    if len(limits) == 1 and configured and configured > 0:
+    if configured and configured > 0:  # not of all encoders
         limits.append(configured)
     return min(limits) if min(limits) < 10**9 else LONGEST
 
@@ -203,7 +236,7 @@ def _refusals(folder: Path) -> "Iterator[Any]":
         yield transformers
     except Exception as error:  # transformers, tokenizers and safetensors each have their own
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise InputError(f"{folder}: not an encoder that can be loaded: {reason}") from None
+        raise InputError(f"{folder}: not an encoder that can be loaded: {reason}: {REMEDY}") from None
     finally:
         logs.set_verbosity(level)
         if bars:

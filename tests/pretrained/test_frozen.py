@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny_encoders import KINDS, TEXT, encoder_folder
-from transformers import AutoModel, AutoTokenizer
+from tiny_encoders import KINDS, TEXT, encoder_folder, in_shards
+from transformers import AutoModel, AutoTokenizer, NystromformerConfig
 
 from structviews.errors import InputError
 from structviews.pretrained import piece_blocks, word_states
@@ -88,6 +88,19 @@ def test_an_encoder_reads_as_many_pieces_as_it_has_positions(folders, kind):
     lengths = encoder._loaded.aligner.align([["x"] * 300]).lengths
     assert lengths.max() == 64
     assert encoder.states([["x"] * 300]).isfinite().all()
+
+
+def test_a_limit_that_the_configuration_alone_says(folders, tmp_path):
+    """Its table has more rows, and says nothing of padding."""
+    about = NystromformerConfig(
+        vocab_size=220, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=64, segment_means_seq_len=64, num_landmarks=64,
+    )  # fmt: skip
+    model = AutoModel.from_config(about)
+    assert model.embeddings.position_embeddings.num_embeddings > 64
+    model.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(folders["bert"]).save_pretrained(tmp_path)
+    assert FrozenEncoder.open(str(tmp_path), "mean").states([["x"] * 300]).shape == (300, 32)
 
 
 def test_nothing_is_trained(folders):
@@ -220,6 +233,30 @@ def test_a_part_that_another_program_fetched_is_not_an_encoder(folders, tmp_path
     there[False] = part
     with pytest.raises(InputError, match=r"owner/tiny: neither .* \(it has no tokeniser\): give one"):
         found_folder("owner/tiny")
+
+
+def test_weights_in_several_files(folders, tmp_path, monkeypatch):
+    """A cache with some of them is not the encoder; the digest is that of all of them, and of no other file."""
+    hub = pytest.importorskip("huggingface_hub")
+    whole = in_shards(folders["bert"], tmp_path / "whole")
+    part = Path(shutil.copytree(whole, tmp_path / "part"))
+    shard = sorted(part.glob("model-*"))[1]
+    shard.unlink()
+    monkeypatch.setattr(hub, "snapshot_download", lambda _, local_files_only, **__: part if local_files_only else whole)
+    assert found_folder("owner/tiny") == whole
+    monkeypatch.setattr(hub, "snapshot_download", lambda *_, **__: part)
+    with pytest.raises(InputError, match=rf"owner/tiny: neither .* \(it has no {shard.name}\): give one"):
+        found_folder("owner/tiny")
+    states = FrozenEncoder.open(str(folders["bert"]), "mean").states(SENTENCES)
+    torch.testing.assert_close(FrozenEncoder.open(str(whole), "mean").states(SENTENCES), states)
+    before = files_digest(whole)
+    assert files_digest(part) != before
+    save_file({"x": torch.zeros(2)}, whole / "adapter.safetensors")
+    (whole / "vocab.txt").write_text("also in tokenizer.json")
+    assert files_digest(whole) == before
+    (whole / "model.safetensors.index.json").write_text("{}")
+    with pytest.raises(InputError, match=r"model\.safetensors\.index\.json: .*weight_map.*: restore its files"):
+        files_digest(whole)
 
 
 def test_a_missing_encoder_is_one_line(monkeypatch):

@@ -11,7 +11,7 @@ import pyarrow.ipc
 import vector_files
 from corpora import RandomParser, opened, topic_corpus
 from readers import CACHE, SEALED, TEXT, Shared, reader, verified
-from tiny_encoders import encoder_folder
+from tiny_encoders import encoder_folder, in_shards
 
 from structviews.encoding import streaming
 from structviews.encoding.embedder import Embedder
@@ -74,6 +74,15 @@ def encoder(folder: Path, shared: Shared) -> None:
         covers="pretrained.loading:files_digest")  # fmt: skip
 def pretrained_encoder(folder: Path) -> Any:
     return FrozenEncoder.open(str(folder / "tiny"), "mean").states([["the", "film"], ["x"]])
+
+
+def encoder_in_shards(folder: Path, shared: Shared) -> None:
+    in_shards(encoder_folder(folder / "whole"), folder / "tiny")
+
+
+@reader(TEXT, "tiny/*.index.json", encoder_in_shards, named="tiny", covers="pretrained.loading:_weight_files")
+def pretrained_encoder_in_shards(folder: Path) -> Any:
+    return FrozenEncoder.open(str(folder / "tiny"), "mean").states([["the", "film"]])
 
 
 def stored(folder: Path, shared: Shared) -> None:
