@@ -96,7 +96,7 @@ def _missing(folder: Path) -> list[str]:
     weights = _weight_files(folder)
     tokeniser = any(path.is_file() for part in (TOKENISER, *MADE_OF) for path in folder.glob(part))
     there = {"configuration": (folder / CONFIG).is_file(), "tokeniser": tokeniser}
-    there |= {"safetensors" if path.name == WEIGHTS else path.name: path.is_file() for path in weights}
+    there |= {"safetensors" if path.name == WEIGHTS else path.name: os.path.isfile(path) for path in weights}
     return [what for what, is_there in there.items() if not is_there]
 
 
@@ -117,7 +117,7 @@ def files_digest(folder: Path) -> str:
     # Not what a whole tokeniser is also stored as, nor other forms of the weights: a cache may have them or not.
     described = [part for part in DESCRIPTION if not (folder / TOKENISER).is_file() or part.endswith(".json")]
     found = {path for part in described for path in folder.glob(part)} | {*_weight_files(folder)}
-    files = sorted(path for path in found if path.is_file())
+    files = sorted(filter(os.path.isfile, found))  # False of a name that no file can have, too
     # Mapped, as weights are large.
     parts = [np.memmap(path, np.uint8, "r") if path.stat().st_size else b"" for path in files]
     return digest("".join(f"{path.name} {digest(part)}\n" for path, part in zip(files, parts, strict=True)).encode())
