@@ -187,7 +187,7 @@ class Training:
             f"{sizes}: training {parameters:,} parameters",
             training_bytes(model),
             free_bytes(self.device),
-            "give --top-layers, or a smaller encoder" if self.blueprint else remedy,
+            "train fewer --top-layers, or choose a smaller encoder" if self.blueprint else remedy,
         )
 
     def restore(self) -> Place:

@@ -100,7 +100,10 @@ class Transformer(View):
 
     @property
     def drops(self) -> bool:
-        return any(part.p > 0 for part in self.network.modules() if isinstance(part, nn.Dropout))
+        if any(part.p > 0 for part in self.network.modules() if isinstance(part, nn.Dropout)):
+            return True
+        # Some encoders, such as BART's, call a function, with the rate of their configuration.
+        return bool(getattr(self.network.config, "dropout", 0))
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         pieces = batch.sentence_pieces

@@ -10,10 +10,12 @@ import torch
 from corpora import random_trees, small_config, small_sts14, topic_corpus
 from safetensors.torch import load_file
 from tiny_encoders import KINDS, encoder_folder, tokeniser
+from torch import nn
 from transformers import (
     AlbertConfig,
     AutoModel,
     AutoTokenizer,
+    BartConfig,
     BertConfig,
     DebertaV2Config,
     MPNetConfig,
@@ -29,6 +31,7 @@ from structviews.errors import InputError
 from structviews.evaluation.senteval.tasks.sts import PUBLISHED
 from structviews.hub.portable import check_arrived, stage
 from structviews.pretrained.alignment import Aligner
+from structviews.pretrained.blueprint import Blueprint
 from structviews.runs.file_checks import verify
 from structviews.runs.settings_file import read_settings, write_settings
 from structviews.training.baselines import make_baseline
@@ -36,7 +39,7 @@ from structviews.training.checkpoint import Place
 from structviews.training.loop import open_monitor, train
 from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training, training_bytes
-from structviews.views.transformer import freeze_below
+from structviews.views.transformer import Transformer, TransformerConfig, freeze_below
 
 WORDS = ["the film is n't bad , but -LRB- perhaps -RRB- long", "it rains", "the film", "film the", "the " * 60]
 SENTENCES = [random_trees(text.split()) for text in WORDS]
@@ -310,6 +313,23 @@ def test_two_equal_encodings_are_refused(settings, tmp_path):
     (folder / "config.json").write_text(text.replace('dropout_prob": 0.1', 'dropout_prob": 0.0'))
     said = refused(Training, settings(views=("transformer",), objective="simcse", encoder=str(folder)))
     assert "has no dropout" in said
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1])
+def test_dropout_that_is_a_function_counts(tmp_path, rate):
+    tokens = tokeniser("roberta")
+    about = BartConfig(
+        vocab_size=len(tokens), d_model=8, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=8, decoder_ffn_dim=8, dropout=rate,
+    )  # fmt: skip
+    AutoModel.from_config(about).save_pretrained(tmp_path)
+    tokens.save_pretrained(tmp_path)
+    view = Transformer(4, 8, TransformerConfig(), Blueprint.of(tmp_path))
+    assert not any(isinstance(part, nn.Dropout) for part in view.modules())
+    view.train()
+    pieces = torch.arange(5, 9)[None]
+    same = torch.equal(*(view.network(input_ids=pieces).last_hidden_state for _ in range(2)))
+    assert view.drops == (not same) == bool(rate)
 
 
 def test_a_run_needs_nothing_of_the_encoder_that_it_began_from(run, place, tmp_path):
