@@ -254,6 +254,18 @@ def test_an_encoder_that_is_missing_or_has_changed_is_one_line(run, place, tmp_p
     assert "[parsed.encoder] does not say which encoder it was" in refused(Embedder.load, copy)
 
 
+@pytest.mark.parametrize(
+    ("table", "key", "value"), [("words", "pooling", "first"), ("encoder", "layers", [1])], ids=["pooling", "layers"]
+)
+def test_states_that_it_was_not_trained_with_are_refused(run, tmp_path, table, key, value):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    settings = read_settings(copy)
+    (settings["parsed"]["encoder"] if table == "encoder" else settings[table])[key] = value
+    write_settings(copy, settings)
+    said = refused(Embedder.load, copy)
+    assert f"{copy}/model.safetensors: not trained with this run's encoder" in said
+
+
 def test_another_encoder_is_another_run(settings, place, tmp_path):
     train(settings(steps=1))
     other = encoder_folder(tmp_path / "other", "bert", seed=1)

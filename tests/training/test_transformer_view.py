@@ -414,6 +414,17 @@ def test_a_damaged_or_foreign_file_is_named(run, tmp_path):
     assert str(file) in refused(Embedder.load, copy)
 
 
+def test_the_tokeniser_of_another_run_is_refused(run, place, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    other = Path(shutil.copytree(place / "encoder", tmp_path / "cased"))
+    text = (other / "tokenizer.json").read_text()
+    assert '"lowercase": true' in text
+    (other / "tokenizer.json").write_text(text.replace('"lowercase": true', '"lowercase": false'))
+    Blueprint.of(other).write(copy / "encoder.safetensors")
+    said = refused(Embedder.load, copy)
+    assert f"{copy}/model.safetensors: not trained with this run's tokeniser" in said
+
+
 def test_what_makes_no_sense_is_refused(settings, place):
     encoder = str(place / "encoder")
     for changes, said in (
