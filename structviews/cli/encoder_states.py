@@ -48,7 +48,8 @@ def store_encoder_states(corpus: Corpus, device: Device = "", given: Mapping[str
         raise typer.Exit(130) from None
     say(f"{folder}: {counted(opened.manifest['tokens'], 'word')}, {counted(encoder.dim, 'dimension')}")
     for old, size in outdated(opened).items():
-        inform(f"{old}: {size / 1e9:,.2f} GB of an earlier version of the corpus: delete it, as nothing reads it")
+        what = f"{size / 1e9:,.2f} GB of an earlier version of the corpus or of structviews"
+        inform(f"{old}: {what}: delete it, as nothing reads it")
     flags = f"--channels contextual --encoder {typeable(words.encoder)}"
     flags += f" --word-pooling {words.pooling}" * ("word_pooling" in given)
     suggest("Next, train on these words:", f"structviews train --views dep,const --corpus {typeable(corpus)} {flags}")

@@ -19,6 +19,8 @@ from structviews.runtime.arrays import Array, starts_of
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
+# To be increased with each change of what follows that changes which pieces a word has.
+VERSION = 1
 # How treebanks write brackets and quotes.
 SIGNS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"'}
 # What English tokenisers cut off the end of a word: there is no space before it.

@@ -20,6 +20,7 @@ import pyarrow as pa
 from structviews.corpus.format import Count
 from structviews.corpus.parsed_corpus import OPEN_SHARDS, ParsedCorpus
 from structviews.errors import InputError
+from structviews.pretrained import alignment
 from structviews.pretrained.encoder_name import Identity
 from structviews.pretrained.frozen import FrozenEncoder
 from structviews.runtime.documents import read_sealed, write_json
@@ -92,19 +93,24 @@ class StoredStates:
 
 
 def folder_of(corpus: ParsedCorpus, encoder: FrozenEncoder) -> Path:
-    """Where the states of a corpus are; another corpus or encoder has another folder."""
-    key = digest(corpus.fingerprint.encode(), encoder.identity.digest)[:8]
+    """Where the states of a corpus are; another corpus, encoder or alignment has another folder."""
+    key = digest(corpus.fingerprint.encode(), encoder.identity.digest, bytes([alignment.VERSION]))[:8]
     path = corpus.path.resolve()
     return path.with_name(f"{path.name}.{STATES}") / f"{Path(encoder.name).name}-{key}"
 
 
 def outdated(corpus: ParsedCorpus) -> dict[Path, int]:
-    """The folders of states of earlier versions of a corpus, which nothing reads any more, and their bytes."""
+    """The folders of states that nothing reads any more, and their bytes.
+
+    They are of earlier versions of the corpus, or of earlier rules of alignment.
+    """
     found, path = {}, corpus.path.resolve()
+    current = {"corpus": corpus.fingerprint, "alignment": alignment.VERSION}
     for folder in sorted(path.with_name(f"{path.name}.{STATES}").glob("*/")):
         files = sorted(folder.glob("shard-*.safetensors"))
         with suppress(InputError):  # a damaged file does not say of what it is
-            if files and read_head(files[0], REMEDY).notes.get("corpus") not in (None, corpus.fingerprint):
+            notes = read_head(files[0], REMEDY).notes if files else {}
+            if "corpus" in notes and not all(notes.get(name) == value for name, value in current.items()):
                 found[folder] = sum(file.stat().st_size for file in files)
     return found
 
@@ -189,7 +195,8 @@ def _file(path: Path, number: int) -> Path:
 
 def _about(corpus: ParsedCorpus, identity: Identity) -> dict[str, Any]:
     """What decides the states, as in a JSON document."""
-    return {"corpus": corpus.fingerprint, **identity._asdict(), "layers": list(identity.layers)}
+    about = {**identity._asdict(), "layers": list(identity.layers)}
+    return {"corpus": corpus.fingerprint, "alignment": alignment.VERSION, **about}
 
 
 def _notes(corpus: ParsedCorpus, identity: Identity, number: int) -> dict[str, Any]:

@@ -189,6 +189,15 @@ def test_states_of_an_earlier_corpus_are_outdated(place):
     assert stored_states.outdated(place.corpus) == {}
 
 
+def test_states_of_earlier_rules_of_alignment_are_outdated(place, monkeypatch):
+    old = store(place)
+    monkeypatch.setattr(stored_states.alignment, "VERSION", 2)
+    assert StoredStates.find(place.corpus, place.encoder) is None
+    assert list(stored_states.outdated(place.corpus)) == [old]
+    assert store(place) != old
+    assert StoredStates.find(place.corpus, place.encoder)
+
+
 def test_states_beyond_float16_are_refused(place, monkeypatch):
     monkeypatch.setattr(place.encoder, "states", lambda sentences: 1e6 * FrozenEncoder.states(place.encoder, sentences))
     with pytest.raises(InputError, match="a state is beyond float16 numbers: choose other layers"):
@@ -237,7 +246,7 @@ def test_commands(command, given, tmp_path):
     topic_corpus(tmp_path / "x.parsed", documents=3)
     code, _, error = command("states", "x.parsed", *words)
     assert code == 0, error
-    assert re.search(r"tiny-\w{8}: 0\.00 GB of an earlier version of the corpus: delete it", error)
+    assert re.search(r"tiny-\w{8}: 0\.00 GB of an earlier version of the corpus or of structviews: delete it", error)
     code, _, error = command("states", "x.parsed")
     assert code == 2
     assert "encoder = '': give a folder with a model" in error
