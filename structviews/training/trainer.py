@@ -150,6 +150,8 @@ class Training:
             InputError: if too few are left to train on.
         """
         config = self.config
+        if not self.model.reads_neighbours and (documents == documents[:1]).all():
+            documents = np.arange(len(documents))  # lines in no order, which may be dealt one by one
         chosen = held_out(documents, config.optimisation.seed, config.data.held_out)
         self.train_rows, self.held_out_rows = (np.flatnonzero(rows).astype(np.int32) for rows in (~chosen, chosen))
         if len(self.train_rows) < 2:

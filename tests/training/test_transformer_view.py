@@ -37,6 +37,7 @@ from structviews.runs.settings_file import read_settings, write_settings
 from structviews.training.baselines import make_baseline
 from structviews.training.checkpoint import Place
 from structviews.training.loop import open_monitor, train
+from structviews.training.ranks import Ranks
 from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training, training_bytes
 from structviews.views.transformer import Transformer, TransformerConfig, freeze_below
@@ -303,6 +304,30 @@ def test_what_reads_no_neighbours_is_trained_on_random_sentences(settings, objec
     (first, *_) = training.steps(Place())
     documents = first.batches[0].document
     assert (len(documents.unique()) > 2) == drawn  # each has ten sentences
+
+
+def test_lines_in_no_order_are_held_out_and_dealt_one_by_one(place, tmp_path, monkeypatch):
+    """They are one document, which an objective with contexts needs whole."""
+    lines = topic_corpus(tmp_path / "lines.parsed", documents=1, sentences=40)
+
+    def settings(views, **others):
+        own = {"encoder": str(place / "encoder"), "hidden": 32, "epochs": 1, "held_out": 0.2, "batch_size": 4}
+        return small_config(lines, tmp_path / "run", views, **own | others)
+
+    one = Training(settings(["transformer"], objective="simcse"))
+    assert 2 <= len(one.held_out_rows) <= 20
+    assert sorted([*one.train_rows, *one.held_out_rows]) == [*range(40)]
+    monkeypatch.setattr(Ranks, "count", 2)
+    shares = []
+    for rank in range(2):
+        monkeypatch.setattr(Ranks, "rank", rank)
+        steps = Training(one.config).steps(Place())
+        shares.append({row for step in steps for batch in step.batches for row in batch.position.tolist()})
+    assert min(map(len, shares)) >= 8
+    assert not shares[0] & shares[1]
+    assert shares[0] | shares[1] <= {*one.train_rows.tolist()}
+    with pytest.raises(InputError, match="has enough training documents for 1 of 2 processes"):
+        Training(settings(["transformer", "dep"]))
 
 
 def test_two_equal_encodings_are_refused(settings, tmp_path):
