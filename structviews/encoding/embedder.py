@@ -110,6 +110,11 @@ class Embedder(JoinedViews):
         return frozenset().union(*(self.reads[i] for i in chosen))
 
     @property
+    def models(self) -> frozenset[Path]:
+        """The folders of pretrained models that it reads beside the run's own."""
+        return frozenset()
+
+    @property
     def description(self) -> str:
         """Short description of the vectors: the representation, the limit that sentences are cut to, the precision."""
         precision = self.encodes_in if self.encodes_in != "fp32" else ""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache, partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
 
@@ -240,7 +240,8 @@ def processes_that_pay(embedder: Embedder, sentences: int) -> int:
     """
     if embedder.device.type != "cpu" or is_transductive(embedder):
         return 1
-    weights = sum(each.stat().st_size for each in embedder.folder.rglob(WEIGHTS))
+    files = chain(embedder.folder.rglob(WEIGHTS), *(model.rglob("*.safetensors") for model in embedder.models))
+    weights = sum(each.stat().st_size for each in files)
     free = available_bytes()
     room = torch.get_num_threads() if free is None else 1 + free // (BYTES_EACH + weights)
     return max(1, min(torch.get_num_threads(), sentences // SENTENCES_EACH, room))

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
+from torch.utils.data import get_worker_info
 
 from structviews.pretrained.encoder_name import EncoderName, Identity
 from structviews.pretrained.loading import Loaded, files_digest, found_folder, load_encoder, read_sizes
@@ -57,11 +58,18 @@ class FrozenEncoder:
     def to(self, device: str | torch.device) -> None:
         """Read sentences on this device from now on."""
         self._device = torch.device(device)
-        self.__dict__.pop("_loaded", None)
+        self.__dict__.pop("_on_device", None)
 
     @cached_property
-    def _loaded(self) -> Loaded:
+    def _on_device(self) -> Loaded:
         return _frozen(self.folder, self.identity.files, self._device)
+
+    @property
+    def _loaded(self) -> Loaded:
+        # Workers of a DataLoader are forks of this process, and a fork cannot use its GPU.
+        if get_worker_info() is not None and self._device.type != "cpu":
+            self.to("cpu")
+        return self._on_device
 
     @torch.no_grad()
     def states(self, sentences: Sequence[Sequence[str]]) -> Tensor:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny_encoders import KINDS, TEXT, encoder_folder, in_shards
+from torch.utils.data import DataLoader
 from transformers import AutoModel, AutoTokenizer, NystromformerConfig
 
 from structviews.errors import InputError
@@ -120,6 +121,20 @@ def test_pickled_to_the_same_bytes_after_use(folders):
     states = encoder.states([["film"]])
     assert pickle.dumps(encoder) == before
     assert torch.equal(pickle.loads(before).states([["film"]]), states)
+
+
+def test_workers_of_a_loader_read_on_the_cpu(folders):
+    """Forks, in which a GPU cannot be used; here the parent's device is one that computes nothing."""
+    encoder = FrozenEncoder.open(str(folders["bert"]), "mean")
+    expected = encoder.states([["film"]])
+    encoder.to("meta")
+    with pytest.raises(RuntimeError, match="meta"):
+        encoder.states([["film"]])
+    loader = DataLoader([["film"]], collate_fn=encoder.states, num_workers=1, multiprocessing_context="fork")
+    (states,) = loader
+    torch.testing.assert_close(states, expected)
+    with pytest.raises(RuntimeError, match="meta"):
+        encoder.states([["film"]])
 
 
 def test_the_digest_is_that_of_configuration_weights_and_tokeniser(folders, tmp_path):

@@ -16,8 +16,9 @@ from vector_files import write_vectors
 from structviews import SentenceEncoder
 from structviews.batches.batch import collate
 from structviews.batches.reader import CorpusReader
+from structviews.encoding import encoding_pool
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.encoding_pool import open_pool
+from structviews.encoding.encoding_pool import open_pool, processes_that_pay
 from structviews.encoding.expansion import expand
 from structviews.encoding.kinds.joined import Member, join_runs
 from structviews.errors import InputError
@@ -188,6 +189,21 @@ def test_several_processes_encode_as_one(run):
     many = [random_trees(f"the film number {i} is bad".split()) for i in range(40)]
     with open_pool(embedder, 1) as pool:
         np.testing.assert_allclose(embedder.encode(many, 8, pool=pool), embedder.encode(many), rtol=1e-4, atol=1e-5)
+
+
+def test_each_process_holds_the_encoder(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(encoding_pool, "available_bytes", lambda: 25 * 10**8)
+    embedder = Embedder.load(run)
+    assert embedder.models == {embedder.vocabularies["contextual"].encoder.folder}
+    assert processes_that_pay(embedder, 10**7) == 3
+    with (tmp_path / "model.safetensors").open("wb") as weights:
+        weights.truncate(10**9)  # takes no place on the disk
+    embedder.vocabularies["contextual"].encoder.folder = tmp_path
+    assert processes_that_pay(embedder, 10**7) == 2
+    joined = Embedder.load(join_runs([Member(run), Member(run, "dep")], tmp_path / "joined"))
+    joined.members = [embedder]
+    assert processes_that_pay(joined, 10**7) == 2
 
 
 def test_a_joined_run(run, tmp_path):

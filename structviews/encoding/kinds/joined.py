@@ -108,6 +108,11 @@ class JoinedEmbedder(Embedder):
         return [member.needs for member in self.members]
 
     @property
+    def models(self) -> frozenset[Path]:
+        """The folders of pretrained models that the members read beside their own."""
+        return frozenset().union(*(member.models for member in self.members))
+
+    @property
     def device(self) -> torch.device:
         """Device of the first member's encoders."""
         return self.members[0].device

@@ -60,6 +60,11 @@ class TransformerBaseline(PooledEmbedder):
         self.components = {}
 
     @property
+    def models(self) -> frozenset[Path]:
+        """The model's folder."""
+        return frozenset({self.model})
+
+    @property
     def device(self) -> torch.device:
         """Device of the model."""
         return torch.device(self._model.device)

@@ -122,6 +122,12 @@ class TrainedEmbedder(PooledEmbedder):
         return self._reads
 
     @property
+    def models(self) -> frozenset[Path]:
+        """The folder of the encoder whose states are its words, if there is one."""
+        words = self.vocabularies.values()
+        return frozenset(each.encoder.folder for each in words if isinstance(each, ContextualWords))
+
+    @property
     def _representation(self) -> str:
         """Short description of the representation, and of the words that are known if these are not the usual ones."""
         if self.vectors is None:
