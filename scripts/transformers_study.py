@@ -64,6 +64,8 @@ def work_of(options: argparse.Namespace, sizes: Sizes, kept: Path, *, quick: boo
     Raises:
         InputError: if the encoder is missing, or has another dimension than the study's views.
     """
+    if not options.encoder.is_dir():
+        raise InputError(f"{options.encoder}: no such folder: give the folder of an encoder")
     dim = FrozenEncoder.open(str(options.encoder), MEAN).dim
     if dim != sizes.hidden:
         raise InputError(f"{options.encoder}: has {dim} dimensions: give an encoder of {sizes.hidden}")

@@ -12,6 +12,7 @@ from pairs.plan import JOINED, MAIN, Row
 from encoders.plan import (
     AVERAGES,
     DEVELOPMENT,
+    RATES,
     SIMCSE,
     SIMCSE_BATCH,
     UNTRAINED,
@@ -20,6 +21,7 @@ from encoders.plan import (
     best,
     rates_measured,
 )
+from structviews.errors import InputError
 from structviews.words import CONTEXTUAL
 
 NAME = "transformers"
@@ -91,9 +93,10 @@ def write_page(plan: Plan, kept: Path, docs: Path) -> Path:
     """Write the study's page below a folder of documentation; its path.
 
     Raises:
-        InputError: if the encoder as it is has no scores.
+        InputError: if the encoder as it is has no scores, or a run was trained with a learning rate that is not chosen.
     """
     found = read_found(plan, kept, plan.frozen[0])
+    check_rates(found, kept)
     page = docs / "results" / f"{NAME}.md"
     page.parent.mkdir(parents=True, exist_ok=True)
     parts = (
@@ -109,6 +112,18 @@ def write_page(plan: Plan, kept: Path, docs: Path) -> Path:
     )
     page.write_text("\n".join(line for part in parts for line in part(found)) + "\n", encoding="utf-8")
     return page
+
+
+def check_rates(found: Found, kept: Path) -> None:
+    """Raise InputError if a run was trained with another learning rate than the trials that are kept choose."""
+    for run, content in found.draws.known.items():
+        if run.row in (found.plan.alone, *found.plan.pairs):
+            theirs, chosen = content.about["training"]["encoder_lr"], found.plan.chosen(run.row, kept)
+            if theirs != chosen:
+                raise InputError(
+                    f"{kept / 'runs' / run.name}.json: trained with a learning rate of {theirs:g}, and {RATES} now "
+                    f"chooses {chosen:g}: remove it and its run, and run the study again"
+                )
 
 
 def introduction(found: Found) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The work folder of the study of transformers, and how its rows are trained."""
 
 import json
+import shutil
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -146,10 +147,10 @@ class EncoderWork(Work):
         if not out.exists():
             ((_, pair),) = run.row.parts
             whole, exported = Run(pair, run.seed), self.out / "exported" / run.name
-            if not exported.exists():
-                exported.parent.mkdir(exist_ok=True)
-                with self.alone(whole.name):  # another process may be training it
-                    export_transformer(self.train(whole), exported)
+            shutil.rmtree(exported, ignore_errors=True)  # perhaps of an earlier training
+            exported.parent.mkdir(exist_ok=True)
+            with self.alone(whole.name):  # another process may be training it
+                export_transformer(self.train(whole), exported)
             corpus = self.corpus(self.plan.sizes.sentences)
             command("baseline", f"sentence-transformers:{exported}", "--corpus", corpus, "-o", out)
         return out

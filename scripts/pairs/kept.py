@@ -32,9 +32,12 @@ from structviews.evaluation.scores.tables import shown_scores
 from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
 from structviews.evaluation.senteval.scoring import Scored, place_of, score_with_bar
 from structviews.evaluation.senteval.task_trees import TaskTrees
+from structviews.runs.settings_file import load_run
 from structviews.runtime.documents import checksum
 
 NEXT = "next sentence"
+# The settings of a run that a study chooses by trials, and so may choose otherwise another time.
+CHOSEN = ("encoder_lr",)
 # Otherwise the view with the longest vectors drowns the others, and SentEval's penalties end too early for short ones.
 SCORED = Scored(changes={"normalise": True}, flags="--normalise")
 WITHOUT_COMPONENT = Scored(
@@ -95,6 +98,8 @@ def score(work: Work, run: Run, folder: Path) -> dict[str, Any]:
         per_second = rate(folder)
         minutes = validation["step"] * run.row.batch / per_second / 60
         about["training"] = {"sentences a second": round(per_second, 1), "minutes": round(minutes, 2)}
+        settings = load_run(folder)[0].flat()
+        about["training"] |= {name: settings[name] for name in CHOSEN if name in settings}
         about["validation"] = {name: value for name, value in validation.items() if isinstance(value, float)}
     return {**about, "examples": {task: packed(each) for task, each in examples.items()}}
 

@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 
 from pairs.kept import score
 from pairs.work import Work
-from structviews.errors import InputError
+from structviews.errors import DivergedError, InputError
 from structviews.runs.folder import STATE
 from structviews.runtime.documents import write_json
 from structviews.runtime.signals import Interrupted
@@ -36,7 +36,12 @@ def run_all(work: Work, only: str, prepared: Callable[[], object]) -> None:
         with work.claimed(run.name) as ours:
             if ours and not work.file(run).exists():
                 print(f"run {number} of {len(runs)}: {run.name}", file=sys.stderr, flush=True)
-                write_json(work.file(run), score(work, run, work.train(run)), sealed=False)
+                try:
+                    folder = work.train(run)
+                except DivergedError as error:  # the others are still wanted
+                    print(f"error: {error}", file=sys.stderr)
+                    continue
+                write_json(work.file(run), score(work, run, folder), sealed=False)
                 # The state is half of a folder, and copies of other runs' views are all of it; neither is needed again.
                 shutil.rmtree(work.run(run) if run.row.parts else work.run(run) / STATE, ignore_errors=True)
     left = [run.name for run in runs if not work.file(run).exists()]

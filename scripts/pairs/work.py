@@ -26,6 +26,7 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.folder import COMPONENTS, CONFIG
 from structviews.runtime.documents import write_json
 from structviews.training.loop import train
+from structviews.training.resuming import check_settings
 
 # The tasks whose mean is the study's main score.
 TASKS = ("MR", "SUBJ", "TREC", "SICK-R", "SICK-E", "STS-B", "STS14", "SICK14")
@@ -146,11 +147,12 @@ class Work:
         Args:
             run: the run.
             **changes: further settings, by their flat names.
+
+        Raises:
+            InputError: if the folder holds a run with other settings.
         """
         row = run.row
         out = Path(changes.pop("out", self.run(run)))
-        if (out / COMPONENTS).exists() and not changes:  # its state may be gone, and it is not needed
-            return out
         if row.parts:
             return self.joined(run, out)
         if row.without_component:
@@ -158,13 +160,18 @@ class Work:
             with self.alone(whole.name):  # another process may be training it
                 return self.train(whole)
         sentences = row.sentences or self.plan.sizes.sentences
-        corpus = self.with_trees(sentences, row.trees)
         if row.baseline:
             if not (out / CONFIG).exists():
-                self.make_baseline(run, corpus, out)
+                self.make_baseline(run, self.with_trees(sentences, row.trees), out)
             return out
+        corpus = self.corpus(sentences, row.trees)
         settings = self.settings(row) | {"corpus": str(corpus), "out": str(out), "seed": run.seed}
-        return train(TrainConfig.from_flat(settings | changes, run.name), errors)
+        config = TrainConfig.from_flat(settings | changes, run.name)
+        if (out / COMPONENTS).exists() and not changes:  # its state may be gone, and it is not needed
+            check_settings(config)
+            return out
+        self.with_trees(sentences, row.trees)
+        return train(config, errors)
 
     def settings(self, row: Row) -> dict[str, Any]:
         """The settings that a row is trained with, by their flat names."""

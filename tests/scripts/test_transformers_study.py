@@ -4,12 +4,14 @@ import argparse
 import json
 import shutil
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from scripts_for_tests import load
 
-from structviews.errors import InputError
+from structviews.errors import DivergedError, InputError
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -74,6 +76,37 @@ def test_a_pattern_that_names_no_run_is_refused(study, part, plan, tmp_path):
         study.run_all(work, "transformer,dep", pytest.fail)
 
 
+def test_one_run_that_diverges_does_not_stop_the_others(study, plan, tmp_path, capsys, monkeypatch):
+    first, second = plan.runs()[:2]
+
+    def train(run):
+        if run == first:
+            raise DivergedError("the loss is NaN at step 3")
+        return tmp_path
+
+    work = SimpleNamespace(
+        plan=SimpleNamespace(runs=lambda: [first, second]),
+        file=lambda run: tmp_path / f"{run.name}.json",
+        run=lambda run: tmp_path / run.name,
+        claimed=lambda name: nullcontext(True),
+        prepare=lambda: None,
+        train=train,
+    )
+    monkeypatch.setattr(sys.modules["pairs.runs"], "score", lambda work, run, folder: {"run": run.name})
+    study.run_all(work, "*", lambda: None)
+    assert not work.file(first).exists()
+    assert json.loads(work.file(second).read_text()) == {"run": second.name}
+    said = capsys.readouterr().err
+    assert "error: the loss is NaN at step 3" in said
+    assert f"to be done again: {first.name}" in said
+
+
+def test_an_encoder_of_the_hub_is_refused(study):
+    options = argparse.Namespace(encoder=Path("bert-base-uncased"))
+    with pytest.raises(InputError, match="bert-base-uncased: no such folder"):
+        study.work_of(options, study.FULL, Path("kept"))
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_all_of_it_at_a_small_size(study, part, command, monkeypatch, tmp_path):
@@ -109,7 +142,22 @@ def test_all_of_it_at_a_small_size(study, part, command, monkeypatch, tmp_path):
     with pytest.raises(InputError, match="has scores of another encoder"):
         work.check_encoder()
     assert "The encoder's mean has " in page
+    pair = next(run for run in work.plan.runs() if run.row == work.plan.pairs[0])
+    assert work.train(pair) == work.run(pair)
     rates = part("plan").rates_measured(Path("kept"))
+    better = {**rates, work.plan.trial(pair.row).name: {"0.0001": 1.0, "0.001": 2.0}}
+    worse = {**rates, work.plan.trial(pair.row).name: {"0.0001": 2.0, "0.001": 1.0}}
+    refused = []
+    for measured in (better, worse):  # one of them chooses the other rate
+        (Path("kept") / part("plan").RATES).write_text(json.dumps(measured))
+        for act in (lambda: study.write_page(work.plan, Path("kept"), Path("docs")), lambda: work.train(pair)):
+            try:
+                act()
+            except InputError as error:
+                refused.append(str(error))
+    page_said, run_said = refused
+    assert "trained with a learning rate of 0.0" in page_said
+    assert "holds a run with encoder_lr = 0.0" in run_said
     assert set(rates.pop(work.plan.frozen[0].name)) == {"0"}
     assert {row: set(of_row) for row, of_row in rates.items()} == {
         row.name: {"0.0001", "0.001"} for row in work.plan.tried
