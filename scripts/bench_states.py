@@ -32,6 +32,7 @@ from structviews.pretrained.stored_states import StoredStates, store_states
 from structviews.words.vocabulary import Vocabulary
 
 BATCH_SIZE, KINDS, PIECES = 400, ("dependency", "constituency"), 8000
+HEAD = 64
 PAD, UNKNOWN, BEGIN, END = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
@@ -41,11 +42,13 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, required=True, help="a parsed corpus with both kinds of trees")
     parser.add_argument("--encoder", help="folder or id on the Hub, and layers; by default one is made")
     parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--dim", type=int, default=256)
+    parser.add_argument("--dim", type=int, default=256, help=f"a multiple of {HEAD}, or less than that")
     parser.add_argument("--sentences", type=int, default=2000)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    if args.dim < 1 or args.dim % min(args.dim, HEAD):
+        parser.error(f"--dim {args.dim}: give a multiple of {HEAD}, the dimensions of a head of attention")
     torch.set_num_threads(args.threads)
     with tempfile.TemporaryDirectory() as folder:
         whole, path = ParsedCorpus.open(args.corpus), Path(folder) / "x.parsed"
@@ -106,7 +109,7 @@ def random_encoder(folder: Path, corpus: ParsedCorpus, layers: int, dim: int) ->
         vocab_size=len(tokeniser),
         hidden_size=dim,
         num_hidden_layers=layers,
-        num_attention_heads=max(1, dim // 64),
+        num_attention_heads=max(1, dim // HEAD),
         intermediate_size=4 * dim,
         pad_token_id=tokeniser.pad_token_id,
     )

@@ -10,6 +10,7 @@ card with its figures on documents that were held out. Needs the extra ``context
 """
 
 import argparse
+import math
 import shutil
 import sys
 from collections.abc import Sequence
@@ -56,9 +57,17 @@ def arguments() -> argparse.Namespace:
         "--texts", type=Path, nargs="+", required=True, help="one sentence per line, an empty line after each document"
     )
     parser.add_argument("-o", "--out", type=Path, required=True, help="folder to create")
-    parser.add_argument("--words", type=float, help="millions of words to read, in whole documents; default: all")
+    parser.add_argument("--words", type=positive, help="millions of words to read, in whole documents; default: all")
     parser.add_argument("--sources", type=Path, nargs="+", default=(), help="tables of the texts, for the card")
     return parser.parse_args()
+
+
+def positive(text: str) -> float:
+    """A number above 0."""
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return number
 
 
 def make(

@@ -12,7 +12,7 @@ from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 from structviews.errors import InputError
 from structviews.parsing.pipeline import cut
-from structviews.parsing.text import RawSentence, read_sentences
+from structviews.parsing.text import RawSentence, read_sentences, survey
 from structviews.runtime.arrays import starts_of
 from structviews.runtime.files import file_hash, write_bytes
 from structviews.runtime.seals import read_arrays, read_head, write_arrays
@@ -89,6 +89,8 @@ def prepared(work: Path, paths: Sequence[Path], words: float | None, settings: d
     asked = {**settings, "texts": [file_hash(path) for path in paths], "words": words}
     file = work / PIECES_FILE
     if not file.exists():
+        for path in paths:
+            survey(path, str(path))
         print("reading the texts and learning their pieces, which takes some minutes", flush=True)
         tokeniser = learn_pieces((each.text for each in sentences(paths, words)), settings["vocabulary"])
         texts = as_pieces(tokeniser, sentences(paths, words), settings["positions"])

@@ -257,6 +257,27 @@ def test_what_cannot_be_read_or_is_there(script, made, tmp_path, monkeypatch, ca
         assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("content", "flags", "said"),
+    [
+        (b"", [], "x.txt is empty: give a text with sentences"),
+        (b"One.\n\xff\n", [], "x.txt:2: not UTF-8 at byte 5 of the text"),
+        (b"One.\n\nTwo.\n", ["--words", "0"], "--words: 0 is not above 0"),
+        (b"One.\n\nTwo.\n", ["--words", "nan"], "--words: nan is not above 0"),
+        (b"One.\n\nTwo.\n", ["--words", "many"], "--words: invalid positive value: 'many'"),
+    ],
+)
+def test_what_cannot_be_learnt_from(script, tmp_path, monkeypatch, capsys, content, flags, said):
+    (tmp_path / "x.txt").write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["small_encoder.py", "--texts", "x.txt", "-o", "out", *flags])
+    with pytest.raises(SystemExit) as stop:
+        script.main()
+    assert stop.value.code == 2
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
 def test_the_card_names_the_texts(script, tiny, tmp_path):
     table = "\t".join(Source._fields) + "\nguides\tGuides\t2020\tCC BY 4.0\tX\t36\t3156\n"
     (tmp_path / "table.tsv").write_text(table)
