@@ -25,6 +25,7 @@ ROOT_PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "data/README.md": "data.md",
+    "examples/README.md": "examples/index.md",
 }
 ROOT_FILES = {
     "LICENSE": "LICENSE.txt",
@@ -36,12 +37,15 @@ ROOT_FILES = {
 def on_files(files: Any, config: Any) -> Any:
     """Add the pages and files at the project's root that the README links to."""
     root = Path(config.config_file_path).parent
+    programs = {f"{path.relative_to(root)}": f"{path.relative_to(root)}" for path in root.glob("examples/*.py")}
     for name, page in ROOT_PAGES.items():
-        text = (root / name).read_text(encoding="utf-8").replace("](docs/", "](")
-        for linked, place in (ROOT_PAGES | ROOT_FILES).items():
-            text = text.replace(f"]({linked})", f"]({place})")
+        text = (root / name).read_text(encoding="utf-8")
+        for up in ("", "../"):
+            text = text.replace(f"]({up}docs/", f"]({up}")
+            for linked, place in (ROOT_PAGES | ROOT_FILES).items():
+                text = text.replace(f"]({up}{linked})", f"]({up}{place})")
         files.append(File.generated(config, page, content=text))
-    for name, place in ROOT_FILES.items():
+    for name, place in (ROOT_FILES | programs).items():
         files.append(File.generated(config, place, abs_src_path=str(root / name)))
     return files
 
