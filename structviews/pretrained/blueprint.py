@@ -15,7 +15,7 @@ import torch
 
 from structviews.errors import InputError
 from structviews.pretrained.alignment import Aligner
-from structviews.pretrained.loading import CONFIG, DESCRIPTION, Loaded, empty_encoder, empty_network
+from structviews.pretrained.loading import CONFIG, Loaded, description_files, empty_encoder, empty_network
 from structviews.runtime.files import digest
 from structviews.runtime.seals import damaged, read_arrays, write_arrays
 
@@ -41,8 +41,7 @@ class Blueprint:
     @classmethod
     def of(cls, folder: Path) -> Self:
         """That of an encoder's folder."""
-        found = {path.name: path for part in DESCRIPTION for path in folder.glob(part) if path.is_file()}
-        return cls({name: found[name].read_bytes() for name in sorted(found)}, folder)
+        return cls({path.name: path.read_bytes() for path in description_files(folder)}, folder)
 
     @classmethod
     def read(cls, path: Path, remedy: str) -> Self:

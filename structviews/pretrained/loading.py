@@ -108,16 +108,24 @@ def _weight_files(folder: Path) -> list[Path]:
     return [folder / name for name in (INDEX, *sorted(set(about["weight_map"].values())))]
 
 
+def description_files(folder: Path) -> list[Path]:
+    """The files of configuration and tokeniser.
+
+    Not those that a whole tokeniser is also stored as: one cache has them, another has not, of the same encoder.
+    """
+    whole = (folder / TOKENISER).is_file()
+    parts = (part for part in DESCRIPTION if part.endswith(".json") or not whole)
+    return sorted({path for part in parts for path in folder.glob(part) if path.is_file()})
+
+
 def files_digest(folder: Path) -> str:
     """Digest of the files that decide an encoder's states: configuration, weights and tokeniser.
 
     Raises:
         InputError: if the index of its weights is damaged.
     """
-    # Not what a whole tokeniser is also stored as, nor other forms of the weights: a cache may have them or not.
-    described = [part for part in DESCRIPTION if not (folder / TOKENISER).is_file() or part.endswith(".json")]
-    found = {path for part in described for path in folder.glob(part)} | {*_weight_files(folder)}
-    files = sorted(filter(os.path.isfile, found))  # False of a name that no file can have, too
+    # Of a name that no file can have, os.path.isfile is false; Path.is_file is an error.
+    files = sorted(filter(os.path.isfile, {*description_files(folder), *_weight_files(folder)}))
     # Mapped, as weights are large.
     parts = [np.memmap(path, np.uint8, "r") if path.stat().st_size else b"" for path in files]
     return digest("".join(f"{path.name} {digest(part)}\n" for path, part in zip(files, parts, strict=True)).encode())

@@ -15,6 +15,7 @@ from transformers import AutoModel, AutoTokenizer, NystromformerConfig
 
 from structviews.errors import InputError
 from structviews.pretrained import piece_blocks, word_states
+from structviews.pretrained.blueprint import Blueprint
 from structviews.pretrained.encoder_name import EncoderName
 from structviews.pretrained.frozen import FrozenEncoder
 from structviews.pretrained.loading import files_digest, found_folder, load_encoder
@@ -264,11 +265,12 @@ def test_weights_in_several_files(folders, tmp_path, monkeypatch):
         found_folder("owner/tiny")
     states = FrozenEncoder.open(str(folders["bert"]), "mean").states(SENTENCES)
     torch.testing.assert_close(FrozenEncoder.open(str(whole), "mean").states(SENTENCES), states)
-    before = files_digest(whole)
+    before, described = files_digest(whole), Blueprint.of(whole).digest
     assert files_digest(part) != before
     save_file({"x": torch.zeros(2)}, whole / "adapter.safetensors")
     (whole / "vocab.txt").write_text("also in tokenizer.json")
     assert files_digest(whole) == before
+    assert Blueprint.of(whole).digest == described
     (whole / "model.safetensors.index.json").write_text("{}")
     with pytest.raises(InputError, match=r"model\.safetensors\.index\.json: .*weight_map.*: restore its files"):
         files_digest(whole)
