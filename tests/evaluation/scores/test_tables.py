@@ -32,6 +32,7 @@ class Represented:
     encodes_in = "fp32"
     device = torch.device("cpu")
     limit = DEFAULT_LIMIT
+    models = frozenset()
     needs = frozenset({"tokens"})
     representation = Representation()
     choices = ((representation, None),)
