@@ -63,10 +63,10 @@ def arguments() -> argparse.Namespace:
 
 
 def positive(text: str) -> float:
-    """A number above 0."""
+    """A finite number above 0."""
     number = float(text)
     if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+        raise argparse.ArgumentTypeError(f"{text} is not a finite number above 0")
     return number
 
 

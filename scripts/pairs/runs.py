@@ -22,6 +22,9 @@ def run_all(work: Work, only: str, prepared: Callable[[], object]) -> None:
         work: the study.
         only: patterns of the names of the runs to do, comma-separated.
         prepared: called once what all runs need is there.
+
+    Raises:
+        InputError: if ``only`` names no run, or, after all others were done, if one diverged.
     """
     runs = [run for run in work.plan.runs() if any(fnmatch(run.name, each) for each in only.split(","))]
     if not runs:
@@ -32,6 +35,7 @@ def run_all(work: Work, only: str, prepared: Callable[[], object]) -> None:
         return
     work.prepare()
     prepared()
+    diverged: list[str] = []
     for number, run in enumerate(runs, 1):
         with work.claimed(run.name) as ours:
             if ours and not work.file(run).exists():
@@ -40,13 +44,16 @@ def run_all(work: Work, only: str, prepared: Callable[[], object]) -> None:
                     folder = work.train(run)
                 except DivergedError as error:  # the others are still wanted
                     print(f"error: {error}", file=sys.stderr)
+                    diverged.append(run.name)
                     continue
                 write_json(work.file(run), score(work, run, folder), sealed=False)
                 # The state is half of a folder, and copies of other runs' views are all of it; neither is needed again.
                 shutil.rmtree(work.run(run) if run.row.parts else work.run(run) / STATE, ignore_errors=True)
-    left = [run.name for run in runs if not work.file(run).exists()]
+    left = [run.name for run in runs if not work.file(run).exists() and run.name not in diverged]
     if left:
         print(f"with another process, or to be done again: {', '.join(left)}", file=sys.stderr)
+    if diverged:
+        raise DivergedError(f"training diverged: {', '.join(diverged)}: the other runs are not affected")
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from structviews.evaluation.senteval.tasks.probing import probing_files
 from structviews.evaluation.senteval.tasks.reading import Task
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import COMPONENTS, CONFIG
+from structviews.runs.settings_file import load_run
 from structviews.runtime.documents import write_json
 from structviews.training.loop import train
 from structviews.training.resuming import check_settings
@@ -33,6 +34,8 @@ TASKS = ("MR", "SUBJ", "TREC", "SICK-R", "SICK-E", "STS-B", "STS14", "SICK14")
 # Learnt on all of the text; those of the bundled model.
 VECTORS = ("--lower-case", "--subwords", 60_000, "--epochs", 3)
 QUICK_VECTORS = ("--lower-case", "--subwords", 2_000, "--epochs", 1, "--dim", 16)
+# Settings that name files, which may have been moved, or be named otherwise.
+PLACES = ("corpus", "vectors", "encoder")
 # Of the training documents, for the log's curve.
 VALIDATED = 0.01
 
@@ -168,7 +171,9 @@ class Work:
         settings = self.settings(row) | {"corpus": str(corpus), "out": str(out), "seed": run.seed}
         config = TrainConfig.from_flat(settings | changes, run.name)
         if (out / COMPONENTS).exists() and not changes:  # its state may be gone, and it is not needed
-            check_settings(config)
+            there = load_run(out)[0].flat()
+            moved = {name: there[name] for name in PLACES if name in there}
+            check_settings(config.replaced(**moved))
             return out
         self.with_trees(sentences, row.trees)
         return train(config, errors)

@@ -8,6 +8,16 @@ from structviews.runtime.arrays import Array
 from structviews.runtime.hashing import mix
 
 
+def indivisible(documents: Array, reads_neighbours: bool) -> Array:
+    """What is held out, or dealt to processes, as a whole ``(n,)``: documents ``(n,)``.
+
+    A single document counts as lines in no order if no neighbours are read; these may be dealt one by one.
+    """
+    if reads_neighbours or (documents != documents[:1]).any():
+        return documents
+    return np.arange(len(documents))
+
+
 def held_out(documents: Array, seed: int, fraction: float) -> Array:
     """Which sentences are held out for validation, by a seeded hash of their document.
 

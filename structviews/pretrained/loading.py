@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 import torch
-from torch import nn
 
 from structviews.errors import InputError
 from structviews.pretrained.alignment import Aligner
@@ -220,9 +219,9 @@ def _longest(model: Any, told: int) -> int:
     """How many pieces an encoder reads at once; ``told`` is what its tokeniser says, which may be no limit."""
     limits = [told]
     for name, part in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(part, nn.Embedding):
+        if name.endswith("position_embeddings") and hasattr(part, "padding_idx"):  # a table, of whatever class
             # Where padding has a position, the others come after it.
-            limits.append(part.num_embeddings - (0 if part.padding_idx is None else part.padding_idx + 1))
+            limits.append(len(part.weight) - (0 if part.padding_idx is None else part.padding_idx + 1))
     configured = getattr(model.config, "max_position_embeddings", None)
     if configured and configured > 0:  # not of all encoders
         limits.append(configured)

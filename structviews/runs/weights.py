@@ -42,13 +42,12 @@ def load_weights(run: Path, model: nn.Module) -> None:
     """
     # Buffers of bytes are digests of what else the model reads, such as a tokeniser.
     digests = {name: each.clone() for name, each in model.named_buffers() if each.dtype == torch.uint8}
-    weights = read_weights(run)
     try:
-        model.load_state_dict(weights)
+        model.load_state_dict(read_weights(run))
     except RuntimeError as error:
         raise _other_weights(run, error) from None
     for name, digest in digests.items():
-        if not torch.equal(weights[name], digest.cpu()):
+        if not torch.equal(model.get_buffer(name), digest):
             raise InputError(
                 f"{run / WEIGHTS}: not trained with this run's {name.rpartition('.')[2]}: one of its files or settings "
                 f"is another run's: {REMEDY}"

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from structviews.batches.batch import Batch
-from structviews.batches.order import epoch_batches, held_out, n_batches
+from structviews.batches.order import epoch_batches, held_out, indivisible, n_batches
 from structviews.batches.reader import CorpusReader
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import DivergedError, InputError
@@ -150,8 +150,7 @@ class Training:
             InputError: if too few are left to train on.
         """
         config = self.config
-        if not self.model.reads_neighbours and (documents == documents[:1]).all():
-            documents = np.arange(len(documents))  # lines in no order, which may be dealt one by one
+        documents = indivisible(documents, self.model.reads_neighbours)
         chosen = held_out(documents, config.optimisation.seed, config.data.held_out)
         self.train_rows, self.held_out_rows = (np.flatnonzero(rows).astype(np.int32) for rows in (~chosen, chosen))
         if len(self.train_rows) < 2:

@@ -22,6 +22,8 @@ from structviews.views.view import Encoded, View
 from structviews.views.word_tables import Words
 from structviews.words.word_settings import FIRST, MEAN
 
+RATES = ("dropout", "attention_dropout", "activation_dropout")
+
 
 @dataclass(frozen=True)
 class TransformerConfig(Settings):
@@ -102,8 +104,8 @@ class Transformer(View):
     def drops(self) -> bool:
         if any(part.p > 0 for part in self.network.modules() if isinstance(part, nn.Dropout)):
             return True
-        # Some encoders, such as BART's, call a function, with the rate of their configuration.
-        return bool(getattr(self.network.config, "dropout", 0))
+        # Some encoders, such as BART's, call a function, with the rates of their configuration.
+        return any(getattr(self.network.config, rate, 0) for rate in RATES)
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         pieces = batch.sentence_pieces

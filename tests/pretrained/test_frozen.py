@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny_encoders import KINDS, TEXT, encoder_folder, in_shards
 from torch.utils.data import DataLoader
-from transformers import AutoModel, AutoTokenizer, NystromformerConfig
+from transformers import AutoModel, AutoTokenizer, IBertConfig, NystromformerConfig
 
 from structviews.errors import InputError
 from structviews.pretrained import piece_blocks, word_states
@@ -102,6 +102,16 @@ def test_a_limit_that_the_configuration_alone_says(folders, tmp_path):
     assert model.embeddings.position_embeddings.num_embeddings > 64
     model.save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(folders["bert"]).save_pretrained(tmp_path)
+    assert FrozenEncoder.open(str(tmp_path), "mean").states([["x"] * 300]).shape == (300, 32)
+
+
+def test_a_table_of_positions_of_another_class(folders, tmp_path):
+    about = IBertConfig(
+        vocab_size=400, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=66, pad_token_id=1,
+    )  # fmt: skip
+    AutoModel.from_config(about).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(folders["roberta"]).save_pretrained(tmp_path)
     assert FrozenEncoder.open(str(tmp_path), "mean").states([["x"] * 300]).shape == (300, 32)
 
 

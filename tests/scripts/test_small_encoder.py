@@ -262,8 +262,8 @@ def test_what_cannot_be_read_or_is_there(script, made, tmp_path, monkeypatch, ca
     [
         (b"", [], "x.txt is empty: give a text with sentences"),
         (b"One.\n\xff\n", [], "x.txt:2: not UTF-8 at byte 5 of the text"),
-        (b"One.\n\nTwo.\n", ["--words", "0"], "--words: 0 is not above 0"),
-        (b"One.\n\nTwo.\n", ["--words", "nan"], "--words: nan is not above 0"),
+        (b"One.\n\nTwo.\n", ["--words", "0"], "--words: 0 is not a finite number above 0"),
+        (b"One.\n\nTwo.\n", ["--words", "nan"], "--words: nan is not a finite number above 0"),
         (b"One.\n\nTwo.\n", ["--words", "many"], "--words: invalid positive value: 'many'"),
     ],
 )

@@ -19,6 +19,8 @@ from trees_for_tests import random_sentence
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
+from structviews.runs.config import TrainConfig
+from structviews.runs.settings_file import Parsed, save_config
 from structviews.runtime.signals import Interrupted
 
 DATA = Path(__file__).parents[2] / "data"
@@ -317,6 +319,8 @@ def test_a_row_without_component_is_the_training_of_the_row_with_it(part, tmp_pa
     whole = part("plan").Run(plan.objectives[0], 1)
     work.run(whole).mkdir(parents=True)
     (work.run(whole) / module.COMPONENTS).touch()  # it is finished
+    places = {"corpus": "elsewhere.parsed", "out": str(work.run(whole)), "seed": 1}
+    save_config(work.run(whole), TrainConfig.from_flat(work.settings(whole.row) | places, "x"), Parsed())
     assert work.train(part("plan").Run(plan.objectives[5], 1)) == work.run(whole)
 
 

@@ -24,10 +24,12 @@ from transformers import (
 from vector_files import write_vectors
 
 from structviews import SentenceEncoder
+from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import open_pool
 from structviews.encoding.kinds.joined import Member, join_runs
 from structviews.errors import InputError
+from structviews.evaluation.retrieval.next_sentence import unseen
 from structviews.evaluation.senteval.tasks.sts import PUBLISHED
 from structviews.hub.portable import check_arrived, stage
 from structviews.pretrained.alignment import Aligner
@@ -317,6 +319,8 @@ def test_lines_in_no_order_are_held_out_and_dealt_one_by_one(place, tmp_path, mo
     one = Training(settings(["transformer"], objective="simcse"))
     assert 2 <= len(one.held_out_rows) <= 20
     assert sorted([*one.train_rows, *one.held_out_rows]) == [*range(40)]
+    run, corpus = train(settings(["transformer"], objective="simcse", steps=2)), ParsedCorpus.open(lines)
+    assert np.flatnonzero(unseen([run], corpus, np.zeros(40))).tolist() == one.held_out_rows.tolist()
     monkeypatch.setattr(Ranks, "count", 2)
     shares = []
     for rank in range(2):
@@ -340,12 +344,14 @@ def test_two_equal_encodings_are_refused(settings, tmp_path):
     assert "has no dropout" in said
 
 
-@pytest.mark.parametrize("rate", [0.0, 0.1])
-def test_dropout_that_is_a_function_counts(tmp_path, rate):
+@pytest.mark.parametrize(
+    "rates", [{"dropout": 0.0}, {"dropout": 0.1}, {"dropout": 0.0, "attention_dropout": 0.3}], ids=str
+)
+def test_dropout_that_is_a_function_counts(tmp_path, rates):
     tokens = tokeniser("roberta")
     about = BartConfig(
         vocab_size=len(tokens), d_model=8, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
-        decoder_attention_heads=2, encoder_ffn_dim=8, decoder_ffn_dim=8, dropout=rate,
+        decoder_attention_heads=2, encoder_ffn_dim=8, decoder_ffn_dim=8, **rates,
     )  # fmt: skip
     AutoModel.from_config(about).save_pretrained(tmp_path)
     tokens.save_pretrained(tmp_path)
@@ -354,7 +360,7 @@ def test_dropout_that_is_a_function_counts(tmp_path, rate):
     view.train()
     pieces = torch.arange(5, 9)[None]
     same = torch.equal(*(view.network(input_ids=pieces).last_hidden_state for _ in range(2)))
-    assert view.drops == (not same) == bool(rate)
+    assert view.drops == (not same) == any(rates.values())
 
 
 def test_a_run_needs_nothing_of_the_encoder_that_it_began_from(run, place, tmp_path):

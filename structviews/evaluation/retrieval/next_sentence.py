@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from structviews.batches.order import held_out
+from structviews.batches.order import held_out, indivisible
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
@@ -20,6 +20,7 @@ from structviews.evaluation.retrieval.ranking import (
     ranks_of_first,
 )
 from structviews.evaluation.scores.intervals import Proportion, proportion
+from structviews.objectives import OBJECTIVES
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import MEMBERS
 from structviews.runs.settings_file import Parsed, load_run, read_settings, run_corpus, run_kind
@@ -143,7 +144,8 @@ def unseen(runs: Sequence[Path], corpus: ParsedCorpus, documents: np.ndarray) ->
     for run in runs:
         for config, parsed in trainings(run):
             if parsed.fingerprint == corpus.fingerprint:
-                free &= held_out(documents, config.optimisation.seed, config.data.held_out)
+                whole = indivisible(documents, OBJECTIVES[config.objective.name].reads_neighbours)
+                free &= held_out(whole, config.optimisation.seed, config.data.held_out)
     return free
 
 
