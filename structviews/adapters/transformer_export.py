@@ -10,6 +10,7 @@ from torch import nn
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.errors import InputError
+from structviews.pretrained.loading import without_notices
 from structviews.runtime.files import new_folder
 from structviews.views.transformer import Transformer
 from structviews.words.word_settings import FIRST
@@ -20,9 +21,9 @@ INSTALL = "pip install 'structviews[sentence-transformers]'"
 def export_transformer(run: Path, out: Path, view: str = "") -> Path:
     """Save a run's trained transformer as a sentence-transformers model, which needs nothing of structviews.
 
-    Of the same text it makes the same vectors as the run's view. The run reads a sentence's words with spaces between
-    them, sentence-transformers the text as typed: to tokenisers that split off punctuation, as BERT's do, this is the
-    same, but for words that structviews takes apart, such as "cannot" and "gonna", and texts without words.
+    Of the same text it makes the same vectors as the run's view in fp32. The run reads a sentence's words with spaces
+    between them, sentence-transformers the text as typed: to tokenisers that split off punctuation, as BERT's do, this
+    is the same, but for words that structviews takes apart, such as "cannot" and "gonna", and texts without words.
 
     Args:
         run: a trained run.
@@ -35,14 +36,15 @@ def export_transformer(run: Path, out: Path, view: str = "") -> Path:
             sentence-transformers is not installed, or ``out`` exists.
     """
     try:
-        from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - an extra
+        import transformers  # noqa: PLC0415 - an extra
+        from sentence_transformers import SentenceTransformer  # noqa: PLC0415
     except ImportError:
         raise InputError(f"sentence-transformers is not installed: {INSTALL}") from None
     embedder = Embedder.load(run)
     if not isinstance(embedder, TrainedEmbedder):
         raise InputError(f"{run}: not a run that train made: give one that has the view 'transformer'")
     transformer = _chosen(run, embedder, view)
-    with new_folder(out) as folder:
+    with new_folder(out) as folder, without_notices(transformers):
         modules = _modules(embedder, transformer)
         if not _is_same(transformer.network, modules[0].auto_model):
             raise InputError(

@@ -235,15 +235,23 @@ def _refusals(folder: Path) -> "Iterator[Any]":
         import transformers  # noqa: PLC0415 - an extra
     except ImportError:
         raise InputError(f"{folder}: reading it needs transformers, which is not installed: {INSTALL}") from None
-    logs: Any = transformers.utils.logging
+    with without_notices(transformers):
+        try:
+            yield transformers
+        except Exception as error:  # transformers, tokenizers and safetensors each have their own
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise InputError(f"{folder}: not an encoder that can be loaded: {reason}: {REMEDY}") from None
+
+
+@contextmanager
+def without_notices(transformers: Any) -> "Iterator[None]":
+    """A context in which the module ``transformers`` shows no notices and no progress bars."""
+    logs = transformers.utils.logging
     level, bars = logs.get_verbosity(), logs.is_progress_bar_enabled()
     logs.set_verbosity_error()
     logs.disable_progress_bar()
     try:
-        yield transformers
-    except Exception as error:  # transformers, tokenizers and safetensors each have their own
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise InputError(f"{folder}: not an encoder that can be loaded: {reason}: {REMEDY}") from None
+        yield
     finally:
         logs.set_verbosity(level)
         if bars:

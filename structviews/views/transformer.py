@@ -22,7 +22,8 @@ from structviews.views.view import Encoded, View
 from structviews.views.word_tables import Words
 from structviews.words.word_settings import FIRST, MEAN
 
-RATES = ("dropout", "attention_dropout", "activation_dropout")
+# Settings of an encoder's configuration that are shares of what is dropped.
+DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Transformer(View):
         if any(part.p > 0 for part in self.network.modules() if isinstance(part, nn.Dropout)):
             return True
         # Some encoders, such as BART's, call a function, with the rates of their configuration.
-        return any(getattr(self.network.config, rate, 0) for rate in RATES)
+        return any(getattr(self.network.config, share, 0) for share in DROPOUTS)
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         pieces = batch.sentence_pieces
