@@ -21,10 +21,7 @@ def join_several(
     out: NewFolder,
     join: Annotated[
         str,
-        typer.Option(
-            help="concatenation of the members' vectors, average of the normalised vectors, or gate: that average with "
-            "weights for each sentence, which `structviews gate` fits."
-        ),
+        typer.Option(help="concatenation of the members' vectors, or average of the normalised vectors."),
     ] = "concatenation",
     similarity_join: Annotated[str, typer.Option(help="Join for similarity tasks.", show_default="as --join")] = "",
 ) -> None:

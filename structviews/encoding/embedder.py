@@ -20,7 +20,6 @@ from structviews.encoding.kinds import KINDS
 from structviews.encoding.preparation import Preparer, Sentence
 from structviews.encoding.representation import normalised as normalised_rows
 from structviews.encoding.stored_run import Choice
-from structviews.encoding.view_gate import load_gate
 from structviews.encoding.view_joins import JoinedViews
 from structviews.encoding.word_limit import BATCH_SIZE, DEFAULT_LIMIT, WordLimit
 from structviews.errors import InputError
@@ -353,7 +352,7 @@ def open_run(run: Path, parser: Parser | None = None) -> Embedder:
     if kind not in KINDS:
         raise InputError(f"{run / CONFIG}: unknown kind of run {kind!r}: update structviews or recreate the run")
     embedder: Embedder = KINDS[kind].open(run, parser)
-    embedder.run, embedder.gate = run, load_gate(run)
+    embedder.run = run
     embedder.stored = embedder.choices
     embedder.corpora = [corpus] if (corpus := run_corpus(run)) else embedder.corpora
     return embedder

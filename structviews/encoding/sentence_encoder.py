@@ -20,13 +20,12 @@ from structviews.encoding.kinds.joined import LEFT_BEHIND, JoinedEmbedder
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.encoding.pooled import component_key
 from structviews.encoding.preparation import Sentence
-from structviews.encoding.view_gate import gated
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.copying import check_outside
 from structviews.runs.weights import write_weights
-from structviews.runs.which_vectors import GATED, Representation
+from structviews.runs.which_vectors import Representation
 from structviews.runtime.keywords import names_checked
 from structviews.views.word_tables import WordTable
 
@@ -209,10 +208,6 @@ class _Join(nn.Module):
         super().__init__()
         self.join = "" if embedder.only is not None else embedder.representation.join
         self.weights = embedder.representation.weights_of(embedder.chosen) or [1.0] * len(embedder.chosen)
-        if self.join == GATED:
-            gate = embedder.fitted_gate()
-            self.register_buffer("matrix", torch.from_numpy(gate.matrix), persistent=False)
-            self.register_buffer("bias", torch.from_numpy(gate.bias), persistent=False)
 
     def forward(self, views: Sequence[Tensor]) -> Tensor:
         if not self.join:
@@ -220,8 +215,6 @@ class _Join(nn.Module):
         if self.join == "concatenation":
             return torch.cat([view * weight for view, weight in zip(views, self.weights, strict=True)], dim=1)
         units = torch.stack([F.normalize(view, dim=1) for view in views], dim=1)
-        if self.join == GATED:
-            return gated(units, cast("Tensor", self.matrix), cast("Tensor", self.bias))
         return torch.einsum("k,nkd->nd", units.new_tensor(self.weights), units) / sum(self.weights)
 
 

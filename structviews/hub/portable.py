@@ -18,7 +18,6 @@ from structviews.runs.folder import (
     CONFIG,
     ENCODER,
     EXPANSION,
-    GATE,
     MEMBERS,
     SOURCES,
     SUB_WORDS,
@@ -32,7 +31,7 @@ from structviews.words import CONTEXTUAL, FIXED
 CARD = "README.md"
 # Kinds of runs whose folders are self-contained.
 TRAINED_KINDS = ("trained", "random")
-PARTS = (CONFIG, WEIGHTS, COMPONENTS, GATE, SUB_WORDS, ENCODER, SOURCES, "vocabulary.*.txt")
+PARTS = (CONFIG, WEIGHTS, COMPONENTS, SUB_WORDS, ENCODER, SOURCES, "vocabulary.*.txt")
 # The same as filters for the Hub, whose * also matches "/" and so covers joins of joins.
 PATTERNS = [CARD, "results*.json", *PARTS, *(f"{MEMBERS}/*/{part}" for part in PARTS)]
 
@@ -123,13 +122,11 @@ def vectors_left(run: Path) -> list[str]:
 
 
 def _copy_joins(run: Path, folder: Path) -> None:
-    """Copy the settings and the gate of a joined run and of joins inside it."""
+    """Copy the settings of a joined run and of joins inside it."""
     for member in members(run):
         _copy_joins(member, folder / member.relative_to(run))
     if run_kind(run) == JOINED:
         write_settings(folder, read_settings(run))
-        if (run / GATE).exists():
-            shutil.copyfile(run / GATE, folder / GATE)
 
 
 def _copy_results(run: Path, folder: Path) -> list[str]:

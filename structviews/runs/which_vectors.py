@@ -9,9 +9,7 @@ from structviews.runtime.wording import counted
 from structviews.settings import Settings, setting
 
 POOLINGS = ("vector", "pooled", "mean")
-# The join whose weights a fitted gate chooses for each sentence, see ``structviews.encoding.view_gate``.
-GATED = "gate"
-JOINS = ("concatenation", "average", GATED)
+JOINS = ("concatenation", "average")
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,7 @@ class Representation(Settings):
     setting of training.
 
     Raises:
-        InputError: for an unknown value, ``transductive`` without ``remove_component``, or weights with a gate.
+        InputError: for an unknown value, ``transductive`` without ``remove_component``, or weights of 0 alone.
     """
 
     pooling: str = setting(
@@ -34,8 +32,7 @@ class Representation(Settings):
     normalise: bool = setting(False, "Scale each view's vector to length 1.")
     join: str = setting(
         "concatenation",
-        "concatenation of the views' vectors, average of the normalised vectors, or gate: the average with each "
-        "sentence's weights by `structviews gate`.",
+        "concatenation of the views' vectors, or average of the normalised vectors.",
         choices=JOINS,
     )
     view_weights: tuple[float, ...] = setting(
@@ -70,17 +67,6 @@ class Representation(Settings):
                 raise InputError(f"{name} = {listed(weights)}: leaves out all views: give one of them more than 0")
         if self.transductive and not self.remove_component:
             raise InputError("transductive = true, but no component is removed: give --remove-component too")
-        self._check_gate()
-
-    def _check_gate(self) -> None:
-        """Raise InputError if views that a gate weighs have weights of their own; equal ones are none."""
-        joins = {"view_weights": self.join, "similarity_view_weights": self.similarity_join or self.join}
-        for name, weights in self._weights():
-            if joins[name] == GATED and len(set(weights)) > 1:
-                raise InputError(
-                    f"{name} = {listed(weights)}, but a gate weighs the views: give {listed([1.0] * len(weights))}, or "
-                    "another join"
-                )
 
     def _weights(self) -> Iterator[tuple[str, tuple[float, ...]]]:
         """The weights that are set, each with its name."""
@@ -119,17 +105,13 @@ class Representation(Settings):
 
     def __str__(self) -> str:
         """A short form, such as ``pooled - pc, l2; similarity: mean - pc, average, weights 1,1,2``."""
-        return self.described(GATED)
-
-    def described(self, gate: str) -> str:
-        """The short form with this name of the gate."""
         similarity = self.for_similarity()
         own = replace(self, similarity_pooling="", similarity_join="", similarity_view_weights=())
         removed = " - pc" * self.remove_component + " (transductive)" * self.transductive
         text = f"{self.pooling}{removed}" + ", l2" * self.normalise
-        text += "" if self.join == "concatenation" else f", {gate if self.join == GATED else self.join}"
+        text += "" if self.join == "concatenation" else f", {self.join}"
         text += f", weights {listed(self.view_weights)}" if self.view_weights else ""
-        return text if similarity == own else f"{text}; similarity: {similarity.described(gate)}"
+        return text if similarity == own else f"{text}; similarity: {similarity}"
 
 
 def listed(weights: Sequence[float]) -> str:

@@ -12,7 +12,6 @@ from structviews.evaluation.senteval.task_scores import score_task
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.finding import read_task
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
-from structviews.runs.which_vectors import GATED
 from structviews.training.trainer import Training
 
 
@@ -20,7 +19,7 @@ class Monitor:
     """Scores a model during training on one task, whose sentences are parsed once, at the start.
 
     If the run's representation removes a component, that is fitted on the task's sentences, since a run
-    stores its own only at the end of training. A gate is fitted later still: until then views are averaged.
+    stores its own only at the end of training.
 
     Args:
         training: its settings name the task and the representation. The fixed channel knows every word of its file.
@@ -38,9 +37,7 @@ class Monitor:
             known = read_further_words(self.model, known, training.vectors)
         embedder = TrainedEmbedder(config, training.parsed, self.model, known, blueprint=training.blueprint)
         embedder = embedder.for_similarity()
-        own = embedder.representation
-        join = "average" if own.join == GATED else own.join
-        self.embedder = embedder.with_representation(transductive=own.remove_component, join=join)
+        self.embedder = embedder.with_representation(transductive=embedder.representation.remove_component)
         tokens = self.task.sentences()
         trees = (
             TaskTrees(config.monitoring.eval_parsed).find(tokens, config.monitoring.eval_task)

@@ -6,7 +6,7 @@ from typing import Any
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.runs.config import TrainConfig
-from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION, GATE
+from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION
 from structviews.runs.settings_file import Parsed, load_run, save_config
 from structviews.runs.vocabularies import identified, open_encoder, open_vectors
 from structviews.runtime.locks import writing
@@ -46,7 +46,7 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
     except OSError as error:
         raise InputError(f"{run}: {error.strerror}: give another folder with --out") from None
     save_config(run, config, parsed)  # first, as it makes the folder a run
-    for name in (COMPONENTS, GATE, EXPANSION):  # derived from weights that training will change
+    for name in (COMPONENTS, EXPANSION):  # derived from weights that training will change
         (run / name).unlink(missing_ok=True)
     return run
 

@@ -275,7 +275,7 @@ def test_a_representation_says_what_it_is(chosen, text):
     ("wrong", "message"),
     [
         ({"pooling": "max"}, "unknown pooling 'max': choose one of vector, pooled, mean"),
-        ({"join": "sum"}, "unknown join 'sum': choose one of concatenation, average, gate"),
+        ({"join": "sum"}, "unknown join 'sum': choose one of concatenation, average"),
         ({"similarity_pooling": "max"}, "unknown similarity_pooling 'max'"),
         ({"transductive": True}, "no component is removed: give --remove-component too"),
     ],

@@ -14,7 +14,6 @@ from structviews.encoding.expansion import expand
 from structviews.encoding.kinds.external import given_run
 from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.sentence_vectors import write_sentences
-from structviews.encoding.view_gate import Gate, Purpose, save_gate
 from structviews.evaluation.retrieval.records import load_entries, save_entry
 from structviews.evaluation.scores.compare import compare_runs
 from structviews.evaluation.scores.rendering import as_markdown
@@ -73,21 +72,6 @@ def expanded(folder: Path, shared: Shared) -> None:
 @reader(SEALED, "run/expansion.safetensors", expanded, covers="encoding.expansion:Expansion.load")
 def expansion(folder: Path) -> Any:
     return vectors_of(folder / "run")
-
-
-def gated(folder: Path, shared: Shared) -> None:
-    trained(folder, shared)
-    embedder = Embedder.load(folder / "run", RandomParser())
-    purpose = Purpose(views=embedder.view_names, vectors=embedder.view_vectors)
-    k, width = len(embedder.widths), sum(embedder.widths)
-    numbers = np.linspace(-1, 1, k * width, dtype=np.float32).reshape(k, width)
-    save_gate(folder / "run", Gate(numbers, np.zeros(k, np.float32), purpose))
-
-
-@reader(SEALED, "run/gate.safetensors", gated, covers="encoding.view_gate:load_gate")
-def gate(folder: Path) -> Any:
-    embedder = Embedder.load(folder / "run", RandomParser())
-    return embedder.with_representation(join="gate").encode(SENTENCES)
 
 
 def with_transformer(folder: Path, shared: Shared) -> None:

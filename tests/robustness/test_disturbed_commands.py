@@ -19,7 +19,6 @@ OTHERS = {
     **dict.fromkeys(("inspect", "analogy make", "sentences", "project"), "one file, written as cache export does"),
     **dict.fromkeys(("analogy score", "retrieve", "captions"), "one file, written as eval does"),
     **dict.fromkeys(("push", "parser download"), "needs a network"),
-    "gate": "one file, written as a run's components are",
     "export-sentence-transformer": "one folder, written as join does",
     "demo": "parse, train and eval one after another",
 }

@@ -19,7 +19,7 @@ from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.folder import CONFIG, MEMBERS, model_checksum, weight_files
 from structviews.runs.settings_file import KIND, read_settings, run_kind, run_views, write_settings
-from structviews.runs.which_vectors import GATED, Representation
+from structviews.runs.which_vectors import Representation
 from structviews.runs.which_vectors import listed as typed
 from structviews.runtime.documents import checked
 from structviews.runtime.files import new_folder
@@ -60,7 +60,7 @@ class JoinedEmbedder(Embedder):
     Args:
         members: the runs; those of ``with_view`` join with this view alone.
         names: names of the members, for messages.
-        join: ``concatenation`` of the members' vectors, ``average`` of their unit-length vectors, or ``gate``.
+        join: ``concatenation`` of the members' vectors, or ``average`` of their unit-length vectors.
         similarity_join: the same for similarity tasks; ``join`` if empty.
         parser: parses sentences that have no trees; see ``load``.
     """
@@ -154,8 +154,7 @@ class JoinedEmbedder(Embedder):
 
     def _how(self, representation: Representation) -> str:
         """How members are joined, such as ``average 1,2``."""
-        join = self._gate_name if representation.join == GATED else representation.join
-        return " ".join(filter(None, (join, typed(representation.view_weights))))
+        return " ".join(filter(None, (representation.join, typed(representation.view_weights))))
 
     def _encode_chosen(
         self, sentences: Iterable[Sentence], chosen: Sequence[int], batch_size: int, progress: OnProgress | None
@@ -191,10 +190,10 @@ class JoinedEmbedder(Embedder):
     def with_representation(self, **changes: Any) -> Self:
         """The same runs with another representation, for each member; ``join`` for both.
 
-        Weights and a gate are those of the members, so they are for their join alone.
+        Weights are those of the members, so they are for their join alone.
         """
         own = {name: value for name, value in changes.items() if name in (*JOINS, *WEIGHTS)}
-        each = {name: value for name, value in changes.items() if name not in WEIGHTS and value != GATED}
+        each = {name: value for name, value in changes.items() if name not in WEIGHTS}
         changed = super().with_representation(**own)
         changed.members = [member.with_representation(**each) for member in self.members]
         return changed
