@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from smoke import command, log, study_parser
 
 from structviews.encoding.embedder import Embedder
@@ -150,7 +151,11 @@ def score(rows: Sequence[Row], seed: int, options: argparse.Namespace) -> None:
 
     def joined(row: Row, similarity: bool, sentences: Sequence[Tokens]) -> np.ndarray:
         vectors = [views(recipe, similarity, tuple(sentences))[view] for recipe, view in row.views]
-        return join_views(vectors, [row.name] * len(vectors), "average" if similarity else "concatenation")
+        return join_views(
+            list(map(torch.from_numpy, vectors)),
+            [row.name] * len(vectors),
+            "average" if similarity else "concatenation",
+        ).numpy()
 
     for task in TASKS:
         for row in rows:

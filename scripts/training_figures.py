@@ -21,6 +21,7 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from consensus_study import Row, recipes_of, rows_of
 from smoke import command, log, study_parser
 
@@ -147,7 +148,7 @@ def score(step: int, tasks: Sequence[Task], out: Path) -> None:
     def reached(row: Row, task: Task) -> float:
         def joined(sentences: list[Tokens]) -> np.ndarray:
             vectors = [views(recipe, tuple(sentences))[number] for recipe, number in row.views]
-            return join_views(vectors, [row.name] * len(vectors), "average")
+            return join_views(list(map(torch.from_numpy, vectors)), [row.name] * len(vectors), "average").numpy()
 
         return score_task(task, TaskVectors(joined, whole=True).of(task))["scores"]["pearson mean"]
 

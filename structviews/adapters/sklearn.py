@@ -105,7 +105,7 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         run = (
             str(embedder.folder.resolve()),
             model_checksum(embedder.folder),
-            str(embedder.choices),
+            str(embedder.choice),
             embedder.description,
         )
         vectors = VECTORS.of(run, parsed, lambda missing: [*map(np.copy, embedder.encode(missing, self.batch_size))])

@@ -1,13 +1,17 @@
 """Encode sentences as vectors, with any kind of run.
 
-Shapes: n sentences, d dimensions of a vector.
+An embedder prepares text (``preparation``), has a run's encoders encode it in batches (``kinds``), and makes vectors of
+what they return (``representation``). Shapes: n sentences, d dimensions of a sentence's vector, w of an encoder's.
 """
 
 import copy
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Protocol, Self, overload
 
 import numpy as np
@@ -15,22 +19,28 @@ import torch
 from torch import Tensor
 
 from structviews.corpus.sentence import ParsedSentence
-from structviews.encoding.cosines import Vectors, cosines, cosines_of_pairs
-from structviews.encoding.kinds import KINDS
+from structviews.encoding.kinds import open_run
 from structviews.encoding.preparation import Preparer, Sentence
+from structviews.encoding.representation import (
+    Components,
+    Encoder,
+    SentenceVectors,
+    cosines,
+    cosines_of_pairs,
+    joined_width,
+)
 from structviews.encoding.representation import normalised as normalised_rows
-from structviews.encoding.stored_run import Choice
-from structviews.encoding.view_joins import JoinedViews
-from structviews.encoding.word_limit import BATCH_SIZE, DEFAULT_LIMIT, WordLimit
+from structviews.encoding.word_limit import BATCH_SIZE, DEFAULT_LIMIT, WordLimit, warn
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.bundled import run_folder, typed
-from structviews.runs.folder import CONFIG
-from structviews.runs.settings_file import run_corpus, run_kind
-from structviews.runs.which_vectors import Representation
+from structviews.runs.copying import copy_run
+from structviews.runs.folder import COMPONENTS
+from structviews.runs.which_vectors import POOLINGS, Choice, Representation, numbered
 from structviews.runtime.device import check_precision
 from structviews.runtime.keywords import names_checked, replaced
 from structviews.runtime.progress import OnProgress, shown
+from structviews.views.view import Encoded
 
 
 class Pool(Protocol):
@@ -43,22 +53,44 @@ class Pool(Protocol):
         ...
 
 
-class Embedder(JoinedViews):
-    """A loaded run that encodes sentences.
+class Embedder(ABC):
+    """A loaded run that encodes sentences; each kind of run is a subclass, which encodes batches.
 
     Attributes:
-        preparer: tokenises and parses sentences to provide these structures.
+        views: names of the views, in the order of their vectors.
+        encoders: the encoders of each view, one per channel; their vectors are concatenated.
+        representation: how sentence vectors are computed.
+        only: index of the single view that is encoded; None for all views.
+        preparer: tokenises and parses sentences to provide the structures that the views read.
         parsers: descriptions of the parsers that produced the training trees; empty if the run reads no trees.
         corpora: paths of the training corpora, as they were named; empty if there are none.
         limit: the longest sentence that is encoded; see ``with_limit``.
         precision: of matrix products, see ``load``; ``fp32`` for a run that was created in memory.
+        run: folder that the run was loaded from; None if it was created in memory.
+        stored: the ``choice`` that the folder has, so that others are not saved as if they were.
+        components: components to remove, by encoder and pooling; empty if the run has stored none.
+        n_components: number of components to remove.
+        poolings: poolings that the encoders support.
+        models: folders of pretrained models that it reads beside the run's own.
+        members: the runs that a joined run joins; empty for any other.
     """
 
+    views: tuple[str, ...]
+    encoders: list[list[Encoder]]
+    representation: Representation
     preparer: Preparer
-    parsers: list[dict[str, Any]]
+    only: int | None = None
+    parsers: Sequence[dict[str, Any]] = ()
     corpora: Sequence[str] = ()
     limit: WordLimit = DEFAULT_LIMIT
     precision: str = "fp32"
+    run: Path | None = None
+    stored: Choice | None = None
+    components: Mapping[str, Components] = MappingProxyType({})
+    n_components: int = 1
+    poolings: tuple[str, ...] = POOLINGS
+    models: frozenset[Path] = frozenset()
+    members: "Sequence[Embedder]" = ()
 
     @staticmethod
     @names_checked
@@ -82,21 +114,57 @@ class Embedder(JoinedViews):
             max_tokens: words of the longest sentence that is encoded.
             overlong: what to do with longer ones: ``raise`` an error, or ``cut`` them with a warning.
             precision: of the encoders' matrix products: ``fp32``; ``bf16``, whose vectors differ from those of fp32 by
-                a cosine distance of less than 0.001; or ``auto``, which is bf16 on a CPU that multiplies it in
-                hardware and otherwise fp32. Vectors are float32 in any case.
+                a cosine distance of less than 0.001; or ``auto``, which is bf16 on a CPU that multiplies it in hardware
+                and otherwise fp32. Vectors are float32 in any case.
 
         Raises:
             InputError: if the folder is not a run, or has no weights yet, or for an unknown precision.
         """
         check_precision(precision)
-        embedder = open_run(run_folder(run), parser).with_limit(max_tokens=max_tokens, overlong=overlong)
-        embedder = embedder.with_precision(precision)
+        embedder: Embedder = open_run(run_folder(run), parser)
+        embedder = embedder.with_limit(max_tokens=max_tokens, overlong=overlong).with_precision(precision)
         return embedder.with_representation(**vars(representation)) if representation else embedder
 
     @property
-    @abstractmethod
+    def folder(self) -> Path:
+        """The run's folder.
+
+        Raises:
+            InputError: if the run was created in memory.
+        """
+        if self.run is None:
+            raise InputError("a run created in memory has no folder: load a run from its folder")
+        return self.run
+
+    @property
+    def view_names(self) -> list[str]:
+        """Unique names of the views, see ``numbered``."""
+        return numbered(self.views)
+
+    @property
+    def chosen(self) -> list[int]:
+        """Indices of the views that ``encode`` computes: that of ``with_view``, or all but those of weight 0."""
+        return self.representation.kept(len(self.views)) if self.only is None else [self.only]
+
+    @property
+    def widths(self) -> list[int]:
+        """Dimensions of each view's vector."""
+        return [sum(encoder.width(self.representation.pooling) for encoder in view) for view in self.encoders]
+
+    @property
+    def dim(self) -> int:
+        """Dimensions d of a sentence's vector.
+
+        Raises:
+            InputError: if the views cannot be joined.
+        """
+        widths = [self.widths[i] for i in self.chosen]
+        return joined_width(widths, [self.views[i] for i in self.chosen], self.representation.join)
+
+    @property
     def reads(self) -> list[frozenset[str]]:
         """The structures that each view reads, see ``View.needs``."""
+        return [frozenset({"tokens"})] * len(self.views)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -108,20 +176,36 @@ class Embedder(JoinedViews):
         return frozenset().union(*(self.reads[i] for i in chosen))
 
     @property
-    def models(self) -> frozenset[Path]:
-        """The folders of pretrained models that it reads beside the run's own."""
-        return frozenset()
+    def vectors_described(self) -> str:
+        """Short description of the representation."""
+        return str(self.representation)
 
     @property
     def description(self) -> str:
         """Short description of the vectors: the representation, the limit that sentences are cut to, the precision."""
         precision = self.encodes_in if self.encodes_in != "fp32" else ""
-        return ", ".join(filter(None, (self._representation, str(self.limit), precision)))
+        return ", ".join(filter(None, (self.vectors_described, str(self.limit), precision)))
 
     @property
     def encodes_in(self) -> str:
         """The precision that ``precision`` stands for on the run's device: ``fp32`` or ``bf16``."""
-        return "fp32"
+        return next((each for member in self.members if (each := member.encodes_in) != "fp32"), "fp32")
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the encoders; of those of a joined run the first that is not the CPU."""
+        found = (member.device for member in self.members)
+        return next((device for device in found if device.type != "cpu"), torch.device("cpu"))
+
+    def to(self, device: str | torch.device) -> Self:
+        """Move the encoders, which are shared by all embedders derived from this one.
+
+        Raises:
+            InputError: if the device does not exist.
+        """
+        for member in self.members:
+            member.to(device)
+        return self
 
     def __repr__(self) -> str:
         about = {
@@ -141,10 +225,8 @@ class Embedder(JoinedViews):
         batch_size: int = ...,
         show_progress_bar: OnProgress | bool | None = ...,
         *,
-        normalize_embeddings: bool = ...,
         convert_to_tensor: Literal[False] = ...,
-        device: str | torch.device | None = ...,
-        pool: Pool | None = ...,
+        **how: Any,
     ) -> np.ndarray: ...
 
     @overload
@@ -154,10 +236,8 @@ class Embedder(JoinedViews):
         batch_size: int = ...,
         show_progress_bar: OnProgress | bool | None = ...,
         *,
-        normalize_embeddings: bool = ...,
         convert_to_tensor: Literal[True],
-        device: str | torch.device | None = ...,
-        pool: Pool | None = ...,
+        **how: Any,
     ) -> Tensor: ...
 
     @names_checked
@@ -194,67 +274,84 @@ class Embedder(JoinedViews):
                 with its ``index``); if the run does not have this representation, or the device does not exist.
         """
         is_one = isinstance(sentences, str | ParsedSentence)
-        given: Iterable[Sentence] = [sentences] if is_one else sentences  # type: ignore[assignment, list-item]
+        several: Iterable[Sentence] = [sentences] if is_one else sentences  # type: ignore[assignment, list-item]
         if device is not None:
             self.to(device)
-        with shown(show_progress_bar) as told:
-            encode = partial(pool.encode, self) if pool else self._encode_here
-            vectors = encode(given, batch_size, told)
+        with shown(show_progress_bar) as progress:
+            how = several, batch_size, progress
+            vectors = pool.encode(self, *how) if pool else self._encode(*how)
         if normalize_embeddings:
             vectors = normalised_rows(vectors)
-        found = vectors[0] if is_one else vectors
-        return torch.from_numpy(found).to(self.device) if convert_to_tensor else found
+        vectors = vectors[0] if is_one else vectors
+        return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
 
     # sentence-transformers' names for models with a prompt for each, which runs do not have.
     encode_query = encode
     encode_document = encode
 
-    @staticmethod
-    def similarity(embeddings1: Vectors, embeddings2: Vectors) -> Tensor:
-        """Cosines ``(m, n)`` of all vectors ``(m, d)`` with all vectors ``(n, d)``, or of single ones ``(d,)``.
-
-        Raises:
-            InputError: if they are not vectors, or their dimensions differ.
-        """
-        return cosines(embeddings1, embeddings2)
-
-    @staticmethod
-    def similarity_pairwise(embeddings1: Vectors, embeddings2: Vectors) -> Tensor:
-        """Cosines ``(n,)`` of vectors ``(n, d)`` with those in the same place of ``(n, d)``.
-
-        Raises:
-            InputError: if they are not vectors, or their shapes differ.
-        """
-        return cosines_of_pairs(embeddings1, embeddings2)
-
-    def _encode_here(self, sentences: Iterable[Sentence], batch_size: int, progress: OnProgress | None) -> np.ndarray:
+    def _encode(self, sentences: Iterable[Sentence], batch_size: int, progress: OnProgress | None) -> np.ndarray:
         _ = self.dim  # fail before encoding if the views cannot be joined
-        return self._joined(self._encode_chosen(sentences, self.chosen, batch_size, progress))
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the encoders."""
-        return torch.device("cpu")
-
-    def to(self, device: str | torch.device) -> Self:
-        """Move the encoders, which are shared by all embedders derived from this one.
-
-        Raises:
-            InputError: if the device does not exist.
-        """
-        return self
+        vectors = self.sentence_vectors()
+        found: Tensor = vectors(self._pooled(vectors, sentences, self.chosen, batch_size, progress))
+        return found.numpy()
 
     def encode_views(
         self, sentences: Iterable[Sentence], batch_size: int = BATCH_SIZE, progress: OnProgress | None = None
     ) -> list[np.ndarray]:
         """Vectors ``(n, width)`` of each view, also of those that ``encode`` leaves out; see ``encode``."""
-        return self._encode_chosen(sentences, range(len(self.views)), batch_size, progress)
+        vectors = self.sentence_vectors(every := range(len(self.views)))
+        pooled = self._pooled(vectors, sentences, every, batch_size, progress)
+        return [view.numpy() for view in vectors.of_views(pooled)]
+
+    def joined(self, views: Sequence[np.ndarray]) -> np.ndarray:
+        """Join the vectors ``(n, width)`` of each view into ``(n, d)``, as ``encode`` does."""
+        return self.sentence_vectors().join([torch.from_numpy(views[i]) for i in self.chosen]).numpy()
+
+    def sentence_vectors(self, chosen: Sequence[int] | None = None) -> SentenceVectors:
+        """What makes vectors of the encoders' output, for some views, by their indices; by default those of ``encode``.
+
+        Raises:
+            InputError: if the run does not have the representation.
+        """
+        views = self.chosen if chosen is None else chosen
+        encoders = [self.encoders[i] for i in views]
+        own = self.representation if self.only is None else replace(self.representation, join="concatenation")
+        if own.pooling not in self.poolings:
+            raise InputError(f"pooling = {own.pooling}: this run supports only {', '.join(self.poolings)}")
+        keys = [encoder.key(own.pooling) for view in encoders for encoder in view]
+        if own.remove_component and not own.transductive and not all(key in self.components for key in keys):
+            place = f"{self.run / COMPONENTS}: " if self.run else ""
+            raise InputError(
+                f"{place}the run has stored no components, because its training has not finished: finish it, or give "
+                "--transductive"
+            )
+        return SentenceVectors(
+            encoders, [self.views[i] for i in views], own, own.weights_of(views), self.components, self.n_components
+        )
+
+    def _pooled(
+        self,
+        vectors: SentenceVectors,
+        sentences: Iterable[Sentence],
+        chosen: Sequence[int],
+        batch_size: int,
+        progress: OnProgress | None,
+    ) -> dict[str, Tensor]:
+        """What the encoders of some views return for sentences; see ``SentenceVectors.pool_all``."""
+        encode = partial(self.encode_batch, chosen)
+        return vectors.pool_all(self._prepared(sentences, chosen), encode, batch_size, progress)
 
     @abstractmethod
-    def _encode_chosen(
-        self, sentences: Iterable[Sentence], chosen: Sequence[int], batch_size: int, progress: OnProgress | None
-    ) -> list[np.ndarray]:
-        """Vectors ``(n, width)`` of the views with these indices, without weights."""
+    def encode_batch(
+        self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
+    ) -> list[list[Encoded]]:
+        """What the encoders of some views return for a batch, for each view and channel.
+
+        Args:
+            chosen: indices of the views.
+            sentences: with the structures that the views read.
+            states: whether states are needed, see ``View.forward``.
+        """
 
     def prepare(self, sentences: Iterable[Sentence]) -> list[ParsedSentence]:
         """Tokenise and parse sentences as the run needs, so that they can be encoded repeatedly without parsing again.
@@ -267,6 +364,29 @@ class Embedder(JoinedViews):
     def _prepared(self, sentences: Iterable[Sentence], chosen: Iterable[int]) -> list[ParsedSentence]:
         """The sentences with the structures that some views read."""
         return self.preparer.prepare(sentences, self.needs_of(chosen), self.limit)
+
+    def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
+        """Attention weight of each word among the dependents of its head, for each attentive view.
+
+        Args:
+            sentences: see ``encode``.
+
+        Returns:
+            For each attentive view (keyed by its name, plus the channel's if there are several), the weights ``(n,)``
+            of each sentence; see ``views.attention_weights``. Empty if the run has no such views.
+        """
+        return {}
+
+    similarity = staticmethod(cosines)
+    similarity_pairwise = staticmethod(cosines_of_pairs)
+
+    def fit_components(
+        self, sentences: Sequence[ParsedSentence], progress: OnProgress | None = None
+    ) -> dict[str, Components]:
+        """Fit the components of all encoders and poolings on parsed sentences."""
+        every, plain = range(len(self.views)), SentenceVectors(self.encoders, self.views, Representation())
+        pooled = plain.pool_all(sentences, partial(self.encode_batch, every), BATCH_SIZE, progress, self.poolings)
+        return {name: Components.fit(vectors, self.n_components) for name, vectors in pooled.items()}
 
     def with_representation(self, **changes: Any) -> Self:
         """The same run with another representation.
@@ -282,6 +402,13 @@ class Embedder(JoinedViews):
         changed.representation.check_views(self.view_names)
         return changed
 
+    def for_similarity(self) -> Self:
+        """The same run with its representation for similarity tasks."""
+        changed = copy.copy(self)
+        changed.representation = self.representation.for_similarity()
+        changed.members = [member.for_similarity() for member in self.members]
+        return changed
+
     def with_limit(self, **changes: Any) -> Self:
         """The same run with another limit for the length of sentences.
 
@@ -290,17 +417,15 @@ class Embedder(JoinedViews):
         """
         changed = copy.copy(self)
         changed.limit = replaced("with_limit", self.limit, changes)
+        changed.members = [member.with_limit(**vars(changed.limit)) for member in self.members]
         return changed
 
     def with_precision(self, precision: str) -> Self:
-        """The same run with another precision of its matrix products; see ``load``.
-
-        Raises:
-            InputError: for an unknown precision.
-        """
+        """The same run with another precision of its matrix products; see ``load``, which raises the same errors."""
         check_precision(precision)
         changed = copy.copy(self)
         changed.precision = precision
+        changed.members = [member.with_precision(precision) for member in self.members]
         return changed
 
     def with_view(self, view: str) -> Self:
@@ -319,39 +444,57 @@ class Embedder(JoinedViews):
         changed.only = self.view_names.index(view)
         return changed
 
-    def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
-        """Attention weight of each word among the dependents of its head, for each attentive view.
+    @property
+    def choice(self) -> Choice:
+        """Representation and view that are chosen, and those of the members."""
+        return Choice(self.representation, self.only, tuple(member.choice for member in self.members))
+
+    def with_choice(self, choice: Choice) -> Self:
+        """The same run with the ``choice`` of another embedder of it."""
+        changed = copy.copy(self)
+        changed.representation, changed.only = choice.representation, choice.only
+        changed.members = [each.with_choice(own) for each, own in zip(self.members, choice.members, strict=True)]
+        return changed
+
+    def save(self, folder: str | Path) -> None:
+        """Copy the whole run, but for the state of its training, to a folder, which appears complete or not at all.
+
+        Raises:
+            InputError: if the run was created in memory, or another representation or view was chosen than its own; if
+                the folder is inside the run, or exists and is not empty.
+        """
+        copy_run(self._as_stored(), Path(folder))
+
+    def push_to_hub(
+        self, repo_id: str, *, private: bool = False, licence: str = "", card: str | Path | None = None
+    ) -> str:
+        """Upload the run to the Hugging Face Hub, as ``structviews push`` does; what it leaves out is warned of.
 
         Args:
-            sentences: see ``encode``.
+            repo_id: OWNER/NAME; the repository is created if necessary.
+            private: whether a new repository is private.
+            licence: licence identifier of the Hub, for the model card.
+            card: file with a custom model card.
 
         Returns:
-            For each attentive view (keyed by its name, plus the channel's if there are several), the weights ``(n,)``
-            of each sentence; see ``views.attention_weights``. Empty if the run has no such views.
+            The URL of the commit.
+
+        Raises:
+            InputError: as ``save``; if the run cannot be shared, or the Hub cannot be reached or refuses the upload.
         """
-        return {}
+        # By its name, as a registry finds its parts: the Hub's model cards have scores, so it stands on a floor above.
+        push = import_module("structviews.hub.transfer").push
+        pushed = push(self._as_stored(), repo_id, private=private, licence=licence, card=Path(card) if card else None)
+        for note in pushed.notes:
+            warn(note)
+        return str(pushed.url)
 
-    @property
-    def choices(self) -> list[Choice]:
-        """Representation and view selected on this embedder and, for a joined run, on its members."""
-        return [(self.representation, self.only)]
-
-    def choose(self, choices: Iterator[Choice]) -> None:
-        """Apply the ``choices`` of another embedder of the same run."""
-        self.representation, self.only = next(choices)
-
-    def for_similarity(self) -> Self:
-        """The same run with its representation for similarity tasks."""
-        return self.with_representation(**vars(self.representation.for_similarity()))
-
-
-def open_run(run: Path, parser: Parser | None = None) -> Embedder:
-    """Load a run of any kind from its folder; see ``Embedder.load``."""
-    kind = run_kind(run)
-    if kind not in KINDS:
-        raise InputError(f"{run / CONFIG}: unknown kind of run {kind!r}: update structviews or recreate the run")
-    embedder: Embedder = KINDS[kind].open(run, parser)
-    embedder.run = run
-    embedder.stored = embedder.choices
-    embedder.corpora = [corpus] if (corpus := run_corpus(run)) else embedder.corpora
-    return embedder
+    def _as_stored(self) -> Path:
+        """The run's folder, if it has what was chosen on this embedder."""
+        folder = self.folder
+        if self.choice != self.stored:
+            raise InputError(
+                f"{folder}: the run's own representation and views are saved, but others were chosen: save the run as "
+                "it was loaded, and choose again where it is loaded"
+            )
+        return folder

@@ -19,11 +19,18 @@ import torch
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Sentence, SentenceError, listed
-from structviews.encoding.stored_run import Choice
-from structviews.encoding.text_language import warn_once
-from structviews.encoding.word_limit import BATCH_SIZE, WordLimit, counted_cuts, one_warning, tell_cuts
+from structviews.encoding.word_limit import (
+    BATCH_SIZE,
+    WordLimit,
+    counted_cuts,
+    one_warning,
+    tell_cuts,
+    warn,
+    warn_once,
+)
 from structviews.errors import InputError
 from structviews.runs.folder import WEIGHTS
+from structviews.runs.which_vectors import Choice
 from structviews.runtime.memory import available_bytes
 from structviews.runtime.processes import Engine, Heard, here, in_processes, report, reporting, unheard
 from structviews.runtime.progress import OnProgress
@@ -117,7 +124,7 @@ class EncodingPool:
             self._run,
             self._device,
             self._threads,
-            embedder.choices,
+            embedder.choice,
             embedder.limit,
             embedder.encodes_in,
             batch_size,
@@ -176,8 +183,8 @@ class Task:
         """Vectors ``(m, d)`` of the piece; what was warned of on the way is reported here."""
         vectors, given, cuts = self.result.result()
         for each in given:
-            # Where ``encode`` was called. Each process says it, and this one notes what it has said.
-            (warnings.warn if self._is_mine else warn_once)(each, stacklevel=7)
+            # Each process says it, and this one notes what it has said.
+            (warn if self._is_mine else warn_once)(each)
         tell_cuts(cuts)
         return vectors
 
@@ -229,7 +236,7 @@ def filled(rows: np.ndarray, each: Iterator[np.ndarray]) -> np.ndarray:
 
 def is_transductive(embedder: Embedder) -> bool:
     """Whether a vector depends on the other sentences, so that one process must have all of them."""
-    return any(representation.transductive for representation, _ in embedder.choices)
+    return embedder.choice.is_transductive
 
 
 def processes_that_pay(embedder: Embedder, sentences: int) -> int:
@@ -278,7 +285,7 @@ def encode_piece(
     run: Path,
     device: str,
     threads: int,
-    choices: list[Choice],
+    choice: Choice,
     limit: WordLimit,
     precision: str,
     batch_size: int,
@@ -286,8 +293,7 @@ def encode_piece(
 ) -> Piece:
     """Run in another process, which does nothing else: encode a piece."""
     keep()
-    embedder = _load(run, device, threads).with_limit(**vars(limit)).with_precision(precision)
-    embedder.choose(iter(choices))
+    embedder = _load(run, device, threads).with_choice(choice).with_limit(**vars(limit)).with_precision(precision)
     return encoded(embedder, batch_size, sentences)
 
 

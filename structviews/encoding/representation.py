@@ -1,33 +1,42 @@
-"""Sentence vectors from encoder states: pooling, post-processing, joining.
+"""Sentence vectors from encoders' states: pooling, removal of components, scaling, joining; and cosines of vectors.
 
-Each encoder's vectors are pooled and post-processed separately, then the views are joined
-(multi-view sentence representations, table 1; consensus maximisation, table 2).
+Each encoder's vectors are pooled and post-processed separately, then the views are joined (multi-view sentence
+representations, table 1; consensus maximisation, table 2). ``SentenceVectors`` does this for ``Embedder.encode``, and
+with gradients for ``SentenceEncoder``.
 
 Shapes: B sentences, m states in total, n vectors, d dimensions of a state, w dimensions of a pooled vector.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
+from torch import Tensor, nn
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
 from structviews.runs.folder import COMPONENTS
+from structviews.runs.which_vectors import Representation
+from structviews.runtime.progress import OnProgress
+from structviews.runtime.scratch import reused
 from structviews.runtime.seals import damaged, read_arrays, write_arrays
 from structviews.views.view import Encoded
 
 REFERENCE = 5000
 """Number of sentences to fit the stored components on (measured in docs/representations.md)."""
+# Words encoded at a time: as many as 1,024 sentences of 32 words have. It bounds the memory for long sentences.
+WORDS_AT_ONCE = 2**15
 # Subspace iterations and oversampling of svd_lowrank.
 ITERATIONS = 12
 OVERSAMPLING = 8
+
+Vectors = np.ndarray | Tensor | Sequence[np.ndarray] | Sequence[Tensor]
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,11 @@ class Encoder:
 
     name: str
     dim: int
-    linear: bool
+    linear: bool = False
+
+    def key(self, pooling: str) -> str:
+        """The name under which its components for a pooling are stored."""
+        return f"{self.name}.{pooling}"
 
     def width(self, pooling: str) -> int:
         """Dimensions w of its pooled vector."""
@@ -63,8 +76,7 @@ class Encoder:
         if pooling == "mean":
             return mean
         largest, smallest = (reduce_segments(encoded.states, encoded.offsets, how) for how in ("amax", "amin"))
-        last = [] if self.linear else [encoded.vector]
-        return torch.cat([largest, mean, smallest, *last], dim=1)
+        return torch.cat([largest, mean, smallest, *([] if self.linear else [encoded.vector])], dim=1)
 
 
 def reduce_segments(states: Tensor, offsets: Tensor, how: str) -> Tensor:
@@ -84,8 +96,7 @@ def reduce_segments(states: Tensor, offsets: Tensor, how: str) -> Tensor:
     return result.scatter_reduce(0, index, states, how, include_self=False)
 
 
-@dataclass(frozen=True)
-class Components:
+class Components(NamedTuple):
     """Principal components to remove from vectors.
 
     Attributes:
@@ -93,11 +104,11 @@ class Components:
         shares: ``(k,)`` share of the projection onto each direction that is removed, from 0 to 1.
     """
 
-    directions: np.ndarray
-    shares: np.ndarray
+    directions: Tensor
+    shares: Tensor
 
     @classmethod
-    def fit(cls, vectors: np.ndarray, count: int = 1) -> Self:
+    def fit(cls, vectors: Tensor, count: int = 1) -> Self:
         """The first ``count`` principal components of vectors ``(n, w)``, without centring, as in training.
 
         A direction's share is its fraction of the variance of all ``count`` directions: 1 for a single component
@@ -106,21 +117,20 @@ class Components:
         rank = min(count + OVERSAMPLING, *vectors.shape)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            _, scales, directions = torch.svd_lowrank(torch.from_numpy(vectors), rank, ITERATIONS)
-        variances = scales[:count].double().square().numpy()
-        shares = variances / max(variances.sum(), np.finfo(np.float64).tiny)
-        return cls(directions[:, :count].T.numpy().copy(), shares.astype(vectors.dtype))
+            _, scales, directions = torch.svd_lowrank(vectors, rank, ITERATIONS)
+        variances = scales[:count].double().square()
+        shares = variances / variances.sum().clamp(min=torch.finfo(torch.float64).tiny)
+        return cls(directions[:, :count].T.contiguous(), shares.to(vectors.dtype))
 
-    def remove_from(self, vectors: np.ndarray) -> np.ndarray:
+    def remove_from(self, vectors: Tensor) -> Tensor:
         """Vectors ``(n, w)`` with the components removed."""
-        rest: np.ndarray = vectors - (vectors @ self.directions.T * self.shares) @ self.directions
-        return rest
+        return vectors - (vectors @ self.directions.T * self.shares) @ self.directions
 
 
 def save_components(run: Path, components: Mapping[str, Components]) -> None:
     """Write ``components.safetensors``."""
-    tensors = {f"{name}.directions": each.directions for name, each in components.items()}
-    write_arrays(run / COMPONENTS, tensors | {f"{name}.shares": each.shares for name, each in components.items()})
+    parts = {f"{name}.{part}": each for name, both in components.items() for part, each in both._asdict().items()}
+    write_arrays(run / COMPONENTS, {name: each.numpy() for name, each in parts.items()})
 
 
 def load_components(run: Path, widths: Mapping[str, int]) -> dict[str, Components]:
@@ -137,11 +147,10 @@ def load_components(run: Path, widths: Mapping[str, int]) -> dict[str, Component
     if not path.exists():
         return {}
     remedy = "delete it and encode with --transductive"
-    arrays = read_arrays(path, remedy)
-    names = [name.removesuffix(".directions") for name in arrays if name.endswith(".directions")]
-    none = np.empty(0)
+    tensors = {name: torch.from_numpy(each) for name, each in read_arrays(path, remedy).items()}
+    names = [name.removesuffix(".directions") for name in tensors if name.endswith(".directions")]
     found = {
-        name: Components(arrays[f"{name}.directions"], arrays.get(f"{name}.shares", none).astype(np.float32))
+        name: Components(tensors[f"{name}.directions"], tensors.get(f"{name}.shares", torch.empty(0)).float())
         for name in names
     }
     for name, each in found.items():
@@ -154,6 +163,169 @@ def reference_sentences(corpus: ParsedCorpus, rows: np.ndarray) -> list[ParsedSe
     """At most ``REFERENCE`` sentences, evenly spaced over the given ascending rows of a corpus."""
     chosen = rows[np.unique(np.linspace(0, len(rows) - 1, min(REFERENCE, len(rows))).astype(np.int64))]
     return [corpus.sentence(int(row)) for row in chosen]
+
+
+class SentenceVectors(nn.Module):
+    """Makes sentences' vectors of what the encoders of some views return; it has nothing to learn.
+
+    Args:
+        views: the encoders of each view, one per channel; their vectors are concatenated.
+        names: names of the views, for messages.
+        representation: how to pool, post-process and join.
+        weights: of the views, see ``join_views``.
+        components: to remove, by ``Encoder.key``; not needed if the representation is transductive, when they are
+            fitted on the vectors that they are removed from.
+        count: number of components to fit.
+    """
+
+    def __init__(
+        self,
+        views: Sequence[Sequence[Encoder]],
+        names: Sequence[str],
+        representation: Representation,
+        weights: Sequence[float] | None = None,
+        components: Mapping[str, Components] | None = None,
+        count: int = 1,
+    ):
+        super().__init__()
+        self.views = views
+        self.names = names
+        self.representation = representation
+        self.weights = weights
+        self.count = count
+        self.buffer_of: dict[str, str] = {}
+        if representation.remove_component and not representation.transductive:
+            for number, key in enumerate(each.key(representation.pooling) for view in views for each in view):
+                for part, tensor in (components or {})[key]._asdict().items():
+                    self.register_buffer(f"{part}_{number}", tensor, persistent=False)
+                self.buffer_of[key] = str(number)
+
+    @property
+    def pooling(self) -> str:
+        """One of ``POOLINGS``."""
+        return self.representation.pooling
+
+    def pool(self, encoded: Sequence[Sequence[Encoded]], poolings: Sequence[str] = ()) -> dict[str, Tensor]:
+        """What the encoders of each view returned as vectors ``(B, w)``, by ``Encoder.key``.
+
+        Args:
+            encoded: of each view and channel.
+            poolings: some of ``POOLINGS``; by default that of the representation.
+        """
+        return {
+            encoder.key(pooling): encoder.pool(each, pooling)
+            for encoders, channels in zip(self.views, encoded, strict=True)
+            for encoder, each in zip(encoders, channels, strict=True)
+            for pooling in poolings or [self.pooling]
+        }
+
+    @torch.inference_mode()
+    def pool_all(
+        self,
+        sentences: Sequence[ParsedSentence],
+        encode: Callable[[list[ParsedSentence], bool], list[list[Encoded]]],
+        batch_size: int,
+        progress: OnProgress | None = None,
+        poolings: Sequence[str] = (),
+    ) -> dict[str, Tensor]:
+        """Encode sentences in batches; what ``pool`` returns for all of them, ``(n, w)`` each, on the CPU.
+
+        Args:
+            sentences: with the structures that the views read.
+            encode: a batch, with or without states; see ``Embedder.encode_batch``.
+            batch_size: sentences per batch.
+            progress: called with the number of sentences done and the total.
+            poolings: see ``pool``.
+        """
+        if batch_size < 1:
+            raise InputError(f"batch_size = {batch_size}: give at least 1")
+        poolings = poolings or [self.pooling]
+        encoders = [encoder for view in self.views for encoder in view]
+        pooled = {each.key(p): torch.empty(len(sentences), each.width(p)) for p in poolings for each in encoders}
+        # Sorted by length, so that batches hold sentences of similar length.
+        lengths = np.array([len(sentence.tokens) for sentence in sentences], dtype=np.int64)
+        order, n_done = np.argsort(lengths, kind="stable"), 0
+        with reused():
+            for rows in batches(order, lengths[order], batch_size):
+                encoded = encode([sentences[i] for i in rows], set(poolings) != {"vector"})
+                for key, found in self.pool(encoded, poolings).items():
+                    pooled[key][torch.from_numpy(rows)] = found.float().cpu()
+                n_done += len(rows)
+                if progress:
+                    progress(n_done, len(order))
+        return pooled
+
+    def of_views(self, pooled: Mapping[str, Tensor]) -> list[Tensor]:
+        """The vectors ``(n, ·)`` of each view: post-processed by encoder, then concatenated."""
+        return [
+            torch.cat([self._processed(key, pooled[key]) for key in (each.key(self.pooling) for each in view)], dim=1)
+            for view in self.views
+        ]
+
+    def _processed(self, key: str, vectors: Tensor) -> Tensor:
+        """An encoder's vectors ``(n, w)`` without components, and scaled, as the representation says."""
+        if self.representation.remove_component and len(vectors):
+            if self.representation.transductive:
+                components = Components.fit(vectors, self.count)
+            else:
+                number = self.buffer_of[key]
+                components = Components(*(self.get_buffer(f"{part}_{number}") for part in Components._fields))
+            vectors = components.remove_from(vectors)
+        return F.normalize(vectors, dim=1) if self.representation.normalise else vectors
+
+    def join(self, views: Sequence[Tensor]) -> Tensor:
+        """The vectors ``(n, d)`` of sentences, from those of each view."""
+        return join_views(views, self.names, self.representation.join, self.weights)
+
+    def forward(self, pooled: Mapping[str, Tensor]) -> Tensor:
+        """Sentences' vectors ``(n, d)``, from what ``pool`` returned."""
+        return self.join(self.of_views(pooled))
+
+
+def batches(order: np.ndarray, lengths: np.ndarray, batch_size: int) -> Iterator[np.ndarray]:
+    """Split the sentences ``order (n,)`` of ascending ``lengths (n,)`` into batches of at most ``batch_size``.
+
+    A batch has at most ``WORDS_AT_ONCE`` words, or one sentence.
+    """
+    ends = np.cumsum(lengths)
+    start = 0
+    while start < len(order):
+        fit = int(np.searchsorted(ends, ends[start] - lengths[start] + WORDS_AT_ONCE, side="right"))
+        stop = max(start + 1, min(start + batch_size, fit))
+        yield order[start:stop]
+        start = stop
+
+
+def join_views(
+    views: Sequence[Tensor], names: Sequence[str], join: str, weights: Sequence[float] | None = None
+) -> Tensor:
+    """Join the vectors of all views into one per sentence ``(n, ·)``.
+
+    Args:
+        views: ``(n, w)`` each.
+        names: names of the views, for messages.
+        join: ``concatenation``, or ``average`` of the unit-length vectors.
+        weights: by which each view's vectors are scaled, or weighted in the average; None for 1 each.
+
+    Raises:
+        InputError: if vectors of different dimensions are to be averaged.
+    """
+    joined_width([view.shape[1] for view in views], names, join)
+    weights = weights or [1.0] * len(views)
+    if join == "concatenation":
+        return torch.cat([view * weight for view, weight in zip(views, weights, strict=True)], dim=1)
+    units = [F.normalize(view, dim=1) * weight for view, weight in zip(views, weights, strict=True)]
+    return torch.stack(units).sum(dim=0) / sum(weights)
+
+
+def joined_width(widths: Sequence[int], names: Sequence[str], join: str) -> int:
+    """Dimensions of the vector that ``join_views`` returns; raises the same errors."""
+    if join == "concatenation":
+        return sum(widths)
+    if len(set(widths)) > 1:
+        found = ", ".join(f"{name} has {width}" for name, width in zip(names, widths, strict=True))
+        raise InputError(f"join = {join} needs equal dimensions, but {found}: choose another --pooling or --join")
+    return widths[0]
 
 
 def normalised(vectors: np.ndarray) -> np.ndarray:
@@ -169,33 +341,45 @@ def check_finite(vectors: np.ndarray) -> None:
         raise SentenceError(int(bad[0]), "its vector is not finite: train the run with a lower --lr")
 
 
-def join_views(
-    views: Sequence[np.ndarray], names: Sequence[str], join: str, weights: Sequence[float] | None = None
-) -> np.ndarray:
-    """Join the vectors of all views into one per sentence ``(n, ·)``.
-
-    Args:
-        views: ``(n, w)`` each.
-        names: names of the views, for messages.
-        join: ``concatenation``, or ``average`` of the unit-length vectors.
-        weights: by which each view's vectors are scaled, or weighted in the average; None for 1 each.
+def cosines(first: Vectors, second: Vectors) -> Tensor:
+    """Cosines ``(m, n)`` of all vectors ``(m, d)`` with all vectors ``(n, d)``; one vector ``(d,)`` counts as a row.
 
     Raises:
-        InputError: if vectors of different dimensions are to be averaged.
+        InputError: if they are not vectors, or their dimensions differ.
     """
-    if join == "concatenation":
-        scaled = views if weights is None else [x * np.float32(w) for x, w in zip(views, weights, strict=True)]
-        return np.concatenate(scaled, axis=1)
-    joined_width([view.shape[1] for view in views], names, join)
-    average: np.ndarray = np.average([normalised(view) for view in views], axis=0, weights=weights)
-    return average.astype(views[0].dtype, copy=False)
+    a, b = _of_length_one(first, second)
+    found: Tensor = torch.atleast_2d(a) @ torch.atleast_2d(b).T
+    return found
 
 
-def joined_width(widths: Sequence[int], names: Sequence[str], join: str) -> int:
-    """Dimensions of the vector that ``join_views`` returns; raises the same errors."""
-    if join == "concatenation":
-        return sum(widths)
-    if len(set(widths)) > 1:
-        found = ", ".join(f"{name} has {width}" for name, width in zip(names, widths, strict=True))
-        raise InputError(f"join = {join} needs equal dimensions, but {found}: choose another --pooling or --join")
-    return widths[0]
+def cosines_of_pairs(first: Vectors, second: Vectors) -> Tensor:
+    """Cosines ``(n,)`` of the vectors ``(n, d)`` with those of the same place in ``(n, d)``; of two ``(d,)``, a number.
+
+    Raises:
+        InputError: if they are not vectors, or their shapes differ.
+    """
+    a, b = _of_length_one(first, second)
+    if a.shape != b.shape and min(a.ndim, b.ndim) > 1:
+        raise InputError(f"vectors of shapes {tuple(a.shape)} and {tuple(b.shape)}: give as many of each")
+    return (a * b).sum(dim=-1)
+
+
+def _of_length_one(first: Vectors, second: Vectors) -> tuple[Tensor, Tensor]:
+    """Both, scaled to length 1, on the device of the first; zero vectors stay zero."""
+    a, b = _as_floats(first), _as_floats(second)
+    if a.shape[-1] != b.shape[-1]:
+        raise InputError(f"vectors of {a.shape[-1]} and {b.shape[-1]} dimensions: give vectors of one run")
+    return F.normalize(a, dim=-1), F.normalize(b.to(a.device), dim=-1)
+
+
+def _as_floats(vectors: Vectors) -> Tensor:
+    """Vectors as a float32 tensor ``(d,)`` or ``(n, d)``."""
+    try:
+        if isinstance(vectors, Sequence) and not isinstance(vectors, str):
+            vectors = torch.stack([torch.as_tensor(each) for each in vectors])
+        found = torch.as_tensor(vectors).float()
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError("not vectors: give what encode returns, an array or a tensor (n, d)") from None
+    if found.ndim not in (1, 2):
+        raise InputError(f"vectors of shape {tuple(found.shape)}: give (d,) or (n, d), as encode returns them")
+    return found

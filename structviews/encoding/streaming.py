@@ -179,7 +179,7 @@ def encode_text(
     line, n_words = text.longest
     if embedder.limit.overlong == RAISE and n_words > embedder.limit.max_tokens:
         raise InputError(f"{text.name}:{line}: {too_long(f'{n_words:,} words', f'{embedder.limit.max_tokens:,}')}")
-    by = f"{model_checksum(embedder.folder)} {embedder.choices} {embedder.description}"
+    by = f"{model_checksum(embedder.folder)} {embedder.choice} {embedder.description}"
     how = f"{by} {text.checksum} {tokenised} {embedder.limit}"
     partial = out.with_name(f".{out.name}.{hashlib.sha256(how.encode()).hexdigest()[:16]}.partial")
     for other in out.parent.glob(f".{escape(out.name)}.{'[0-9a-f]' * 16}.partial"):

@@ -1,11 +1,13 @@
-"""The longest sentence that a run encodes, and what is done with longer ones."""
+"""The longest sentence that a run encodes, what is done with longer ones, and warnings of encoding."""
 
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 
 from structviews.runtime.wording import counted
 from structviews.settings import Settings, setting
@@ -74,4 +76,23 @@ def tell_cuts(counts: Counter[int]) -> None:
     for words, count in counts.items():
         were = "was" if count == 1 else "were"
         which = f"{counted(count, 'sentence')} {were} cut to the first {counted(words, 'word')}"
-        warnings.warn(f"{which} (max_tokens)", stacklevel=2)
+        warn(f"{which} (max_tokens)")
+
+
+PACKAGE = str(Path(__file__).parents[1])
+_warned: set[str] = set()
+
+
+def warn(line: str) -> None:
+    """Warn at the line of the user's code that called the package."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_code.co_filename.startswith(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(line, stacklevel=level)
+
+
+def warn_once(line: str) -> None:
+    """Warn, unless the process has said the same."""
+    if line not in _warned:
+        _warned.add(line)
+        warn(line)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.further_words import RunVectors
+from structviews.encoding.expansion import RunVectors
 from structviews.errors import InputError
 from structviews.hub.card import model_card
 from structviews.hub.portable import CARD, stage

@@ -117,10 +117,13 @@ def load_config(path: Path) -> tuple[TrainConfig, Parsed]:
     Raises:
         InputError: if it cannot be read, is not TOML, or has unknown or invalid settings.
     """
-    settings = read_toml(path, REMEDY)
-    parsed = read_parsed(settings.pop(PARSED, {}), path)
-    settings.pop(KIND, None)
-    return TrainConfig.from_table(settings, str(path)), parsed
+    return config_of(read_toml(path, REMEDY), path)
+
+
+def config_of(settings: Mapping[str, Any], path: Path) -> tuple[TrainConfig, Parsed]:
+    """What the settings say that ``read_settings`` read from a path; see ``load_config``."""
+    table = {name: value for name, value in settings.items() if name not in (KIND, PARSED)}
+    return TrainConfig.from_table(table, str(path)), read_parsed(settings.get(PARSED, {}), path)
 
 
 def read_parsed(table: object, path: Path) -> Parsed:
@@ -141,7 +144,12 @@ def run_kind(run: Path) -> str:
     Raises:
         InputError: if it is not a run's folder.
     """
-    return str(read_settings(run).get(KIND, "trained"))
+    return kind_of(read_settings(run))
+
+
+def kind_of(settings: Mapping[str, Any]) -> str:
+    """The kind of run that settings are of."""
+    return str(settings.get(KIND, "trained"))
 
 
 def run_views(run: Path) -> list[str]:
@@ -160,7 +168,12 @@ def run_views(run: Path) -> list[str]:
 
 def run_corpus(run: Path) -> str:
     """The corpus that a run was made with; empty if none."""
-    return str(_table(read_settings(run), "data").get("corpus", ""))
+    return corpus_of(read_settings(run))
+
+
+def corpus_of(settings: Mapping[str, Any]) -> str:
+    """The corpus that a run with these settings was made with; empty if none."""
+    return str(_table(settings, "data").get("corpus", ""))
 
 
 def _table(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -1,8 +1,9 @@
 """A run's weights. Reading them cannot execute code."""
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from structviews.errors import InputError
 from structviews.runs.folder import REMEDY, WEIGHTS
 from structviews.runtime.seals import read_head
 from structviews.runtime.tensors import read_tensors, write_tensors
+from structviews.runtime.unfilled import TooLargeError, Unfilled
 
 
 def save_weights(run: Path, model: nn.Module) -> None:
@@ -23,15 +25,27 @@ def write_weights(run: Path, weights: Mapping[str, Tensor], notes: Mapping[str, 
     write_tensors(run / WEIGHTS, weights, notes)
 
 
-def check_weights(run: Path, model: nn.Module) -> None:
-    """Check a run's weights against a model by names and shapes; the model may be on the device ``meta``.
+Built = TypeVar("Built", bound=nn.Module)
+# Numbers that a model may hold beside its weights, such as tables of positions.
+BESIDE = 2**24
+
+
+def build_for_weights(run: Path, build: Callable[[], Built]) -> Built:
+    """Build a model for a run's weights, which takes no more memory than they need, whatever its settings ask for.
+
+    Args:
+        run: the run's folder.
+        build: makes the model; its first weights are not drawn.
 
     Raises:
-        InputError: if the weights are missing, damaged, or of another model.
+        InputError: if the weights are missing or damaged, or the model is larger.
     """
     shapes = read_head(_weights(run), REMEDY).shapes
-    for name, tensor in model.state_dict().items():
-        _check_shape(run, name, shapes.get(name), tuple(tensor.shape))
+    try:
+        with torch.random.fork_rng(devices=[]), Unfilled(BESIDE + sum(map(math.prod, shapes.values()))):
+            return build()
+    except TooLargeError:
+        raise _other_weights(run, "its settings ask for larger ones") from None
 
 
 def load_weights(run: Path, model: nn.Module) -> None:
@@ -40,6 +54,9 @@ def load_weights(run: Path, model: nn.Module) -> None:
     Raises:
         InputError: if it is missing, damaged, or of another model.
     """
+    shapes = read_head(_weights(run), REMEDY).shapes
+    for name, tensor in model.state_dict().items():
+        _check_shape(run, name, shapes.get(name), tuple(tensor.shape))
     # Buffers of bytes are digests of what else the model reads, such as a tokeniser.
     digests = {name: each.clone() for name, each in model.named_buffers() if each.dtype == torch.uint8}
     try:

@@ -114,6 +114,26 @@ class Representation(Settings):
         return text if similarity == own else f"{text}; similarity: {similarity}"
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen on an embedder, to choose it on another one of the same run.
+
+    Attributes:
+        representation: how sentence vectors are computed.
+        only: index of the single view that is encoded; None for all views.
+        members: the same for each member of a joined run.
+    """
+
+    representation: Representation
+    only: int | None
+    members: tuple["Choice", ...] = ()
+
+    @property
+    def is_transductive(self) -> bool:
+        """Whether a vector depends on the other sentences."""
+        return self.representation.transductive or any(member.is_transductive for member in self.members)
+
+
 def listed(weights: Sequence[float]) -> str:
     """Weights as typed, such as ``1,1,0.5``."""
     return ",".join(f"{weight:g}" for weight in weights)

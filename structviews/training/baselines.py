@@ -9,10 +9,7 @@ import numpy as np
 from rich.console import Console
 
 from structviews.corpus.parsed_corpus import ParsedCorpus, find_corpus
-from structviews.encoding.kinds import sentence_transformer
-from structviews.encoding.kinds.baseline import BASELINE
-from structviews.encoding.kinds.sentence_transformer import TransformerBaseline
-from structviews.encoding.kinds.word_average import RECIPES, WordBaseline
+from structviews.encoding.kinds.baseline import BASELINE, RECIPES, TRANSFORMER, TransformerBaseline, WordBaseline
 from structviews.encoding.representation import reference_sentences, save_components
 from structviews.errors import InputError, unknown
 from structviews.runs import RUNS
@@ -30,7 +27,7 @@ from structviews.words.vector_files import WordVectors
 from structviews.words.word_weights import WordStatistics
 
 RANDOM = "random"
-KINDS = (*RECIPES, RANDOM, f"{sentence_transformer.KIND}:PATH")
+KINDS = (*RECIPES, RANDOM, f"{TRANSFORMER}:PATH")
 
 
 def make_baseline(
@@ -55,11 +52,11 @@ def make_baseline(
         InputError: for an unknown kind, a missing or unsupported argument, or an ``out`` that already exists.
     """
     name, _, path = kind.partition(":")
-    if name not in (*RECIPES, RANDOM, sentence_transformer.KIND) or bool(path) != (name == sentence_transformer.KIND):
+    if name not in (*RECIPES, RANDOM, TRANSFORMER) or bool(path) != (name == TRANSFORMER):
         raise unknown("baseline", kind, KINDS)
     if vectors is None and name in RECIPES:
         raise InputError(f"{name} needs word vectors: give --vectors")
-    if vectors and name == sentence_transformer.KIND:
+    if vectors and name == TRANSFORMER:
         raise InputError(f"{name} takes no word vectors: leave out --vectors")
     if bool(encoders) != (name == RANDOM):
         raise InputError(f"{name} {'needs encoders: give' if name == RANDOM else 'has no encoders: leave out'} --views")

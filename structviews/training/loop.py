@@ -9,7 +9,7 @@ import torch
 from rich.console import Console
 
 from structviews.batches.reader import prefetch
-from structviews.encoding.kinds.trained import TrainedEmbedder
+from structviews.encoding.kinds import open_run as load_run
 from structviews.encoding.representation import reference_sentences, save_components
 from structviews.errors import DivergedError
 from structviews.runs.config import TrainConfig
@@ -206,4 +206,4 @@ def checkpoint(training: Training, place: Place) -> None:
 def store_components(training: Training) -> None:
     """Fit the components that a representation may remove on a sample of training sentences, and save them."""
     sample = reference_sentences(training.corpus, training.train_rows)
-    save_components(training.run, TrainedEmbedder.open(training.run).fit_components(sample))
+    save_components(training.run, load_run(training.run).fit_components(sample))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from structviews.encoding.further_words import read_further_words
+from structviews.encoding.expansion import read_further_words
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.errors import InputError
 from structviews.evaluation.senteval.suite import TaskVectors

@@ -17,7 +17,7 @@ from structviews.cli.app import app
 from structviews.corpus.format import Row
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.kinds.word_average import RECIPES
+from structviews.encoding.kinds.baseline import RECIPES
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import save_results
 from structviews.evaluation.scores.tables import score_table

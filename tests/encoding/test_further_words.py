@@ -14,10 +14,9 @@ from safetensors.torch import load_file
 from vector_files import fasttext_model, random_vectors, word2vec_binary, write_vectors
 
 from structviews.batches.batch import collate
-from structviews.encoding import further_words
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import open_pool
-from structviews.encoding.expansion import Expansion, expand
+from structviews.encoding.expansion import Expansion, expand, located
 from structviews.encoding.sentence_encoder import SentenceEncoder
 from structviews.runs.settings_file import load_run, read_settings, write_settings
 from structviews.runs.vocabularies import load_vocabularies, save_vocabularies
@@ -244,8 +243,8 @@ def test_a_relative_path_is_seen_from_here_and_from_above_the_run(
     monkeypatch.chdir("/")
     np.testing.assert_array_equal(embedder.encode(sentences), expected)
     monkeypatch.chdir(tmp_path)
-    assert further_words.located(Path("v.vec"), Path("/run")) == tmp_path / "v.vec"
-    assert further_words.located(Path("w.vec"), Path("run")) == Path("w.vec")
+    assert located(Path("v.vec"), Path("/run")) == tmp_path / "v.vec"
+    assert located(Path("w.vec"), Path("run")) == Path("w.vec")
 
 
 @pytest.mark.parametrize("form", ["too long a name", "a folder", "no room"])

@@ -5,8 +5,8 @@ import pytest
 import torch
 from kinds_of_runs import KINDS, TEXTS
 
-from structviews.encoding.cosines import cosines, cosines_of_pairs
 from structviews.encoding.embedder import Embedder
+from structviews.encoding.representation import cosines, cosines_of_pairs
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 

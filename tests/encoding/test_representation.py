@@ -130,19 +130,20 @@ def test_components_are_the_first_of_an_uncentred_decomposition(n, w, count):
             left -= scale**2 / sum(scales[:count] ** 2) * (vector @ direction) * direction
         expected.append(left)
     before = torch.get_rng_state()
-    components = Components.fit(vectors, count)
+    given = torch.from_numpy(vectors)
+    components = Components.fit(given, count)
     assert torch.equal(torch.get_rng_state(), before)
-    np.testing.assert_allclose(components.remove_from(vectors), expected, atol=1e-7)
+    np.testing.assert_allclose(components.remove_from(given), expected, atol=1e-7)
     if count == 1:
-        np.testing.assert_allclose(components.remove_from(vectors) @ directions[0], 0, atol=1e-7)
-    again = Components.fit(vectors, count)
+        np.testing.assert_allclose(components.remove_from(given).numpy() @ directions[0], 0, atol=1e-7)
+    again = Components.fit(given, count)
     np.testing.assert_array_equal(again.directions, components.directions)
 
 
 def test_zero_vectors_have_nothing_to_remove():
-    zeros = np.zeros((4, 3), dtype=np.float32)
+    zeros = torch.zeros(4, 3)
     assert not Components.fit(zeros).remove_from(zeros).any()
-    assert not normalised(zeros).any()
+    assert not normalised(zeros.numpy()).any()
 
 
 def test_each_view_is_post_processed_by_itself_before_they_are_joined(embedder):
@@ -150,7 +151,7 @@ def test_each_view_is_post_processed_by_itself_before_they_are_joined(embedder):
     plain = embedder.with_representation(pooling="mean").encode_views(SENTENCES)
     expected = []
     for i, view in enumerate(plain):
-        direction = embedder.components[f"trained.{i}.mean"].directions[0].astype(np.float64)
+        direction = embedder.components[f"trained.{i}.mean"].directions[0].double().numpy()
         rows = []
         for vector in view.astype(np.float64):
             left = vector - (vector @ direction) * direction
@@ -163,7 +164,7 @@ def test_each_view_is_post_processed_by_itself_before_they_are_joined(embedder):
 
 
 def test_an_average_is_of_normalised_vectors():
-    views = [np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([[0.0, 2.0], [1.0, 0.0]])]
+    views = [torch.tensor([[3.0, 4.0], [0.0, 0.0]]), torch.tensor([[0.0, 2.0], [1.0, 0.0]])]
     np.testing.assert_allclose(join_views(views, ["a", "b"], "average"), [[0.3, 0.9], [0.5, 0.0]])
 
 
@@ -176,7 +177,8 @@ def test_vectors_do_not_depend_on_what_is_encoded_with_them_unless_they_are_tran
     assert not np.allclose(alone, together[:4], atol=1e-2)
     start = 0
     for view in stored.with_representation(remove_component=False).encode_views(SENTENCES):
-        expected = Components.fit(view).remove_from(view)
+        own = torch.from_numpy(view)
+        expected = Components.fit(own).remove_from(own)
         np.testing.assert_allclose(together[:, start : start + view.shape[1]], expected, atol=1e-5)
         start += view.shape[1]
     assert fitted.encode([]).shape == (0, fitted.dim)
@@ -192,7 +194,7 @@ def test_a_run_stores_components_of_its_training_sentences(run, embedder):
     assert len(sentences) < len(training.corpus)  # what is held out has no part in it
     for i, view in enumerate(embedder.with_representation(pooling="pooled").encode_views(sentences)):
         direction = np.linalg.svd(view.astype(np.float64), full_matrices=False)[2][0]
-        assert abs(stored[f"trained.{i}.pooled"].directions[0] @ direction) == pytest.approx(1, abs=1e-4)
+        assert abs(stored[f"trained.{i}.pooled"].directions[0].numpy() @ direction) == pytest.approx(1, abs=1e-4)
 
 
 def test_a_run_that_goes_on_has_no_components_until_it_has_finished(tmp_path, monkeypatch):
@@ -215,11 +217,11 @@ def test_a_run_that_goes_on_has_no_components_until_it_has_finished(tmp_path, mo
     monkeypatch.undo()
     train(extended(run, None, None))
     again = Embedder.load(run).components
-    assert np.abs(again["trained.0.vector"].directions - first["trained.0.vector"].directions).max() > 0
+    assert not torch.equal(again["trained.0.vector"].directions, first["trained.0.vector"].directions)
 
 
 def test_components_are_kept_as_they_are(tmp_path):
-    kept = {"a.vector": Components(np.eye(2, 5, dtype=np.float32), np.array([0.7, 0.3], dtype=np.float32))}
+    kept = {"a.vector": Components(torch.eye(2, 5), torch.tensor([0.7, 0.3]))}
     save_components(tmp_path, kept)
     (found,) = load_components(tmp_path, {"a.vector": 5}).values()
     np.testing.assert_array_equal(found.directions, kept["a.vector"].directions)
@@ -230,7 +232,7 @@ def test_components_are_kept_as_they_are(tmp_path):
 
 
 def test_components_of_other_vectors_are_refused(tmp_path):
-    save_components(tmp_path, {"a.vector": Components(np.eye(2, 5, dtype=np.float32), np.ones(2, dtype=np.float32))})
+    save_components(tmp_path, {"a.vector": Components(torch.eye(2, 5), torch.ones(2))})
     with pytest.raises(InputError, match=r"components\.safetensors: damaged: a\.vector does not fit"):
         load_components(tmp_path, {"a.vector": 4})
 

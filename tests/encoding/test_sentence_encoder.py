@@ -110,7 +110,7 @@ def test_the_gradient_is_that_of_finite_differences(runs):
         remove_component=True, normalise=True, join="average"
     )
     encoder = SentenceEncoder(embedder).double()
-    weight = encoder.get_parameter("encoder.model.channels.trained.words.1.weight")
+    weight = encoder.get_parameter("model.channels.trained.words.1.weight")
     mixed = torch.randn(encoder.dim, dtype=torch.float64)
 
     def value():
@@ -181,8 +181,8 @@ def test_what_is_saved_is_a_run(runs, name, tmp_path):
 
 def test_it_moves_as_modules_do(runs):
     encoder = SentenceEncoder.load(runs["dep-const"]).to("meta")
-    assert encoder.place.device.type == encoder.embedder.device.type == "meta"
-    assert encoder.collate(SENTENCES).to("meta").batches[0].device.type == "meta"
+    assert encoder.device.type == encoder.embedder.device.type == "meta"
+    assert encoder.collate(SENTENCES).to("meta").batch.device.type == "meta"
 
 
 def test_all_of_it_is_where_the_run_is(runs):
@@ -193,8 +193,8 @@ def test_all_of_it_is_where_the_run_is(runs):
     tensors = {**dict(encoder.named_parameters()), **dict(encoder.named_buffers())}
     assert any("directions" in name for name in tensors)
     assert {name for name, tensor in tensors.items() if tensor.device.type != "meta"} == set()
-    _, untrained = encoder.encoder.members
-    assert untrained(encoder.prepare(SENTENCES), iter([])).device.type == "meta"
+    _, untrained = encoder.members
+    assert untrained(encoder.prepare(SENTENCES)).device.type == "meta"
 
 
 def test_what_is_no_module_is_one_line(runs):

@@ -9,10 +9,9 @@ import torch
 from corpora import RandomParser, opened, small_config, tiny_corpus
 from rich.console import Console
 
-from structviews.encoding.cosines import cosines_of_pairs
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import join_runs
-from structviews.encoding.representation import normalised
+from structviews.encoding.representation import cosines_of_pairs, normalised
 from structviews.encoding.sentence_encoder import SentenceEncoder
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import results_name

@@ -50,7 +50,7 @@ def trained(folder: Path, shared: Shared) -> None:
     "run/*.safetensors run/vocabulary.*.txt",
     trained,
     named="model.safetensors",
-    covers="runs.weights:read_weights runs.weights:check_weights words.vocabulary:Vocabulary.load "
+    covers="runs.weights:read_weights runs.weights:load_weights words.vocabulary:Vocabulary.load "
     "encoding.representation:load_components",
 )
 def run(folder: Path) -> Any:
@@ -212,7 +212,7 @@ def averaged(folder: Path, shared: Shared) -> None:
 
 
 @reader(SEALED, "run/*.safetensors run/vocabulary.*.txt", averaged, name="baseline-run", named="model.safetensors",
-        covers="encoding.kinds.word_average:WordBaseline.open")  # fmt: skip
+        covers="encoding.kinds.baseline:WordBaseline.open")  # fmt: skip
 @reader(TEXT, "run/config.toml", averaged, name="baseline-settings", named=":")
 def baseline(folder: Path) -> Any:
     return vectors_of(folder / "run")

@@ -1,22 +1,49 @@
-"""The kinds of run, one per file.
+"""The kinds of run.
 
-Each module registers a class under the ``kind`` that a run's ``config.toml`` names. Its ``open(run, parser)`` loads a
-run's folder as an ``Embedder``.
+Each registers a class under the ``kind`` that a run's ``config.toml`` names. Its ``open(run, settings, parser)`` loads
+a run's folder as an ``Embedder``.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from structviews.encoding.representation import load_components
+from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.registry import Registry
+from structviews.runs.folder import CONFIG
+from structviews.runs.settings_file import corpus_of, kind_of, read_settings
 
 
 class Opener(Protocol):
     """Opens runs of one kind."""
 
-    def open(self, run: Path, parser: Parser | None = None) -> Any:
-        """Load a run's folder as an ``Embedder``; ``parser`` parses sentences that have no trees."""
+    def open(self, run: Path, settings: Mapping[str, Any], parser: Parser | None = None) -> Any:
+        """Load a run's folder as an ``Embedder``.
+
+        Args:
+            run: the folder.
+            settings: of its ``config.toml``.
+            parser: parses sentences that have no trees.
+        """
         ...
 
 
 KINDS: Registry[Opener] = Registry("kind of run", __name__, "structviews.kinds")
+
+
+def open_run(run: Path, parser: Parser | None = None) -> Any:
+    """Load a run of any kind from its folder as an ``Embedder``; see ``Embedder.load``."""
+    settings = read_settings(run)
+    kind = kind_of(settings)
+    if kind not in KINDS:
+        raise InputError(f"{run / CONFIG}: unknown kind of run {kind!r}: update structviews or recreate the run")
+    embedder = KINDS[kind].open(run, settings, parser)
+    if not embedder.members:
+        encoders = [encoder for view in embedder.encoders for encoder in view]
+        widths = {each.key(pooling): each.width(pooling) for each in encoders for pooling in embedder.poolings}
+        embedder.components = load_components(run, widths)
+    embedder.run, embedder.stored = run, embedder.choice
+    embedder.corpora = [corpus] if (corpus := corpus_of(settings)) else embedder.corpora
+    return embedder

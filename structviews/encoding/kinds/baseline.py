@@ -1,18 +1,54 @@
-"""Baselines: averaged word vectors, or another model."""
+"""Baselines: averages of pretrained word vectors, and any local sentence-transformers model.
 
+Shapes: m words of a batch, d dimensions of a word vector, V words of the corpus.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import Any, Self
 
-from structviews.encoding.kinds import KINDS, sentence_transformer
-from structviews.encoding.kinds.sentence_transformer import TransformerBaseline
-from structviews.encoding.kinds.word_average import WordBaseline
-from structviews.encoding.pooled import PooledEmbedder
+import numpy as np
+import torch
+from torch import Tensor
+
+from structviews.batches.batch import Batch, collate
+from structviews.corpus.sentence import ParsedSentence
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.expansion import ExtendedVocabulary
+from structviews.encoding.kinds import KINDS
+from structviews.encoding.preparation import Preparer
+from structviews.encoding.representation import Encoder
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
-from structviews.runs.folder import CONFIG
-from structviews.runs.settings_file import PARSED, read_parsed, read_settings
+from structviews.pretrained.alignment import Spelling
+from structviews.runs.folder import CONFIG, WEIGHTS
+from structviews.runs.settings_file import PARSED, Parsed, read_parsed
+from structviews.runs.weights import write_weights
 from structviews.runs.which_vectors import Representation
+from structviews.runtime.device import best_device, move
+from structviews.runtime.files import file_hash
+from structviews.runtime.seals import damaged, read_arrays, write_arrays
+from structviews.views.view import Encoded, NoSettings
+from structviews.views.weighted_mean import WordAverage
+from structviews.views.word_tables import FixedWords
+from structviews.words.vector_files import WordVectors
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
+from structviews.words.word_weights import (
+    WordStatistics,
+    equal_weights,
+    inverse_document_frequencies,
+    smooth_inverse_frequencies,
+    unsupervised_inverse_frequencies,
+)
 
 BASELINE = "baseline"
+TRANSFORMER = "sentence-transformers"
+WORDS = "vocabulary.words.txt"
+ROWS_AT_ONCE = 2**16
+REMEDY = "make the baseline again"
 
 
 @KINDS.register(BASELINE)
@@ -20,18 +56,17 @@ class Baseline:
     """Opens baselines."""
 
     @staticmethod
-    def open(run: Path, parser: Parser | None = None) -> PooledEmbedder:
+    def open(run: Path, settings: Mapping[str, Any], parser: Parser | None = None) -> Embedder:
         """Load a run that ``make_baseline`` made from word vectors or a model; ``parser`` is ignored.
 
         Raises:
             InputError: if the vectors, the model or a file of the run is missing or has changed.
         """
-        settings = read_settings(run)
         try:
             kind, parsed = settings[BASELINE], read_parsed(settings[PARSED], run / CONFIG)
             own = Representation.from_table(settings["representation"], str(run / CONFIG))
             embedder: WordBaseline | TransformerBaseline
-            if kind == sentence_transformer.KIND:
+            if kind == TRANSFORMER:
                 embedder = TransformerBaseline.open(run, settings, parsed)
             else:
                 embedder = WordBaseline.open(run, kind, settings, parsed)
@@ -39,5 +74,228 @@ class Baseline:
             place = run / CONFIG
             raise InputError(f"{place}: not of a run made by structviews baseline ({error}): make it again") from None
         embedder.representation = own
-        embedder.read_components(run)
         return embedder
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a baseline combines word vectors.
+
+    Attributes:
+        weights: computes word weights from corpus statistics.
+        remove: number of principal components to remove from the sentence vectors.
+        scale_dimensions: whether to scale each dimension of a sentence's word vectors to unit length first.
+        center_words: whether to remove the mean of all word vectors and their first d / 100 principal components
+            from each word vector.
+    """
+
+    weights: Callable[[WordStatistics], np.ndarray] = equal_weights
+    remove: int = 0
+    scale_dimensions: bool = False
+    center_words: bool = False
+
+
+RECIPES = {
+    "average": Recipe(),
+    "tfidf": Recipe(inverse_document_frequencies),
+    "sif": Recipe(smooth_inverse_frequencies, remove=1),
+    "up": Recipe(unsupervised_inverse_frequencies, remove=5, scale_dimensions=True),
+    "all-but-the-top": Recipe(center_words=True),
+}
+
+
+class WordBaseline(Embedder):
+    """The view ``average`` of weighted word vectors, which are read from their file.
+
+    Args:
+        kind: one of ``RECIPES``.
+        vectors: the word vectors, read from disk.
+        vocabulary: words of the corpus.
+        arrays: ``weights (V + 1,)``, and for ``center_words`` also ``mean (d,)`` and ``directions (k, d)``.
+        parsed: description of the corpus.
+    """
+
+    def __init__(
+        self, kind: str, vectors: WordVectors, vocabulary: Vocabulary, arrays: dict[str, np.ndarray], parsed: Parsed
+    ):
+        self.recipe = RECIPES[kind]
+        self.vectors = vectors
+        self.vocabulary = vocabulary
+        self.arrays = arrays
+        self.views = (kind,)
+        self.preparer = Preparer(parsed)
+        self.representation = Representation(remove_component=self.recipe.remove > 0)
+        self.n_components = max(self.recipe.remove, 1)
+        self.encoders = [[Encoder("words", vectors.dim, linear=True)]]
+        self._view = WordAverage(vectors.dim, vectors.dim, NoSettings())
+        self._table = FixedWords(torch.zeros(1, vectors.dim))  # of no words: all are beyond it
+        self._words = ExtendedVocabulary(Vocabulary([UNKNOWN], uncased=vectors.uncased), self)
+
+    @classmethod
+    def fit(cls, kind: str, vectors: WordVectors, words: WordStatistics, parsed: Parsed) -> Self:
+        """Fit a baseline on word vectors and the word statistics of a corpus."""
+        recipe = RECIPES[kind]
+        arrays = {"weights": recipe.weights(words).astype(np.float32)}
+        return cls(kind, vectors, words.vocabulary, arrays | (centre(vectors) if recipe.center_words else {}), parsed)
+
+    def write(self, run: Path) -> dict[str, Any]:
+        """Write weights and vocabulary; return the entries for the run's settings."""
+        write_arrays(run / WEIGHTS, self.arrays, {"kind": self.views[0], "vectors": self.vectors.fingerprint})
+        self.vocabulary.save(run / WORDS)
+        return {"vectors": str(self.vectors.path.resolve())}
+
+    @classmethod
+    def open(cls, run: Path, kind: str, settings: Mapping[str, Any], parsed: Parsed) -> Self:
+        """Load a run that ``write`` wrote.
+
+        Raises:
+            InputError: if a file is missing, damaged, or has changed.
+        """
+        vectors = WordVectors.open(settings["vectors"])
+        about = parsed.vectors  # looked up in the same letter case, too
+        if (vectors.fingerprint, vectors.uncased) != (about.get("fingerprint"), about.get("uncased", False)):
+            raise InputError(f"{vectors.path}: not the word vectors that {run} was made from: make the baseline again")
+        arrays, vocabulary = read_arrays(run / WEIGHTS, REMEDY), Vocabulary.load(run / WORDS, vectors.uncased)
+        wanted: dict[str, tuple[int, ...]] = {"weights": (len(vocabulary),)}
+        if RECIPES[kind].center_words:
+            wanted |= {"mean": (vectors.dim,), "directions": (first_directions(vectors), vectors.dim)}
+        if {name: each.shape for name, each in arrays.items()} != wanted:
+            raise damaged(run / WEIGHTS, f"its arrays do not fit {WORDS} and the word vectors", REMEDY)
+        return cls(kind, vectors, vocabulary, arrays, parsed)
+
+    def read(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Which words have a vector, and these vectors ``(known, d)``: centred and weighted."""
+        known, rows = self.vectors.read(words)
+        if self.recipe.center_words:
+            rows -= self.arrays["mean"]
+            rows -= rows @ self.arrays["directions"].T @ self.arrays["directions"]
+        rows *= self._weights(words)[known, None]
+        return known, rows
+
+    def _weights(self, words: Iterable[str]) -> np.ndarray:
+        weights: np.ndarray = self.arrays["weights"][self.vocabulary.ids(words)]
+        return weights
+
+    def encode_batch(
+        self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
+    ) -> list[list[Encoded]]:
+        """See ``Embedder``; words without a vector are skipped, and a sentence without others has one of zeros."""
+        batch = collate(sentences, {"words": self._words}, {"tokens"})
+        encoded: Encoded = self._view(self._table, batch, batch.ids["words"], states)
+        if self.recipe.scale_dimensions:
+            lengths = self._lengths_of_dimensions(batch, sentences)
+            vector = encoded.vector / lengths
+            if encoded.states is not None and encoded.offsets is not None:
+                lengths = lengths.repeat_interleave(encoded.offsets.diff(), dim=0)
+                return [[Encoded(vector, encoded.states / lengths, encoded.offsets)]]
+            return [[Encoded(vector)]]
+        return [[encoded]]
+
+    def _lengths_of_dimensions(self, batch: Batch, sentences: Sequence[ParsedSentence]) -> Tensor:
+        """Lengths ``(B, d)`` of each dimension of a sentence's word vectors, unweighted; 1 where they are 0."""
+        known, rows = self.vectors.read([*chain.from_iterable(sentence.tokens for sentence in sentences)])
+        squares = torch.zeros(len(known), self.vectors.dim)
+        squares[torch.from_numpy(known)] = torch.from_numpy(rows).square()
+        lengths = torch.segment_reduce(squares, "sum", offsets=batch.offsets, axis=0).sqrt()
+        return torch.where(lengths > 0, lengths, 1)
+
+
+def first_directions(vectors: WordVectors) -> int:
+    """How many principal components ``centre`` returns."""
+    return max(1, vectors.dim // 100)
+
+
+def centre(vectors: WordVectors) -> dict[str, np.ndarray]:
+    """Mean and first d / 100 principal components (at least one) of all vectors of a file.
+
+    All-but-the-top (Mu and Viswanath 2018, algorithm 1); here the components are those of the centred vectors.
+    """
+    total, products = np.zeros(vectors.dim), np.zeros((vectors.dim, vectors.dim))
+    for start in range(0, len(vectors), ROWS_AT_ONCE):
+        rows = vectors.rows(np.arange(start, min(start + ROWS_AT_ONCE, len(vectors)))).astype(np.float64)
+        total += rows.sum(axis=0)
+        products += rows.T @ rows
+    mean = total / len(vectors)
+    _, directions = np.linalg.eigh(products / len(vectors) - np.outer(mean, mean))  # in ascending order of variance
+    first = directions[:, ::-1][:, : first_directions(vectors)].T
+    return {"mean": mean.astype(np.float32), "directions": np.ascontiguousarray(first, dtype=np.float32)}
+
+
+class TransformerBaseline(Embedder):
+    """Vectors of a sentence-transformers model, which reads sentences as texts, as the view ``transformer`` does.
+
+    Args:
+        model: the model's folder. Nothing is downloaded, and no custom model code is run.
+        parsed: description of the corpus that the components are fitted on.
+
+    Raises:
+        InputError: if sentence-transformers is not installed, or the folder is not one of its models.
+    """
+
+    poolings = ("vector",)
+
+    def __init__(self, model: Path, parsed: Parsed):
+        try:
+            from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - an extra
+        except ImportError:
+            raise InputError(f"{TRANSFORMER} is not installed: pip install 'structviews[{TRANSFORMER}]'") from None
+        if not model.is_dir():
+            raise InputError(f"{model}: no such folder: give the folder of a {TRANSFORMER} model")
+        try:
+            self._model = SentenceTransformer(str(model), device=best_device().type, local_files_only=True)
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"{model}: not a model that {TRANSFORMER} can load: {reason}") from None
+        self.model = model
+        self.views = (model.resolve().name,)
+        self._spelling = Spelling()
+        self.preparer = Preparer(parsed)
+        self.representation = Representation()
+        width = len(self._vectors(["a"])[0])
+        self.encoders = [[Encoder("transformer", width)]]
+        self.models = frozenset({model})
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the model."""
+        return torch.device(self._model.device)
+
+    def to(self, device: str | torch.device) -> Self:
+        """Move the model; see ``Embedder.to``."""
+        move(self._model, device)
+        return self
+
+    def fingerprint(self) -> str:
+        """Hash of the model's files."""
+        files = sorted(path for path in self.model.rglob("*") if path.is_file() and not path.name.startswith("."))
+        text = "".join(f"{path.relative_to(self.model)} {file_hash(path)}\n" for path in files)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def write(self, run: Path) -> dict[str, Any]:
+        """Write a weights file that identifies the model; return its entries for the run's settings."""
+        fingerprint = self.fingerprint()
+        # The weights file holds no tensors; its notes identify the model that the scores belong to.
+        write_weights(run, {}, {"kind": TRANSFORMER, "model": fingerprint})
+        return {"model": str(self.model.resolve()), "fingerprint": fingerprint}
+
+    @classmethod
+    def open(cls, run: Path, settings: Mapping[str, Any], parsed: Parsed) -> Self:
+        """Load a run that ``write`` wrote.
+
+        Raises:
+            InputError: if the model is missing or has changed.
+        """
+        embedder = cls(Path(settings["model"]), parsed)
+        if embedder.fingerprint() != settings["fingerprint"]:
+            raise InputError(f"{embedder.model}: not the model that {run} was made from: make the baseline again")
+        return embedder
+
+    def _vectors(self, texts: list[str]) -> np.ndarray:
+        return self._model.encode(texts, batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True)
+
+    def encode_batch(
+        self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
+    ) -> list[list[Encoded]]:
+        """See ``Embedder``."""
+        texts = self._spelling.texts([sentence.tokens for sentence in sentences])
+        return [[Encoded(torch.from_numpy(self._vectors(texts)))]]

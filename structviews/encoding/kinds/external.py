@@ -1,16 +1,15 @@
 """External vectors as a run, for ``structviews eval --vectors``."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from structviews.corpus.sentence import ParsedSentence
+from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds import KINDS
-from structviews.encoding.pooled import PooledEmbedder, component_key
 from structviews.encoding.preparation import Preparer
 from structviews.encoding.representation import Encoder
 from structviews.encoding.sentence_vectors import Tokens, check_known, read_vectors
@@ -21,13 +20,14 @@ from structviews.runs.settings_file import KIND, Parsed, read_settings, run_kind
 from structviews.runs.weights import write_weights
 from structviews.runs.which_vectors import Representation
 from structviews.runtime.files import file_hash, new_folder
+from structviews.views.view import Encoded
 
 GIVEN = "vectors"
 FINGERPRINT = "fingerprint"
 
 
 @KINDS.register(GIVEN)
-class GivenVectors(PooledEmbedder):
+class GivenVectors(Embedder):
     """Looks up the vectors of sentences by their tokens.
 
     Args:
@@ -43,20 +43,17 @@ class GivenVectors(PooledEmbedder):
         self.file = file
         self._rows, self._vectors = read_vectors(file)
         self.views = (file.stem,)
-        self.parsers = []
         self.preparer = Preparer(Parsed())
         self.representation = Representation()
-        self.encoders = [[Encoder("given", self._vectors.shape[1], linear=False)]]
-        self.components = {}
+        self.encoders = [[Encoder("given", self._vectors.shape[1])]]
 
     @classmethod
-    def open(cls, run: Path, parser: Parser | None = None) -> Self:
+    def open(cls, run: Path, settings: Mapping[str, Any], parser: Parser | None = None) -> Self:
         """Load a run that ``given_run`` made; ``parser`` is ignored.
 
         Raises:
             InputError: if the vectors are missing or have changed.
         """
-        settings = read_settings(run)
         file = Path(str(settings.get(GIVEN, "")))
         embedder = cls(file)
         if fingerprint(file) != settings.get(FINGERPRINT):
@@ -68,14 +65,14 @@ class GivenVectors(PooledEmbedder):
         where = self.file.with_suffix(".txt")
         check_known(sentences, self._rows, task, where, "encode the output of structviews sentences, or limit --tasks")
 
-    def _pool(
-        self, sentences: Sequence[ParsedSentence], poolings: Sequence[str], chosen: Sequence[int]
-    ) -> Iterable[tuple[str, Tensor]]:
+    def encode_batch(
+        self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
+    ) -> list[list[Encoded]]:
+        """See ``Embedder``."""
         tokens = [sentence.tokens for sentence in sentences]
         self.check(tokens, "the input")
         vectors = self._vectors[[self._rows[each] for each in tokens]].astype(np.float32)
-        for pooling in poolings:
-            yield component_key(self.encoders[0][0], pooling), torch.from_numpy(vectors)
+        return [[Encoded(torch.from_numpy(vectors))]]
 
 
 def given_run(file: Path, out: Path) -> Path:

@@ -1,29 +1,30 @@
 """Several runs joined into one: combine-QT, channels trained separately, ensembles of single views."""
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self, TypedDict
 
 import numpy as np
 import torch
 from msgspec import Meta
+from torch import Tensor
 
 from structviews.corpus.sentence import ParsedSentence
-from structviews.encoding.embedder import Embedder, open_run
-from structviews.encoding.kinds import KINDS
-from structviews.encoding.preparation import Preparer, Sentence, listed
-from structviews.encoding.representation import joined_width
-from structviews.encoding.stored_run import Choice
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.kinds import KINDS, open_run
+from structviews.encoding.preparation import Preparer, Sentence
+from structviews.encoding.preparation import listed as as_list
+from structviews.encoding.representation import Encoder, SentenceVectors, joined_width
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.folder import CONFIG, MEMBERS, model_checksum, weight_files
 from structviews.runs.settings_file import KIND, read_settings, run_kind, run_views, write_settings
-from structviews.runs.which_vectors import Representation
-from structviews.runs.which_vectors import listed as typed
+from structviews.runs.which_vectors import Representation, listed
 from structviews.runtime.documents import checked
 from structviews.runtime.files import new_folder
 from structviews.runtime.progress import OnProgress
+from structviews.views.view import Encoded
 
 JOINED = "joined"
 # The fields of a representation that say how members are joined; the weights are the join's alone.
@@ -76,31 +77,32 @@ class JoinedEmbedder(Embedder):
         self.members = list(members)
         self.views = tuple(names)
         self.representation = Representation(join=join, similarity_join=similarity_join)
-        with_trees = [member for member in members if member.parsers]
         self.parsers = list({repr(parser): parser for member in members for parser in member.parsers}.values())
         self.corpora = list(dict.fromkeys(corpus for member in members for corpus in member.corpora))
-        self.preparer = Preparer((with_trees or self.members)[0].preparer.parsed, parser)
+        self.models = frozenset().union(*(member.models for member in members))
+        first = next((member for member in members if member.parsers), self.members[0]).preparer
+        self.preparer = Preparer(first.parsed, parser, first.vocabulary)
         self._one_parser = parser is not None or len(self.parsers) < 2
 
     @classmethod
-    def open(cls, run: Path, parser: Parser | None = None) -> Self:
+    def open(cls, run: Path, settings: Mapping[str, Any], parser: Parser | None = None) -> Self:
         """Load a run that ``join_runs`` made.
 
         Raises:
             InputError: if its settings or a member cannot be read.
         """
-        settings: JoinedSettings = checked(read_settings(run), JoinedSettings, run / CONFIG, "join the runs again")
-        names, only, joins = settings["members"], settings["only"], (settings["join"], settings["similarity_join"])
+        own: JoinedSettings = checked(settings, JoinedSettings, run / CONFIG, "join the runs again")
+        names, only, joins = own["members"], own["only"], (own["join"], own["similarity_join"])
         if len(only) != len(names):
             raise InputError(f"{run / CONFIG}: only = {only}: not one for each of the members: join the runs again")
-        Representation.from_table(dict(zip(("join", "similarity_join"), joins, strict=True)), str(run / CONFIG))
+        Representation.from_table(dict(zip(JOINS, joins, strict=True)), str(run / CONFIG))
         members = [_seen(open_run(run / MEMBERS / name, parser), view) for name, view in zip(names, only, strict=True)]
         return cls(members, names, *joins, parser)
 
     @property
-    def widths(self) -> list[int]:
-        """Dimensions of each member's vector."""
-        return [member.dim for member in self.members]
+    def encoders(self) -> list[list[Encoder]]:  # type: ignore[override]
+        """Each member as an encoder of its vectors."""
+        return [[Encoder(name, member.dim)] for name, member in zip(self.view_names, self.members, strict=True)]
 
     @property
     def reads(self) -> list[frozenset[str]]:
@@ -108,70 +110,44 @@ class JoinedEmbedder(Embedder):
         return [member.needs for member in self.members]
 
     @property
-    def models(self) -> frozenset[Path]:
-        """The folders of pretrained models that the members read beside their own."""
-        return frozenset().union(*(member.models for member in self.members))
+    def vectors_described(self) -> str:
+        """Short description of the members' vectors and of their joins."""
+        text = " | ".join(dict.fromkeys(member.vectors_described for member in self.members))
+        join, similarity = (
+            f"{each.join} {listed(each.view_weights)}".rstrip()
+            for each in (self.representation, self.representation.for_similarity())
+        )
+        if join != similarity:
+            return f"{text}; members: {join}, similarity {similarity}"
+        return text if join == "concatenation" else f"{text}; members: {join}"
 
-    @property
-    def device(self) -> torch.device:
-        """Device of the first member's encoders."""
-        return self.members[0].device
-
-    def to(self, device: str | torch.device) -> Self:
-        """Move the encoders of all members; see ``Embedder.to``."""
-        for member in self.members:
-            member.to(device)
-        return self
-
-    @property
-    def encodes_in(self) -> str:
-        """That of the members' encoders; ``fp32`` if none has products in another precision."""
-        return next((each for member in self.members if (each := member.encodes_in) != "fp32"), "fp32")
-
-    @property
-    def choices(self) -> list[Choice]:
-        """Representation and view selected on this embedder and its members."""
-        return [*super().choices, *(choice for member in self.members for choice in member.choices)]
-
-    def choose(self, choices: Iterator[Choice]) -> None:
-        """Apply the ``choices`` of another embedder of the same run."""
-        super().choose(choices)
-        for member in self.members:
-            member.choose(choices)
-
-    @property
-    def _representation(self) -> str:
-        """Short description of the representation."""
-        join, similarity = self._how(self.representation), self._how(self.representation.for_similarity())
-        if join == similarity:
-            return self.view_vectors if join == "concatenation" else f"{self.view_vectors}; members: {join}"
-        return f"{self.view_vectors}; members: {join}, similarity {similarity}"
-
-    @property
-    def view_vectors(self) -> str:
-        """Short description of the members' vectors."""
-        return " | ".join(dict.fromkeys(member._representation for member in self.members))
-
-    def _how(self, representation: Representation) -> str:
-        """How members are joined, such as ``average 1,2``."""
-        return " ".join(filter(None, (representation.join, typed(representation.view_weights))))
-
-    def _encode_chosen(
-        self, sentences: Iterable[Sentence], chosen: Sequence[int], batch_size: int, progress: OnProgress | None
-    ) -> list[np.ndarray]:
-        """Vectors ``(n, width)`` of the chosen members; members with the same parser share the trees."""
+    def _pooled(
+        self,
+        vectors: SentenceVectors,
+        sentences: Iterable[Sentence],
+        chosen: Sequence[int],
+        batch_size: int,
+        progress: OnProgress | None,
+    ) -> dict[str, Tensor]:
+        """See ``Embedder``: each member makes batches of its own, and those with the same parser share the trees."""
         prepared = self._prepared(sentences, chosen)
-        total = len(chosen) * len(prepared)
-        vectors = []
-        for i, member in enumerate(self.members[number] for number in chosen):
-            before = i * len(prepared)
+        pooled = {}
+        for done, i in enumerate(chosen):
 
-            def show(done: int, _: int, before: int = before) -> None:
+            def show(now: int, n: int, done: int = done) -> None:
                 if progress:
-                    progress(before + done, total)
+                    progress(done * n + now, len(chosen) * n)
 
-            vectors.append(member.encode(prepared, batch_size, show))
-        return vectors
+            encoded = self.members[i].encode(prepared, batch_size, show)
+            pooled[vectors.views[done][0].key(vectors.pooling)] = torch.from_numpy(encoded)
+        return pooled
+
+    def encode_batch(
+        self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
+    ) -> list[list[Encoded]]:
+        """See ``Embedder``."""
+        vectors = (self.members[i].encode(sentences, len(sentences)) for i in chosen)
+        return [[Encoded(torch.from_numpy(each))] for each in vectors]
 
     def _prepared(self, sentences: Iterable[Sentence], chosen: Iterable[int]) -> list[ParsedSentence]:
         """See ``Embedder``; if the members' parsers differ, only tokenise and let each member parse."""
@@ -180,11 +156,11 @@ class JoinedEmbedder(Embedder):
 
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
         """Attention weight of each word among the dependents of its head, by member and view; see ``Embedder``."""
-        given = listed(sentences)
+        several = as_list(sentences)
         return {
             f"{name}: {view}": weights
             for name, member in zip(self.views, self.members, strict=True)
-            for view, weights in member.attention(given).items()
+            for view, weights in member.attention(several).items()
         }
 
     def with_representation(self, **changes: Any) -> Self:
@@ -196,24 +172,6 @@ class JoinedEmbedder(Embedder):
         each = {name: value for name, value in changes.items() if name not in WEIGHTS}
         changed = super().with_representation(**own)
         changed.members = [member.with_representation(**each) for member in self.members]
-        return changed
-
-    def with_limit(self, **changes: Any) -> Self:
-        """The same runs with another limit for the length of sentences, of the members too."""
-        changed = super().with_limit(**changes)
-        changed.members = [member.with_limit(**vars(changed.limit)) for member in self.members]
-        return changed
-
-    def with_precision(self, precision: str) -> Self:
-        """The same runs with another precision."""
-        changed = super().with_precision(precision)
-        changed.members = [member.with_precision(precision) for member in self.members]
-        return changed
-
-    def for_similarity(self) -> Self:
-        """The same runs, each with its representation for similarity tasks."""
-        changed = super().with_representation(**vars(self.representation.for_similarity()))
-        changed.members = [member.for_similarity() for member in self.members]
         return changed
 
 

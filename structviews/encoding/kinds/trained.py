@@ -1,36 +1,33 @@
 """Trained and random runs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from structviews.batches.batch import collate
+from structviews.batches.batch import Batch, collate
 from structviews.corpus.sentence import ParsedSentence
-from structviews.encoding.further_words import RunVectors, open_further_words
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.expansion import RunVectors, open_further_words
 from structviews.encoding.kinds import KINDS
-from structviews.encoding.pooled import PooledEmbedder, component_key
 from structviews.encoding.preparation import Preparer, Sentence
-from structviews.encoding.representation import (
-    Components,
-    Encoder,
-)
+from structviews.encoding.representation import Encoder
 from structviews.model import Model, build_model
 from structviews.parsing.parser import Parser
-from structviews.pretrained.alignment import Aligner
 from structviews.pretrained.blueprint import Blueprint
 from structviews.pretrained.contextual_words import ContextualWords
 from structviews.runs.config import TrainConfig
-from structviews.runs.settings_file import Parsed, load_run
+from structviews.runs.folder import CONFIG
+from structviews.runs.settings_file import Parsed, config_of
 from structviews.runs.vocabularies import empty_table, load_blueprint, load_vocabularies
-from structviews.runs.weights import check_weights, load_weights
+from structviews.runs.weights import build_for_weights, load_weights
 from structviews.runtime.device import best_device, encodes_in, move
-from structviews.runtime.unfilled import Unfilled
 from structviews.views.attention import attention_weights
+from structviews.views.view import Encoded
+from structviews.words import CONTEXTUAL
 from structviews.words.vocabulary import Vocabulary
 
 
@@ -49,7 +46,7 @@ def _without_dropout(model: Model) -> Iterator[None]:
 
 @KINDS.register("trained")
 @KINDS.register("random")
-class TrainedEmbedder(PooledEmbedder):
+class TrainedEmbedder(Embedder):
     """A trained or random run.
 
     Args:
@@ -58,7 +55,6 @@ class TrainedEmbedder(PooledEmbedder):
         model: the trained model.
         vocabularies: vocabularies by channel.
         parser: parses sentences that have no trees; see ``load``.
-        components: the stored components that a representation may remove.
         blueprint: of the encoder whose pieces some views read.
 
     Attributes:
@@ -74,46 +70,44 @@ class TrainedEmbedder(PooledEmbedder):
         model: Model,
         vocabularies: dict[str, Vocabulary],
         parser: Parser | None = None,
-        components: dict[str, Components] | None = None,
         blueprint: Blueprint | None = None,
     ):
         self.config = config
         self.parsed = parsed
         self.model = model.to(best_device()).eval()
         self.vocabularies = vocabularies
-        self.preparer = Preparer(parsed, parser)
-        self.representation = config.representation
-        self.components = components or {}
         self.blueprint = blueprint
+        self.preparer = Preparer(parsed, parser, next((each for each in vocabularies.values() if len(each) > 1), None))
+        self.representation = config.representation
         self.views = (*config.views.names, *model.extra_views)
         self.parsers = [parsed.parser] if model.needs - {"tokens"} else []
+        # The encoder whose states are words.
+        contextual = vocabularies.get(CONTEXTUAL)
+        self.models = frozenset({contextual.encoder.folder} if isinstance(contextual, ContextualWords) else ())
         by_view = model.by_view()
         self._reads = [frozenset(view.needs for _, view in channels) for channels in by_view]
-        self._infers = all(view.merges or view.needs == "tokens" for channels in by_view for _, view in channels)
+        self._reads_pieces = [any(view.reads_pieces for _, view in channels) for channels in by_view]
+        self._merges = all(view.merges or view.needs == "tokens" for channels in by_view for _, view in channels)
         self.encoders = [
             [Encoder(f"{channel}.{i}", view.dim, view.linear) for channel, view in channels]
             for i, channels in enumerate(by_view)
         ]
 
     @classmethod
-    def open(cls, run: Path, parser: Parser | None = None) -> Self:
+    def open(cls, run: Path, settings: Mapping[str, Any], parser: Parser | None = None) -> Self:
         """Load a run that ``train`` made."""
-        config, parsed = load_run(run)
+        config, parsed = config_of(settings, run / CONFIG)
         vocabularies = load_vocabularies(run, config, parsed)
         blueprint = load_blueprint(run, config)
 
         def build() -> Model:
             return build_model(config, vocabularies, empty_table(vocabularies, parsed), blueprint)
 
-        with torch.device("meta"), Unfilled():  # before the settings ask for more memory than the weights have
-            check_weights(run, build())
-        with torch.random.fork_rng(devices=[]), Unfilled():  # its first weights are not kept
-            model = build()
+        model = build_for_weights(run, build)
         load_weights(run, model)
         vocabularies, vectors = open_further_words(run, config, parsed, model, vocabularies)
-        embedder = cls(config, parsed, model, vocabularies, parser, blueprint=blueprint)
+        embedder = cls(config, parsed, model, vocabularies, parser, blueprint)
         embedder.vectors = vectors
-        embedder.read_components(run)
         return embedder
 
     @property
@@ -122,18 +116,12 @@ class TrainedEmbedder(PooledEmbedder):
         return self._reads
 
     @property
-    def models(self) -> frozenset[Path]:
-        """The folder of the encoder whose states are its words, if there is one."""
-        words = self.vocabularies.values()
-        return frozenset(each.encoder.folder for each in words if isinstance(each, ContextualWords))
-
-    @property
-    def _representation(self) -> str:
+    def vectors_described(self) -> str:
         """Short description of the representation, and of the words that are known if these are not the usual ones."""
         if self.vectors is None:
-            return super()._representation
+            return super().vectors_described
         known = ", expanded" * bool(self.vectors.maps) if self.vectors.available else ", own words only"
-        return f"{super()._representation}{known}"
+        return f"{super().vectors_described}{known}"
 
     @property
     def device(self) -> torch.device:
@@ -153,11 +141,25 @@ class TrainedEmbedder(PooledEmbedder):
                 vocabulary.to(self.device)
         return self
 
-    def aligner_of(self, chosen: Iterable[int]) -> Aligner | None:
-        """The aligner of the encoder whose pieces some views read, by their indices; None if none of them does."""
-        by_view = self.model.by_view()
-        read = self.blueprint and any(view.reads_pieces for i in chosen for _, view in by_view[i])
-        return self.blueprint.aligner if self.blueprint and read else None
+    def collate(
+        self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], inference: str | None = None
+    ) -> Batch:
+        """A batch, on the CPU, with what some views read, by their indices; see ``Batch``."""
+        reads_pieces = any(self._reads_pieces[i] for i in chosen)
+        aligner = self.blueprint.aligner if self.blueprint and reads_pieces else None
+        return collate(sentences, self.vocabularies, self.needs_of(chosen), inference, aligner)
+
+    def encode_batch(
+        self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
+    ) -> list[list[Encoded]]:
+        """See ``Embedder``."""
+        device, precision = self.device, self.encodes_in
+        half = precision == "bf16"
+        # On a GPU the kernels of training are faster.
+        batch = self.collate(chosen, sentences, precision if self._merges and device.type == "cpu" else None)
+        with _without_dropout(self.model), torch.autocast(device.type, torch.bfloat16, enabled=half):
+            encoded = self.model.encode(batch.to(device), states, chosen)
+        return [[each.single() for each in view] for view in encoded] if half else encoded
 
     @torch.inference_mode()
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
@@ -166,33 +168,13 @@ class TrainedEmbedder(PooledEmbedder):
         prepared = self._prepared(sentences, chosen) if chosen else []
         if not prepared:
             return {}
-        batch = collate(prepared, self.vocabularies, self.needs_of(chosen), aligner=self.aligner_of(chosen))
-        batch = batch.to(self.device)
-        names = [name for name, _ in self.model.each()]
-        views = [self.view_names[i] for i in chosen]
+        batch = self.collate(chosen, prepared).to(self.device)
         with _without_dropout(self.model):
             encoded = self.model.encode(batch, states=True, chosen=chosen)
+        names = [name for name, _ in self.model.each()]
         return {
-            f"{view} ({name})" if len(names) > 1 else view: weights
-            for view, channels in zip(views, encoded, strict=True)
-            for name, encoded in zip(names, channels, strict=True)
-            if (weights := attention_weights(encoded, batch)) is not None
+            f"{self.view_names[i]} ({name})" if len(names) > 1 else self.view_names[i]: weights
+            for i, channels in zip(chosen, encoded, strict=True)
+            for name, each in zip(names, channels, strict=True)
+            if (weights := attention_weights(each, batch)) is not None
         }
-
-    def _pool(
-        self, sentences: Sequence[ParsedSentence], poolings: Sequence[str], chosen: Sequence[int]
-    ) -> Iterable[tuple[str, Tensor]]:
-        device = self.device
-        precision = encodes_in(self.precision, device)
-        half = precision != "fp32"
-        # On a GPU the kernels of training are faster.
-        inference = precision if self._infers and device.type == "cpu" else None
-        needs, aligner = self.needs_of(chosen), self.aligner_of(chosen)
-        batch = collate(sentences, self.vocabularies, needs, inference, aligner).to(device)
-        states = any(pooling != "vector" for pooling in poolings)
-        with _without_dropout(self.model), torch.autocast(device.type, torch.bfloat16, enabled=half):
-            encoded = self.model.encode(batch, states, chosen)
-        for encoders, channels in zip((self.encoders[i] for i in chosen), encoded, strict=True):
-            for encoder, each in zip(encoders, channels, strict=True):
-                for pooling in poolings:
-                    yield component_key(encoder, pooling), encoder.pool(each.single() if half else each, pooling)

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import EncodingPool, is_transductive, open_pool, processes_that_pay
+from structviews.encoding.kinds.baseline import WordBaseline
 from structviews.encoding.kinds.external import GivenVectors
 from structviews.encoding.kinds.joined import JoinedEmbedder
-from structviews.encoding.kinds.word_average import WordBaseline
 from structviews.encoding.preparation import Sentence
 from structviews.encoding.sentence_vectors import saved
 from structviews.encoding.word_limit import DEFAULT_LIMIT, WordLimit, one_warning
