@@ -31,15 +31,14 @@ from structviews.encoding.representation import (
 )
 from structviews.encoding.representation import normalised as normalised_rows
 from structviews.encoding.word_limit import BATCH_SIZE, DEFAULT_LIMIT, WordLimit, warn
-from structviews.errors import InputError
+from structviews.errors import InputError, names_checked, replaced
 from structviews.parsing.parser import Parser
 from structviews.runs.bundled import run_folder, typed
 from structviews.runs.copying import copy_run
 from structviews.runs.folder import COMPONENTS
 from structviews.runs.which_vectors import POOLINGS, Choice, Representation, numbered
 from structviews.runtime.device import check_precision
-from structviews.runtime.keywords import names_checked, replaced
-from structviews.runtime.progress import OnProgress, shown
+from structviews.runtime.terminal import OnProgress, shown
 from structviews.views.view import Encoded
 
 
@@ -144,7 +143,7 @@ class Embedder(ABC):
     @property
     def chosen(self) -> list[int]:
         """Indices of the views that ``encode`` computes: that of ``with_view``, or all but those of weight 0."""
-        return self.representation.kept(len(self.views)) if self.only is None else [self.only]
+        return self.representation.included(len(self.views)) if self.only is None else [self.only]
 
     @property
     def widths(self) -> list[int]:

@@ -32,10 +32,9 @@ from structviews.runs.settings_file import Parsed, load_run, run_kind
 from structviews.runs.vocabularies import load_sub_words, load_vocabularies
 from structviews.runs.weights import read_weights
 from structviews.runtime.documents import checked
-from structviews.runtime.locks import writing
-from structviews.runtime.progress import OnProgress
-from structviews.runtime.seals import damaged
-from structviews.runtime.tensors import read_tensors, write_tensors
+from structviews.runtime.files import writing
+from structviews.runtime.seals import damaged, read_tensors, write_arrays
+from structviews.runtime.terminal import OnProgress
 from structviews.views import VIEWS
 from structviews.views.word_tables import Words
 from structviews.words import CONTEXTUAL, FIXED, TRAINED
@@ -72,7 +71,7 @@ class Expansion:
     def save(self, run: Path) -> None:
         """Write the expansion to a run's folder, atomically."""
         maps = {f"{TRAINED}.{i}": each for i, each in enumerate(self.maps)}
-        write_tensors(run / EXPANSION, maps, {"vectors": self.vectors, "fingerprint": self.fingerprint})
+        write_arrays(run / EXPANSION, maps, {"vectors": self.vectors, "fingerprint": self.fingerprint})
 
     @classmethod
     def load(cls, run: Path) -> Self | None:
@@ -153,15 +152,15 @@ def _expand(run: Path, file: Path, progress: OnProgress | None) -> Report:
         _check_fixed(run, vectors, vocabularies[FIXED], weights[f"channels.{FIXED}.words.0.weight"])
     fits, maps, n_shared = [], [], 0
     if TRAINED in config.words.channels:
-        places = vectors.find(vocabularies[TRAINED].words[1:])
-        shared = np.flatnonzero(places >= 0)
+        rows = vectors.find(vocabularies[TRAINED].words[1:])
+        shared = np.flatnonzero(rows >= 0)
         n_shared = len(shared)
         if n_shared <= vectors.dim + 1:
             raise InputError(
-                f"{file}: has {n_shared} of the run's {len(places)} words, too few to fit a map from {vectors.dim} "
+                f"{file}: has {n_shared} of the run's {len(rows)} words, too few to fit a map from {vectors.dim} "
                 "dimensions: give vectors of the same language or of fewer dimensions"
             )
-        inputs = vectors.rows(places[shared])
+        inputs = vectors.rows(rows[shared])
         for i, view in enumerate(name for name in config.views.names if VIEWS[name].learns):
             learnt = weights[f"channels.{TRAINED}.words.{i}.weight"].numpy()[1 + shared]
             maps.append(torch.from_numpy(fit_map(inputs, learnt).astype(np.float32)))
@@ -199,9 +198,9 @@ def _with_ones(inputs: np.ndarray) -> np.ndarray:
 
 
 def _check_fixed(run: Path, vectors: WordVectors, vocabulary: Vocabulary, table: Tensor) -> None:
-    places = vectors.find(vocabulary.words[1:])
-    same = vectors.dim == table.shape[1] and np.array_equal(vectors.rows(places), table[1:].numpy())
-    if not same or (places < 0).any():
+    rows = vectors.find(vocabulary.words[1:])
+    same = vectors.dim == table.shape[1] and np.array_equal(vectors.rows(rows), table[1:].numpy())
+    if not same or (rows < 0).any():
         raise InputError(
             f"{vectors.path}: does not have the vectors that the fixed channel of {run} was trained with: give that "
             "file, or one that includes its vectors"
@@ -286,8 +285,8 @@ class RunVectors:
 
 def located(path: Path, run: Path) -> Path:
     """A file that was named relative to the folder that a run was trained in: seen from above the run, or from here."""
-    places = (place / path for place in (*run.absolute().parents, Path.cwd()))
-    return next((place for place in places if os.path.isfile(place)), path)
+    candidates = (folder / path for folder in (*run.absolute().parents, Path.cwd()))
+    return next((file for file in candidates if os.path.isfile(file)), path)
 
 
 class ExtendedVocabulary(Vocabulary):
@@ -306,15 +305,15 @@ class ExtendedVocabulary(Vocabulary):
         """See ``Vocabulary``; the file is not asked for words of the vocabulary."""
         words = list(spelt(chain.from_iterable(sentences), self.uncased))
         ids = self.ids(words)
-        places = np.flatnonzero(ids == 0)
-        others = list(dict.fromkeys(words[i] for i in places.tolist() if words[i] != UNKNOWN))
+        unknown = np.flatnonzero(ids == 0)
+        others = list(dict.fromkeys(words[i] for i in unknown.tolist() if words[i] != UNKNOWN))
         if not others:
             return ids, None
         known, vectors = self._file.read(others)
         if not len(vectors):
             return ids, None
         numbers = dict(zip(others, np.where(known, len(self) - 1 + np.cumsum(known), 0).tolist(), strict=True))
-        ids[places] = [numbers.get(words[i], 0) for i in places.tolist()]
+        ids[unknown] = [numbers.get(words[i], 0) for i in unknown.tolist()]
         return ids, vectors
 
 

@@ -80,12 +80,12 @@ class Preparer:
         needs = frozenset(needs)
         shortened = Shortened(limit)
         repaired = [repair(each, self.language)[0] if isinstance(each, str) else each for each in listed(sentences)]
-        given = [shortened.text(i, each) if isinstance(each, str) else each for i, each in enumerate(repaired)]
-        if remark := self.language_remark(given):
+        inputs = [shortened.text(i, each) if isinstance(each, str) else each for i, each in enumerate(repaired)]
+        if remark := self.language_remark(inputs):
             warn_once(remark)
-        found_words = iter(self._tokenise([each for each in given if isinstance(each, str)]))
+        found_words = iter(self._tokenise([each for each in inputs if isinstance(each, str)]))
         ready: list[ParsedSentence] = []
-        for i, sentence in enumerate(given):
+        for i, sentence in enumerate(inputs):
             words = next(found_words) if isinstance(sentence, str) else sentence
             ready.append(shortened.sentence(i, words if isinstance(words, ParsedSentence) else without_trees(i, words)))
         shortened.tell()
@@ -186,26 +186,26 @@ def listed(sentences: Iterable[Sentence]) -> list[Sentence]:
     return [sentence_of(i, each) for i, each in enumerate(sentences)]
 
 
-def sentence_of(index: int, given: Any) -> Sentence:
+def sentence_of(index: int, value: Any) -> Sentence:
     """A sentence, if it is one: a text, a parsed sentence, or a sequence of words.
 
     Raises:
         SentenceError: if it is none.
     """
-    if isinstance(given, ParsedSentence):
-        check_characters(index, " ".join(given.tokens))
-        return given
-    if isinstance(given, str):
-        check_characters(index, given)
-        return str(given)  # elements of a numpy array are numpy strings
-    is_row = isinstance(given, Sequence) or (isinstance(given, np.ndarray) and given.ndim == 1)
-    if isinstance(given, bytes | bytearray) or not is_row:
-        raise SentenceError(index, f"{short(given)} is not a sentence: give a text, a list of words or a parsed one")
-    for place, word in enumerate(given, 1):
+    if isinstance(value, ParsedSentence):
+        check_characters(index, " ".join(value.tokens))
+        return value
+    if isinstance(value, str):
+        check_characters(index, value)
+        return str(value)  # elements of a numpy array are numpy strings
+    is_row = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    if isinstance(value, bytes | bytearray) or not is_row:
+        raise SentenceError(index, f"{short(value)} is not a sentence: give a text, a list of words or a parsed one")
+    for number, word in enumerate(value, 1):
         if not isinstance(word, str):
-            raise SentenceError(index, f"word {place} is {short(word)}: a word must be text")
-    check_characters(index, " ".join(given))
-    return tuple(map(str, given))
+            raise SentenceError(index, f"word {number} is {short(word)}: a word must be text")
+    check_characters(index, " ".join(value))
+    return tuple(map(str, value))
 
 
 def check_characters(index: int, text: str) -> None:

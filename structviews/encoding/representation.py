@@ -23,9 +23,9 @@ from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
 from structviews.runs.folder import COMPONENTS
 from structviews.runs.which_vectors import Representation
-from structviews.runtime.progress import OnProgress
 from structviews.runtime.scratch import reused
-from structviews.runtime.seals import damaged, read_arrays, write_arrays
+from structviews.runtime.seals import damaged, read_tensors, write_arrays
+from structviews.runtime.terminal import OnProgress
 from structviews.views.view import Encoded
 
 REFERENCE = 5000
@@ -129,8 +129,8 @@ class Components(NamedTuple):
 
 def save_components(run: Path, components: Mapping[str, Components]) -> None:
     """Write ``components.safetensors``."""
-    parts = {f"{name}.{part}": each for name, both in components.items() for part, each in both._asdict().items()}
-    write_arrays(run / COMPONENTS, {name: each.numpy() for name, each in parts.items()})
+    tensors = {f"{name}.{field}": each for name, both in components.items() for field, each in both._asdict().items()}
+    write_arrays(run / COMPONENTS, tensors)
 
 
 def load_components(run: Path, widths: Mapping[str, int]) -> dict[str, Components]:
@@ -147,7 +147,7 @@ def load_components(run: Path, widths: Mapping[str, int]) -> dict[str, Component
     if not path.exists():
         return {}
     remedy = "delete it and encode with --transductive"
-    tensors = {name: torch.from_numpy(each) for name, each in read_arrays(path, remedy).items()}
+    tensors, _ = read_tensors(path, remedy)
     names = [name.removesuffix(".directions") for name in tensors if name.endswith(".directions")]
     found = {
         name: Components(tensors[f"{name}.directions"], tensors.get(f"{name}.shares", torch.empty(0)).float())
@@ -196,8 +196,8 @@ class SentenceVectors(nn.Module):
         self.buffer_of: dict[str, str] = {}
         if representation.remove_component and not representation.transductive:
             for number, key in enumerate(each.key(representation.pooling) for view in views for each in view):
-                for part, tensor in (components or {})[key]._asdict().items():
-                    self.register_buffer(f"{part}_{number}", tensor, persistent=False)
+                for field, tensor in (components or {})[key]._asdict().items():
+                    self.register_buffer(f"{field}_{number}", tensor, persistent=False)
                 self.buffer_of[key] = str(number)
 
     @property
@@ -269,7 +269,7 @@ class SentenceVectors(nn.Module):
                 components = Components.fit(vectors, self.count)
             else:
                 number = self.buffer_of[key]
-                components = Components(*(self.get_buffer(f"{part}_{number}") for part in Components._fields))
+                components = Components(*(self.get_buffer(f"{field}_{number}") for field in Components._fields))
             vectors = components.remove_from(vectors)
         return F.normalize(vectors, dim=1) if self.representation.normalise else vectors
 

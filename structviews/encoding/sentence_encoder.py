@@ -19,12 +19,11 @@ from structviews.encoding.kinds.joined import LEFT_BEHIND
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.encoding.preparation import Sentence
 from structviews.encoding.word_limit import WordLimit
-from structviews.errors import InputError
+from structviews.errors import InputError, names_checked
 from structviews.parsing.parser import Parser
 from structviews.runs.copying import check_outside
 from structviews.runs.weights import write_weights
 from structviews.runs.which_vectors import Representation
-from structviews.runtime.keywords import names_checked
 from structviews.views.view import Encoded
 from structviews.views.word_tables import WordTable
 

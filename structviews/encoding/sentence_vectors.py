@@ -98,13 +98,13 @@ def saved(encode: Encode, file: Path) -> Iterator[Encode]:
     sentences: list[Tokens] = []
     with tempfile.TemporaryFile(dir=file.parent) as rows:
 
-        def encode_and_keep(given: list[Tokens]) -> np.ndarray:
-            vectors = np.ascontiguousarray(encode(given), dtype="<f4")
-            sentences.extend(given)
+        def encode_and_save(batch: list[Tokens]) -> np.ndarray:
+            vectors = np.ascontiguousarray(encode(batch), dtype="<f4")
+            sentences.extend(batch)
             rows.write(vectors.data)
             return vectors
 
-        yield encode_and_keep
+        yield encode_and_save
         if sentences:
             size = rows.tell() // 4
             header = {"descr": "<f4", "fortran_order": False, "shape": (len(sentences), size // len(sentences))}

@@ -34,8 +34,8 @@ from structviews.encoding.representation import check_finite
 from structviews.encoding.word_limit import BATCH_SIZE, RAISE, one_warning
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
-from structviews.runtime.npy import AT_ONCE, Layout, write_blocks
-from structviews.runtime.progress import OnProgress
+from structviews.runtime.array_files import AT_ONCE, Layout, write_blocks
+from structviews.runtime.terminal import OnProgress
 
 BOM = b"\xef\xbb\xbf"
 ELLIPSIS = "\x85"
@@ -76,7 +76,7 @@ class Text:
             raise InputError(f"{self.name}: changed while it was being read: run the same command again")
         return found
 
-    def place(self, row: int) -> str:
+    def location(self, row: int) -> str:
         """The file and line of a sentence, for messages."""
         self.file.seek(0)
         if self.file.read(len(BOM)) != BOM:
@@ -123,24 +123,24 @@ def open_text(source: Path | None, skip_blank: bool = False) -> Iterator[Text]:
 
 
 def _scan(name: str, file: BinaryIO, skip_blank: bool) -> Text:
-    digest, starts, place, n, longest, number = hashlib.sha256(), [], 0, 0, (0, 0), 0
+    digest, starts, position, n, longest, number = hashlib.sha256(), [], 0, 0, (0, 0), 0
     try:
         for number, line in enumerate(file, 1):
             if number == 1 and line.startswith(BOM):
-                place, line = len(BOM), line[len(BOM) :]  # noqa: PLW2901
+                position, line = len(BOM), line[len(BOM) :]  # noqa: PLW2901
             if sentence := sentence_in(line.decode("utf-8")):
                 if n % AT_ONCE == 0:
-                    starts.append(place)
+                    starts.append(position)
                 n += 1
             elif not skip_blank:
                 raise InputError(f"{name}:{number}: blank line: put a sentence on each line, or give --skip-blank")
             longest = max(longest, (number, len(sentence.split())), key=itemgetter(1))
             digest.update(line)
-            place += len(line)
+            position += len(line)
     except OSError as error:
         raise InputError(f"{name}: {error.strerror}: give a text with one sentence per line") from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{name}: not UTF-8 at byte {place + error.start}: convert it to UTF-8") from None
+        raise InputError(f"{name}: not UTF-8 at byte {position + error.start}: convert it to UTF-8") from None
     if not n:
         raise InputError(f"{name}: empty: give one sentence per line")
     return Text(name, digest.hexdigest(), starts, n, number - n, longest, file)
@@ -239,7 +239,7 @@ class Blocks:
             vectors = self._all_at_once() if self._transductive else self._of_pieces(start, stop)
             check_finite(vectors)
         except SentenceError as error:
-            raise InputError(f"{self._text.place(start + error.index)}: {error.reason}") from None
+            raise InputError(f"{self._text.location(start + error.index)}: {error.reason}") from None
         return vectors
 
     def _all_at_once(self) -> np.ndarray:

@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from structviews.errors import InputError
 from structviews.runs.folder import REMEDY, WEIGHTS
-from structviews.runtime.seals import read_head
-from structviews.runtime.tensors import read_tensors, write_tensors
-from structviews.runtime.unfilled import TooLargeError, Unfilled
+from structviews.runtime.device import TooLargeError, Unfilled
+from structviews.runtime.seals import read_head, read_tensors, write_arrays
 
 
 def save_weights(run: Path, model: nn.Module) -> None:
@@ -22,7 +21,7 @@ def save_weights(run: Path, model: nn.Module) -> None:
 
 def write_weights(run: Path, weights: Mapping[str, Tensor], notes: Mapping[str, Any] | None = None) -> None:
     """Write ``model.safetensors`` from weights by name, atomically; ``notes`` say what else identifies the model."""
-    write_tensors(run / WEIGHTS, weights, notes)
+    write_arrays(run / WEIGHTS, weights, notes)
 
 
 Built = TypeVar("Built", bound=nn.Module)

@@ -83,7 +83,7 @@ class Representation(Settings):
                     f"{counted(len(views), 'view')}: give one each for {', '.join(views)}"
                 )
 
-    def kept(self, n_views: int) -> list[int]:
+    def included(self, n_views: int) -> list[int]:
         """Indices of the views whose weight is not 0."""
         return [i for i in range(n_views) if not self.view_weights or self.view_weights[i]]
 

@@ -22,12 +22,11 @@ from structviews.errors import InputError
 from structviews.evaluation.scores.results import save_results
 from structviews.evaluation.scores.tables import score_table
 from structviews.runs.folder import COMPONENTS
-from structviews.training.baselines import KINDS, make_baseline
+from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
 from structviews.words.vector_files import WordVectors, save_vectors
 from structviews.words.word_weights import (
     WordStatistics,
-    unsupervised_inverse_frequencies,
 )
 
 # One word is so frequent that a random walk meets it by chance.
@@ -94,10 +93,6 @@ def run(request, runs):
     return runs(request.param, request)
 
 
-def test_every_kind_is_known():
-    assert [kind.partition(":")[0] for kind in KINDS] == EXAMPLES
-
-
 def test_a_sentence_has_one_vector_alone_and_in_any_batch(run):
     embedder = Embedder.load(run, RandomParser())
     together = embedder.encode(SENTENCES)
@@ -109,13 +104,6 @@ def test_a_sentence_has_one_vector_alone_and_in_any_batch(run):
     np.testing.assert_allclose(alone, together, atol=1e-5, rtol=0)
     np.testing.assert_array_equal(Embedder.load(run, RandomParser()).encode(SENTENCES), together)
     assert embedder.encode([]).shape == (0, embedder.dim)
-
-
-def test_tokens_strings_and_parsed_sentences_do(run):
-    embedder = Embedder.load(run, RandomParser())
-    tokens = list(SENTENCES[0].tokens)
-    vectors = embedder.encode([tokens, "The topic1-2 of it.", SENTENCES[0]])
-    np.testing.assert_allclose(vectors[0], vectors[2], atol=1e-5)
 
 
 def test_each_representation_that_it_has(run):
@@ -244,20 +232,6 @@ def test_words_are_counted_with_and_without_repetition(files):
     assert dict(zip(words.vocabulary.words[1:], words.sentences[1:].tolist(), strict=True)) == spread
     assert (words.counts[0], words.sentences[0], words.n_sentences) == (0, 0, len(CORPUS_ROWS))
     assert words.vocabulary.words[1:] == sorted(counts)
-
-
-def test_walks_that_meet_no_word_by_chance_weigh_all_alike():
-    from structviews.words.vocabulary import Vocabulary
-
-    even = WordStatistics(Vocabulary(["<unk>", "a", "b"]), np.array([0, 5, 5]), np.array([0, 5, 5]), 5)
-    np.testing.assert_allclose(unsupervised_inverse_frequencies(even), 2)
-
-
-def test_walks_that_meet_a_word_by_chance_weigh_it_less(files):
-    words = WordStatistics.of_corpus(opened(files[0]))
-    weights = unsupervised_inverse_frequencies(words)
-    assert words.vocabulary.words[int(weights.argmin())] == "the"
-    assert weights.min() < 1.8 < weights[0] == 2
 
 
 def test_random_encoders_are_those_that_training_starts_with(files, tmp_path):

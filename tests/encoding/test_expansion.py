@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from corpora import opened, random_trees, small_config, tiny_corpus, topic_corpus
+from corpora import opened, random_trees, small_config, topic_corpus
 from safetensors.numpy import load_file, save_file
 from vector_files import random_vectors, write_vectors
 
@@ -14,7 +14,6 @@ from structviews.encoding.expansion import Expansion, expand, fit_map, r_squared
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import load_run
-from structviews.runs.vocabularies import load_vocabularies
 from structviews.training.loop import train
 from structviews.training.resuming import extend, extended
 from structviews.words.vector_files import WordVectors
@@ -76,14 +75,6 @@ def word_vector(embedder, channel, view, word):
     return found[1]
 
 
-def test_the_map_solves_the_normal_equations():
-    rng = np.random.default_rng(0)
-    x, y = rng.standard_normal((50, 4)).astype(np.float32), rng.standard_normal((50, 3)).astype(np.float32)
-    x1 = np.array([[*row, 1.0] for row in x.tolist()])
-    expected = np.linalg.solve(x1.T @ x1, x1.T @ y.astype(float))
-    np.testing.assert_allclose(fit_map(x, y), expected, rtol=1e-9)
-
-
 def test_an_affine_map_is_found_again_and_its_r_squared_is_one():
     rng = np.random.default_rng(0)
     x, affine = rng.standard_normal((50, 4)), rng.standard_normal((5, 3))
@@ -121,37 +112,6 @@ def test_every_word_of_the_file_gets_its_vector(run, vectors):
                 np.testing.assert_allclose(word_vector(after, channel, view, word), expected, atol=1e-5, err_msg=word)
 
 
-def test_sentences_of_new_words_have_vectors_of_their_own(run, vectors):
-    sentences = [[NEW[0]], [NEW[1], NEW[2]], ["zzz"], ["yyy"], ["the", "of"]]
-    aside = vectors.rename(vectors.with_suffix(".aside"))  # or a fixed channel would know its words without expansion
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        before = Embedder.load(run, _Parser()).encode(sentences)
-    aside.rename(vectors)
-    expand(run, vectors)
-    after = Embedder.load(run, _Parser())
-    vectors_after = after.encode(sentences)
-    np.testing.assert_array_equal(before[0], before[2])
-    assert np.abs(vectors_after[0] - vectors_after[2]).max() > 1e-3
-    np.testing.assert_allclose(vectors_after[2:], before[2:], atol=1e-6)
-    alone = np.concatenate([after.encode([sentence]) for sentence in sentences])
-    np.testing.assert_allclose(alone, vectors_after, atol=1e-6)
-    assert after.description == "vector" + ", expanded" * (run_has_words_of_its_own(run))
-
-
-def run_has_words_of_its_own(run):
-    return "trained" in load_run(run)[0].words.channels
-
-
-class _Parser:
-    """Random trees, described as those that the run was trained on."""
-
-    def __init__(self):
-        from corpora import RandomParser
-
-        self.parse, self.describe = RandomParser().parse, RandomParser().describe
-
-
 def test_the_report_is_of_the_fit(trained_runs, vectors, tmp_path):
     run = shutil.copytree(trained_runs["trained",], tmp_path / "run")
     report = expand(run, vectors)
@@ -172,7 +132,9 @@ def test_the_report_is_of_the_fit(trained_runs, vectors, tmp_path):
 
 
 def test_only_the_maps_are_stored(both, vectors):
+    before = model_checksum(both)
     expand(both, vectors)
+    assert model_checksum(both) != before  # scores from before are of another run
     kept = Expansion.load(both)
     assert [each.shape for each in kept.maps] == [(DIM + 1, 6)] * 2
     assert kept.vectors == str(vectors)
@@ -246,12 +208,6 @@ def test_a_damaged_expansion(both, vectors):
             Embedder.load(both)
 
 
-def test_scores_from_before_are_not_those_of_the_expanded_run(both, vectors):
-    before = model_checksum(both)
-    expand(both, vectors)
-    assert model_checksum(both) != before
-
-
 def test_training_on_drops_the_expansion(both, vectors):
     expand(both, vectors)
     longer = extended(both, epochs=2, steps=None)
@@ -259,16 +215,3 @@ def test_training_on_drops_the_expansion(both, vectors):
     train(longer)
     assert Expansion.load(both) is None
     assert Embedder.load(both).description == "vector"
-
-
-def test_words_of_a_corpus_that_was_not_parsed_for_it(both, tmp_path):
-    """Batches from a corpus, as in training, and batches of sentences in memory see the same words of the run's own."""
-    from structviews.batches.reader import CorpusReader
-
-    embedder = Embedder.load(both)
-    embedder.vocabularies = load_vocabularies(both, *load_run(both))
-    corpus = opened(tiny_corpus(tmp_path / "tiny.parsed"))
-    reader = CorpusReader(corpus, embedder.vocabularies, embedder.needs)
-    with torch.inference_mode():
-        expected = torch.cat(embedder.model.vectors(reader.batch(np.arange(12))), dim=1)
-    np.testing.assert_allclose(embedder.encode([row.sentence for row in corpus]), expected, atol=1e-5)

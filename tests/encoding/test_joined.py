@@ -14,9 +14,6 @@ from structviews.encoding.encoding_pool import open_pool
 from structviews.encoding.kinds.joined import Member, holds_joined, join_runs
 from structviews.encoding.representation import normalised
 from structviews.errors import InputError
-from structviews.evaluation.scores.results import save_results
-from structviews.evaluation.scores.tables import score_table
-from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import run_views, write_settings
 from structviews.training.loop import train
 
@@ -121,14 +118,6 @@ def test_members_with_trees_of_different_parsers_get_each_its_own(runs, tmp_path
     with pytest.warns(UserWarning, match="the run was trained on trees of other 1"):
         Embedder.load(joined).encode([["a", "bird"]])
     assert asked == ["random", "other"]
-
-
-def test_a_joined_run_has_its_row_in_the_table(runs, joined):
-    results = {"format": 1, "protocol": {}, "dim": 32, "tasks": {}, "unavailable": {"MR": "no such file"}}
-    save_results(joined, results | {"representation": Embedder.load(joined).description})
-    assert [row[1] for row in score_table([joined, runs[0]]).rows] == ["dep,seq,const,avg", "dep,seq"]
-    assert model_checksum(joined) not in {model_checksum(run) for run in runs}
-    (joined / "results.json").unlink()
 
 
 def test_the_join_command(runs, tmp_path):

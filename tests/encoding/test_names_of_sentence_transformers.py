@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from kinds_of_runs import KINDS, TEXTS
+from kinds_of_runs import TEXTS
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.representation import cosines, cosines_of_pairs
@@ -33,33 +33,11 @@ def test_one_sentence_has_one_vector(embedder):
         np.testing.assert_allclose(vector, vectors[0], atol=1e-5)
     assert embedder.encode([STRINGS[0]]).shape == (1, embedder.dim)
     assert embedder.encode([TEXTS[0]]).shape == (1, embedder.dim)
-    tensor = embedder.encode(STRINGS[0], convert_to_tensor=True, normalize_embeddings=True)
-    assert tensor.shape == (embedder.dim,)
-    assert tensor.norm().item() == pytest.approx(1, abs=1e-5)
-
-
-def test_all_options_together(embedder):
-    told = []
-    vectors = embedder.encode(
-        STRINGS,
-        batch_size=2,
-        show_progress_bar=lambda *counts: told.append(counts),
-        normalize_embeddings=True,
-        convert_to_tensor=True,
-        device="cpu",
-    )
-    done, total = told[-1]
-    assert done == total
-    assert isinstance(vectors, torch.Tensor)
-    plain = embedder.encode(STRINGS)
-    expected = plain / np.maximum(np.linalg.norm(plain, axis=1, keepdims=True), 1e-12)
-    np.testing.assert_allclose(vectors.numpy(), expected, atol=1e-5)
-
-
-def test_queries_and_documents_are_sentences(embedder):
-    vectors = embedder.encode(STRINGS)
     np.testing.assert_array_equal(embedder.encode_query(STRINGS, batch_size=256), vectors)
     np.testing.assert_array_equal(embedder.encode_document(STRINGS), vectors)
+    tensor = embedder.encode(STRINGS[0], device="cpu", convert_to_tensor=True, normalize_embeddings=True)
+    assert tensor.shape == (embedder.dim,)
+    assert tensor.norm().item() == pytest.approx(1, abs=1e-5)
 
 
 def test_similarity_is_the_cosine(embedder):
@@ -74,24 +52,14 @@ def test_similarity_is_the_cosine(embedder):
 
 
 @pytest.mark.parametrize("name", ["encode", "encode_query", "load", "with_representation", "with_limit"])
-def test_an_unknown_name_is_told_the_nearest(embedder, name):
+def test_an_unknown_name_is_told_the_nearest(name):
+    embedder = Embedder.load("default")
     near = {"load": ("max_token", "max_tokens"), "with_limit": ("max_token", "max_tokens")}
     near["with_representation"] = ("normalize", "normalise")
     wrong, right = near.get(name, ("normalise", "normalize_embeddings"))
     given = [] if name.startswith("with") else [STRINGS]
     with pytest.raises(TypeError, match=rf"unexpected keyword argument '{wrong}': did you mean '{right}'\?"):
         getattr(embedder, name)(*given, **{wrong: True})
-
-
-def test_it_says_what_it_is(embedder):
-    told = repr(embedder)
-    assert "\n" not in told
-    assert f"views={embedder.view_names}" in told
-    assert f"dim={embedder.dim}" in told
-    assert "parser='builtin'" in told or "parser='random'" in told or not embedder.parsers
-    one = repr(embedder.with_view(embedder.view_names[0]))
-    assert f"views={embedder.view_names[:1]}" in one
-    assert f"dim={embedder.widths[0]}" in one
 
 
 def test_what_the_bundled_and_a_joined_run_say(runs_of_all_kinds):
@@ -110,8 +78,9 @@ def test_what_the_bundled_and_a_joined_run_say(runs_of_all_kinds):
 def test_a_saved_run_gives_the_same(embedder, tmp_path, monkeypatch):
     vectors, run = embedder.encode(STRINGS), embedder.folder
     (tmp_path / "saved").mkdir()  # an empty folder will do
+    (run / ".x.lock").write_text("")  # stays behind, as the state of training does
     embedder.save(tmp_path / "saved")
-    kept = [name for name in files(run) if not name.startswith("state")]
+    kept = [name for name in files(run) if not name.startswith(("state", "."))]
     assert files(tmp_path) == ["saved", *(f"saved/{name}" for name in kept)]
     again = Embedder.load(tmp_path / "saved")
     for each in (again, *getattr(again, "members", ())):
@@ -141,16 +110,6 @@ def test_a_run_is_saved_whole_or_not_at_all(embedder, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         embedder.save(tmp_path / "half")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["limited", "mine"]
-
-
-def test_the_state_of_training_stays_behind(runs_of_all_kinds, tmp_path):
-    run = Embedder.load(runs_of_all_kinds["trees"])
-    for left in ("state/step-1.safetensors", ".x.lock"):
-        (run.folder / left).parent.mkdir(exist_ok=True)
-        (run.folder / left).write_text("")
-    run.save(tmp_path / "saved")
-    assert {"state", ".x.lock"}.isdisjoint(files(tmp_path / "saved"))
-    assert {"config.toml", "log.jsonl", "model.safetensors"} <= {*files(tmp_path / "saved")}
 
 
 def test_a_run_in_memory_has_nothing_to_save(runs_of_all_kinds, tmp_path):
@@ -192,10 +151,3 @@ def test_what_has_no_cosine_is_one_line(first, second, message):
         assert "\n" not in str(error.value)
     with pytest.raises(InputError, match=r"vectors of shapes \(2, 3\) and \(4, 3\): give as many of each"):
         cosines_of_pairs(np.ones((2, 3)), np.ones((4, 3)))
-
-
-def test_the_kinds_are_all_registered_ones():
-    from structviews.encoding.kinds import KINDS as REGISTERED
-
-    assert set(REGISTERED) == {"trained", "random", "joined", "baseline", "vectors"}
-    assert len(KINDS) == 9

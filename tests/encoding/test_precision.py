@@ -58,13 +58,6 @@ def test_vectors_of_the_bundled_model():
     assert 1e-7 < distances(exact, short).max() < 1e-3
 
 
-def test_attention_knows_no_precision():
-    exact, half = (Embedder.load("default", precision=each).attention(TOKENS) for each in ("fp32", "bf16"))
-    for view, weights in exact.items():
-        for one, other in zip(weights, half[view], strict=True):
-            np.testing.assert_array_equal(one, other)
-
-
 def test_copies_and_pickles_keep_it(runs):
     embedder = Embedder.load(runs["joined"], precision="bf16")
     vectors = embedder.encode(TOKENS)
@@ -84,13 +77,6 @@ def test_another_process_encodes_in_it(runs, name, monkeypatch):
             vectors = embedder.encode(TOKENS, pool=pool)
             np.testing.assert_array_equal(vectors, embedder.encode(TOKENS))
             assert not np.array_equal(vectors, other.encode(TOKENS))
-
-
-def test_a_join_with_word_averages_has_the_precision_of_its_encoders(runs, runs_of_all_kinds, tmp_path):
-    for i, members in enumerate([("sif", "words"), ("words", "sif"), ("sif", "sif")]):
-        joined = join_runs([runs_of_all_kinds[each] for each in members], tmp_path / str(i))
-        found = Embedder.load(joined, precision="bf16")
-        assert found.encodes_in == ("bf16" if "words" in members else "fp32")
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

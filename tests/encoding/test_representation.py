@@ -11,10 +11,8 @@ from structviews.encoding import representation
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.representation import (
     Components,
-    Encoder,
     join_views,
     load_components,
-    normalised,
     reduce_segments,
     reference_sentences,
     save_components,
@@ -24,7 +22,6 @@ from structviews.runs.folder import COMPONENTS
 from structviews.runs.which_vectors import POOLINGS, Representation
 from structviews.training.loop import train
 from structviews.training.resuming import extend, extended
-from structviews.views.view import Encoded
 
 SENTENCES = [row.sentence for row in topic_rows(3, 5, seed=3)]
 VIEWS = ("dep", "const", "seq", "avg", "bow")
@@ -82,7 +79,10 @@ def test_what_memory_holds_does_not_enter_gradients(how, monkeypatch):
 
 def test_each_view_is_pooled_as_the_papers_table_says(embedder):
     expected = {pooling: [[] for _ in VIEWS] for pooling in POOLINGS}
-    for views in states_one_by_one(embedder):
+    for sentence, views in zip(SENTENCES, states_one_by_one(embedder), strict=True):
+        # A dependency tree has a state a word, a constituency tree one for each of its 2n - 1 nodes.
+        n = len(sentence.tokens)
+        assert [len(states) for _, states in views] == [n, 2 * n - 1, n, n, n]
         for i, (name, (vector, states)) in enumerate(zip(VIEWS, views, strict=True)):
             largest, mean, smallest = [], [], []
             for column in states.T:
@@ -98,23 +98,6 @@ def test_each_view_is_pooled_as_the_papers_table_says(embedder):
         for found, view in zip(chosen.encode_views(SENTENCES), views, strict=True):
             np.testing.assert_allclose(found, np.array(view), atol=1e-5, rtol=0)
         assert chosen.encode(SENTENCES).shape == (len(SENTENCES), chosen.dim)
-
-
-def test_trees_pool_over_words_and_over_nodes(embedder):
-    """A dependency tree has a state a word, a constituency tree one for each of its 2n - 1 nodes."""
-    for sentence, views in zip(SENTENCES, states_one_by_one(embedder), strict=True):
-        n = len(sentence.tokens)
-        assert [len(states) for _, states in views] == [n, 2 * n - 1, n, n, n]
-        root = sentence.heads.index(0)
-        np.testing.assert_array_equal(views[0][0], views[0][1][root])
-        np.testing.assert_array_equal(views[1][0], views[1][1][-1])
-
-
-def test_pooling_wants_states():
-    encoded = Encoded(torch.zeros(2, 3))
-    assert Encoder("x", 3, False).pool(encoded, "vector") is encoded.vector
-    with pytest.raises(ValueError, match="pooling = mean: the view was encoded without states"):
-        Encoder("x", 3, False).pool(encoded, "mean")
 
 
 @pytest.mark.parametrize(("n", "w"), [(40, 6), (5, 30), (1, 4), (3, 1)])
@@ -136,14 +119,8 @@ def test_components_are_the_first_of_an_uncentred_decomposition(n, w, count):
     np.testing.assert_allclose(components.remove_from(given), expected, atol=1e-7)
     if count == 1:
         np.testing.assert_allclose(components.remove_from(given).numpy() @ directions[0], 0, atol=1e-7)
-    again = Components.fit(given, count)
-    np.testing.assert_array_equal(again.directions, components.directions)
-
-
-def test_zero_vectors_have_nothing_to_remove():
     zeros = torch.zeros(4, 3)
     assert not Components.fit(zeros).remove_from(zeros).any()
-    assert not normalised(zeros.numpy()).any()
 
 
 def test_each_view_is_post_processed_by_itself_before_they_are_joined(embedder):

@@ -102,11 +102,6 @@ def test_bad_sentences_are_one_line(content, message, file, tmp_path):
         given_run(file, tmp_path / "run")
 
 
-def test_a_name_without_npy(tmp_path):
-    with pytest.raises(InputError, match=r"x.npz: not a .npy file: save the vectors with numpy.save"):
-        read_vectors(tmp_path / "x.npz")
-
-
 def test_what_an_encoder_gives_is_kept(tmp_path):
     table = dict(zip(SENTENCES, VECTORS, strict=True))
     path = tmp_path / "kept.npy"

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from corpora import RandomParser, small_config, tiny_corpus
+from corpora import small_config, tiny_corpus
 
 from structviews.encoding import encoding_pool, streaming
 from structviews.encoding.embedder import Embedder
@@ -16,7 +16,7 @@ from structviews.encoding.encoding_pool import Task
 from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.streaming import encode_text, open_text
 from structviews.errors import InputError
-from structviews.runtime import npy
+from structviews.runtime import array_files as npy
 from structviews.training.loop import train
 
 TRANSDUCTIVE = {"remove_component": True, "transductive": True}
@@ -48,8 +48,7 @@ def partials(folder):
     return sorted(folder.glob(".*.partial"))
 
 
-@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
-@pytest.mark.parametrize("n", [1, 5, 6, 23])
+@pytest.mark.parametrize(("n", "end"), [(1, ""), (5, "\n"), (6, "\r\n"), (23, "\n")])
 def test_the_vectors_are_those_of_the_embedder(source, runs, tmp_path, n, end):
     lines = [*LINES[: n - 1], "Où ?  \u2028 non\x0c"]
     source.write_bytes("\ufeff".encode() + (end or "\n").join(lines).encode() + end.encode())
@@ -64,12 +63,6 @@ def test_the_vectors_are_those_of_the_embedder(source, runs, tmp_path, n, end):
     assert not partials(tmp_path)
 
 
-def test_a_transductive_component_is_that_of_all_lines(source, runs, tmp_path):
-    encode(source, runs[0], tmp_path / "v.npy", representation=TRANSDUCTIVE)
-    expected = Embedder.load(runs[0]).with_representation(**TRANSDUCTIVE).encode([line.split() for line in LINES])
-    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
-
-
 def test_members_of_a_join_do_not_count_sentences_twice(source, runs, tmp_path):
     joined = join_runs([runs[0], runs[0]], tmp_path / "joined")
     told = []
@@ -79,6 +72,9 @@ def test_members_of_a_join_do_not_count_sentences_twice(source, runs, tmp_path):
     assert told[-1] == (len(LINES), len(LINES))
     assert {total for _, total in told} == {len(LINES)}
     assert told == sorted(told)
+    # The component is that of all lines.
+    expected = Embedder.load(joined).with_representation(**TRANSDUCTIVE).encode([line.split() for line in LINES])
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
 
 
 class Stopped(BaseException):
@@ -191,24 +187,16 @@ def test_blank_lines_are_skipped_where_that_is_asked_for(source, runs, tmp_path)
         assert (text.n, text.blank) == (len(LINES), len(spread) - len(LINES) + 2)
         assert text.lines(3, 12) == [line.strip() for line in LINES[3:12]]
         for row in (0, 7, len(LINES) - 1):
-            line = int(text.place(row).rpartition(":")[2])
+            line = int(text.location(row).rpartition(":")[2])
             assert source.read_text("utf-8-sig").split("\n")[line - 1].strip() == LINES[row].strip()
         encode_text(text, Embedder.load(runs[0]), tmp_path / "w.npy", tokenised=True)
     np.testing.assert_array_equal(np.load(tmp_path / "v.npy"), np.load(tmp_path / "w.npy"))
+    source.write_bytes("a\n\x85\n\u00a0\n".encode())  # an ellipsis of Windows-1252 is no blank line
+    with open_text(source, skip_blank=True) as text:
+        assert (text.lines(0, text.n), text.blank) == (["a", "\x85"], 1)
     source.write_text("\n \n")
     with pytest.raises(InputError, match="empty: give one sentence"), open_text(source, skip_blank=True):
         pass
-
-
-def test_the_flag_that_skips_blank_lines(command, runs, tmp_path):
-    (tmp_path / "x.txt").write_text("a\n\nb\n \n")
-    code, output, errors = command("encode", runs[0], "x.txt", "-o", "x.npy", "--tokenised")
-    assert (code, output) == (2, "")
-    assert errors == "error: x.txt:2: blank line: put a sentence on each line, or give --skip-blank\n"
-    code, output, errors = command("encode", runs[0], "x.txt", "-o", "x.npy", "--tokenised", "--skip-blank")
-    assert (code, output) == (0, "x.npy\n")
-    assert "skipping 2 blank lines: a row for each of the 2 others, in order" in errors
-    assert len(np.load(tmp_path / "x.npy")) == 2
 
 
 def test_a_line_that_cannot_be_encoded_is_named_and_nothing_is_left(source, runs, tmp_path):
@@ -313,24 +301,6 @@ def test_processes_name_the_first_wrong_line(source, runs, tmp_path, monkeypatch
     assert [path.name for path in tmp_path.iterdir()] == ["big.txt"]
 
 
-def test_there_are_as_many_processes_as_pay(source, runs, tmp_path, monkeypatch):
-    opened = []
-
-    def noting(embedder, processes):
-        opened.append(processes)
-        return encoding_pool.open_pool(embedder, 1)
-
-    monkeypatch.setattr(streaming, "open_pool", noting)
-    monkeypatch.setattr(streaming, "processes_that_pay", lambda embedder, sentences: sentences)
-    encode(source, runs[0], tmp_path / "v.npy")
-    encode(source, runs[0], tmp_path / "v.npy", processes=2)
-    assert opened == [len(LINES), 2]
-    encode(source, runs[0], tmp_path / "v.npy", processes=2, representation=TRANSDUCTIVE)
-    with open_text(source) as text:
-        encode_text(text, Embedder.load(runs[0], RandomParser()), tmp_path / "v.npy", tokenised=True, processes=2)
-    assert opened[2:] == [1, 1]
-
-
 def test_lines_of_too_many_words(source, runs, tmp_path, command):
     """Found before anything is encoded, or cut, with one warning for all blocks."""
     long = "A bird sat on the dead tree"
@@ -348,16 +318,3 @@ def test_lines_of_too_many_words(source, runs, tmp_path, command):
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-6)
     code, _, errors = command(*arguments, 0)
     assert (code, errors) == (2, "error: max_tokens = 0: give a number at least 1\n")
-
-
-def test_a_line_whose_words_are_too_many_once_it_is_tokenised(source, runs, tmp_path, command):
-    source.write_text("\n".join([*LINES[:8], "It's the bird's, isn't it?"]), "utf-8")
-    code, _, errors = command("encode", runs[0], source, "-o", "v.npy", "--max-tokens", 7)
-    assert code == 2
-    assert f"error: {source}:9: 10 words, but the limit is 7: split it" in errors
-
-
-def test_an_ellipsis_of_windows_1252_is_no_blank_line(source):
-    source.write_bytes("a\n\x85\n\u00a0\n".encode())
-    with open_text(source, skip_blank=True) as text:
-        assert (text.lines(0, text.n), text.blank) == (["a", "\x85"], 1)

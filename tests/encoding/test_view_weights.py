@@ -1,17 +1,14 @@
 """Weights of views: what is joined, what is left out and not computed, and cosines of what is joined."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from corpora import RandomParser, opened, small_config, tiny_corpus
-from rich.console import Console
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import join_runs
-from structviews.encoding.representation import cosines_of_pairs, normalised
+from structviews.encoding.representation import normalised
 from structviews.encoding.sentence_encoder import SentenceEncoder
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import results_name
@@ -72,16 +69,6 @@ def test_the_average_is_weighted(embedder, sentences):
     expected = sum(weight * view for weight, view in zip(WEIGHTS, views, strict=True)) / sum(WEIGHTS)
     np.testing.assert_allclose(found, expected, atol=1e-6)
     assert found.dtype == np.float32
-
-
-def test_a_cosine_of_unit_vectors_side_by_side_is_a_mean_weighted_by_the_squares(embedder, sentences):
-    views = embedder.encode_views(sentences)
-    own = torch.stack([cosines_of_pairs(view[:-1], view[1:]) for view in views])
-    joined = embedder.with_representation(view_weights=WEIGHTS).encode(sentences)
-    squares = torch.tensor(WEIGHTS) ** 2
-    torch.testing.assert_close(
-        cosines_of_pairs(joined[:-1], joined[1:]), (squares[:, None] * own).sum(dim=0) / squares.sum()
-    )
 
 
 def test_a_view_of_weight_0_is_left_out(embedder, sentences):
@@ -163,13 +150,3 @@ def test_wrong_weights(embedder, corpus, tmp_path, weights, message):
         embedder.with_representation(view_weights=weights)
     with pytest.raises(InputError, match=f"similarity_{message}"):
         small_config(corpus, tmp_path / "run", VIEWS, similarity_view_weights=weights)
-
-
-def test_weights_of_what_the_objective_adds(corpus, tmp_path):
-    config = small_config(corpus, tmp_path / "run", ("seq",), objective="generative", epochs=1)
-    views = Embedder.load(train(replace(config), Console(quiet=True))).view_names
-    weighted = config.replaced(view_weights=[1.0] * len(views))
-    assert len(views) > 1
-    assert weighted.representation.view_weights == (1.0,) * len(views)
-    with pytest.raises(InputError, match="1 weight for 2 views: give one each for seq, "):
-        config.replaced(view_weights=[1.0])

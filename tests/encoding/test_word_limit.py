@@ -1,14 +1,12 @@
 """Sentences of too many words are refused or cut, wherever they come from."""
 
-import warnings
-
 import numpy as np
 import pytest
 from corpora import RandomParser, random_trees, small_config, tiny_corpus
 
 from structviews import SentenceEncoder
 from structviews.corpus.sentence import ParsedSentence
-from structviews.encoding import encoding_pool, pooled
+from structviews.encoding import encoding_pool, representation
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import open_pool
 from structviews.encoding.kinds.joined import join_runs
@@ -30,9 +28,9 @@ def runs(tmp_path_factory):
     return made | {"joined": join_runs(list(made.values()), folder / "joined")}
 
 
-@pytest.fixture(params=["trees", "joined"])
-def run(runs, request):
-    return runs[request.param]
+@pytest.fixture
+def run(runs):
+    return runs["joined"]
 
 
 @pytest.fixture
@@ -72,16 +70,6 @@ def test_trees_are_not_cut(embedder):
         SentenceError, match=r"^sentence 2: 9 words with trees, but the limit is 5: a tree cannot be cut"
     ):
         cutting.encode(["A", random_trees(WORDS)])
-
-
-def test_a_sentence_of_the_limit_is_whole(embedder):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for limit in ({"max_tokens": 9}, {"max_tokens": 9, "overlong": "cut"}, {"max_tokens": 500}):
-            np.testing.assert_array_equal(
-                embedder.with_limit(**limit).encode([LONG]),
-                Embedder.load(embedder.folder, RandomParser()).encode([LONG]),
-            )
 
 
 def test_the_default(run):
@@ -131,11 +119,6 @@ def test_little_of_a_huge_text_is_tokenised(embedder, monkeypatch, overlong, uni
     assert sum(map(len, tokenised)) <= 100
 
 
-def test_long_texts_of_few_words_are_whole(embedder):
-    link = "x" * 9000
-    assert embedder.prepare([f"See {link} now"])[0].tokens == ("See", link, "now")
-
-
 @pytest.mark.parametrize("take", [encoding_pool.Task.take, lambda task: False])
 def test_processes_keep_to_the_limit_and_warn_once(runs, monkeypatch, take):
     monkeypatch.setattr(encoding_pool, "SMALLEST", 2)
@@ -157,15 +140,15 @@ def test_batches_are_limited_in_words(runs, monkeypatch):
     embedder = Embedder.load(runs["trees"])
     sentences = [random_trees(("a",) * n) for n in (1, 5, 2, 5, 3, 4)]
     expected = embedder.encode(sentences)
-    monkeypatch.setattr(pooled, "WORDS_AT_ONCE", 6)
+    monkeypatch.setattr(representation, "WORDS_AT_ONCE", 6)
     batches, told = [], []
-    pool = type(embedder)._pool
+    encode_batch = type(embedder).encode_batch
 
-    def noting(self, some, *rest):
+    def noting(self, chosen, some, states):
         batches.append([len(sentence.tokens) for sentence in some])
-        return pool(self, some, *rest)
+        return encode_batch(self, chosen, some, states)
 
-    monkeypatch.setattr(type(embedder), "_pool", noting)
+    monkeypatch.setattr(type(embedder), "encode_batch", noting)
     vectors = embedder.encode(sentences, 2, lambda *counts: told.append(counts))
     assert batches == [[1, 2], [3], [4], [5], [5]]
     assert told == [(2, 6), (3, 6), (4, 6), (5, 6), (6, 6)]

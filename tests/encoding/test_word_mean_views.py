@@ -14,11 +14,9 @@ from structviews.encoding.kinds.joined import Member, join_runs
 from structviews.encoding.sentence_encoder import SentenceEncoder
 from structviews.errors import InputError
 from structviews.hub.packing import pack
-from structviews.model import Channel
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
 from structviews.training.trainer import Training
-from structviews.words.vector_files import WordVectors, save_vectors
 from structviews.words.vocabulary import Vocabulary, count_words
 
 DIM = 7
@@ -65,22 +63,6 @@ def test_it_is_the_baseline(fixed, corpus, vectors, sentences, name, pooling, tm
     expected = baseline.with_representation(remove_component=False, pooling=pooling).encode(sentences)
     np.testing.assert_allclose(view.encode(sentences), expected, atol=1e-6)
     assert not view.encode([sentences[-3]]).any()
-
-
-def test_words_of_length_1(corpus, vectors, sentences, tmp_path):
-    """As the baseline's of vectors that have length 1."""
-    opened_file = WordVectors.open(vectors)
-    words, rows = opened_file.words.to_pylist(), opened_file.rows(np.arange(len(opened_file)))
-    save_vectors(tmp_path / "unit.vec", words, rows / np.linalg.norm(rows, axis=1, keepdims=True))
-    found = []
-    for file, unit in ((vectors, True), (tmp_path / "unit.vec", False)):
-        given = {"channels": ("fixed",), "vectors": str(file), "epochs": 1, "unit_words": unit}
-        run = train(small_config(corpus, tmp_path / f"{unit}", VIEWS, **given))
-        found.append(Embedder.load(run, RandomParser()).with_view("sif").encode(sentences))
-    np.testing.assert_allclose(*found, atol=1e-6)
-    plain = make_baseline("sif", corpus, tmp_path / "sif", vectors, None, Console(quiet=True))
-    other = Embedder.load(plain).with_representation(remove_component=False).encode(sentences)
-    assert np.abs(found[0] - other).max() > 0.01
 
 
 @pytest.mark.parametrize("name", MEANS)
@@ -142,12 +124,6 @@ def test_with_both_channels_it_reads_the_first_learning_views_words(corpus, vect
 def _expanded(run, corpus):
     """Expand by a file with as many words as the corpus, whose fixed vectors it includes."""
     return expand(run, corpus.parent / "v.vec")
-
-
-def test_its_words_are_as_wide_as_those_of_the_first_view_that_learns():
-    channel = Channel(("sif", "bow", "seq"), 9, 5, 6, "pairwise")
-    assert [table.dim for table in channel.words] == [6, 5]
-    assert [view.dim for view in channel.views] == [6, 6, 6]
 
 
 def test_another_corpus_has_its_own_frequencies(tmp_path):

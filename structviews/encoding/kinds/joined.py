@@ -23,7 +23,7 @@ from structviews.runs.settings_file import KIND, read_settings, run_kind, run_vi
 from structviews.runs.which_vectors import Representation, listed
 from structviews.runtime.documents import checked
 from structviews.runtime.files import new_folder
-from structviews.runtime.progress import OnProgress
+from structviews.runtime.terminal import OnProgress
 from structviews.views.view import Encoded
 
 JOINED = "joined"
@@ -96,8 +96,8 @@ class JoinedEmbedder(Embedder):
         if len(only) != len(names):
             raise InputError(f"{run / CONFIG}: only = {only}: not one for each of the members: join the runs again")
         Representation.from_table(dict(zip(JOINS, joins, strict=True)), str(run / CONFIG))
-        members = [_seen(open_run(run / MEMBERS / name, parser), view) for name, view in zip(names, only, strict=True)]
-        return cls(members, names, *joins, parser)
+        members = [open_run(run / MEMBERS / name, parser) for name in names]
+        return cls(list(map(_restricted, members, only)), names, *joins, parser)
 
     @property
     def encoders(self) -> list[list[Encoder]]:  # type: ignore[override]
@@ -191,26 +191,26 @@ def join_runs(
     """
     if not members:
         raise InputError("no runs: name the runs to join")
-    given = _given(members)
-    names, embedders = member_names(given), [_seen(Embedder.load(run), view) for run, view in given]
+    chosen = _as_members(members)
+    names, embedders = member_names(chosen), [_restricted(Embedder.load(run), view) for run, view in chosen]
     joined = JoinedEmbedder(embedders, names, join, similarity_join)
     for each in (joined, joined.for_similarity()):
         joined_width(each.widths, each.views, each.representation.join)
-    views = [view for (run, _), embedder in zip(given, embedders, strict=True) for view in _views(run, embedder)]
+    views = [view for (run, _), embedder in zip(chosen, embedders, strict=True) for view in _views(run, embedder)]
     with new_folder(out) as folder:
-        for (run, _), name in zip(given, names, strict=True):
+        for (run, _), name in zip(chosen, names, strict=True):
             shutil.copytree(run, folder / MEMBERS / name, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
         settings: dict[str, Any] = {KIND: JOINED, "join": join, "similarity_join": similarity_join, "members": names}
-        settings |= {"only": [view for _, view in given], "views": {"names": views}}
+        settings |= {"only": [view for _, view in chosen], "views": {"names": views}}
         write_settings(folder, settings)
     return out
 
 
-def _given(members: Sequence[Path | Member]) -> list[Member]:
+def _as_members(members: Sequence[Path | Member]) -> list[Member]:
     return [each if isinstance(each, Member) else Member(each) for each in members]
 
 
-def _seen(embedder: Embedder, view: str) -> Embedder:
+def _restricted(embedder: Embedder, view: str) -> Embedder:
     """The run, restricted to a view if one is named."""
     return embedder.with_view(view) if view else embedder
 
@@ -229,9 +229,9 @@ def holds_joined(out: Path, members: Sequence[Path | Member]) -> bool:
     """Whether a folder is a join of runs with these names, as they are now, and of the same views."""
     if not (out / CONFIG).is_file() or run_kind(out) != JOINED:
         return False
-    settings, given = read_settings(out), _given(members)
-    wanted = member_names(given), [view for _, view in given]
+    settings, chosen = read_settings(out), _as_members(members)
+    wanted = member_names(chosen), [view for _, view in chosen]
     if (settings.get("members"), settings.get("only")) != wanted:
         return False
-    copies = [(run, out / MEMBERS / name) for (run, _), name in zip(given, wanted[0], strict=True)]
+    copies = [(run, out / MEMBERS / name) for (run, _), name in zip(chosen, wanted[0], strict=True)]
     return all(weight_files(run) and model_checksum(run) == model_checksum(copy) for run, copy in copies)

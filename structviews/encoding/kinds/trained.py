@@ -141,22 +141,19 @@ class TrainedEmbedder(Embedder):
                 vocabulary.to(self.device)
         return self
 
-    def collate(
-        self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], inference: str | None = None
-    ) -> Batch:
-        """A batch, on the CPU, with what some views read, by their indices; see ``Batch``."""
+    def collate(self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], merged: bool = False) -> Batch:
+        """A batch, on the CPU, with what some views read, by their indices; see ``batch.collate``."""
         reads_pieces = any(self._reads_pieces[i] for i in chosen)
         aligner = self.blueprint.aligner if self.blueprint and reads_pieces else None
-        return collate(sentences, self.vocabularies, self.needs_of(chosen), inference, aligner)
+        return collate(sentences, self.vocabularies, self.needs_of(chosen), merged, aligner)
 
     def encode_batch(
         self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
     ) -> list[list[Encoded]]:
         """See ``Embedder``."""
-        device, precision = self.device, self.encodes_in
-        half = precision == "bf16"
-        # On a GPU the kernels of training are faster.
-        batch = self.collate(chosen, sentences, precision if self._merges and device.type == "cpu" else None)
+        device, half = self.device, self.encodes_in == "bf16"
+        merged = self._merges and device.type == "cpu"  # on a GPU whole trees are faster
+        batch = self.collate(chosen, sentences, merged)
         with _without_dropout(self.model), torch.autocast(device.type, torch.bfloat16, enabled=half):
             encoded = self.model.encode(batch.to(device), states, chosen)
         return [[each.single() for each in view] for view in encoded] if half else encoded
