@@ -248,9 +248,9 @@ def _adder(trees: TreeBatch, level: Level) -> Callable[[Tensor], Tensor]:
 
     def add(values: Tensor) -> Tensor:
         if trees.binary:
-            return values.unflatten(0, (-1, 2)).sum(dim=1)
+            return values.view(-1, 2, values.shape[1]).sum(dim=1)
         first, *others = values.split(level.siblings)
-        total = first.clone()
+        total: Tensor = first.clone()
         for each in others:  # the second children, the third ones, ...
             total[: len(each)] += each
         return total
