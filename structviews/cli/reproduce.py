@@ -29,7 +29,7 @@ Vectors = Annotated[
 Out = Annotated[
     Path, typer.Option("-o", "--out", help="Folder for all that is made; recipes with the same folder share it.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what it will take.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what is left to do.")]
 
 
 # Its scale.
@@ -81,9 +81,8 @@ def reproduce_a_row(
 ) -> None:
     """Make a row of a paper's table: parse, train, expand, join and score as its recipe says.
 
-    It first says what it will take, and ends with our row beside the published one and a list of all that differs from
-    the paper; both also go to RECIPE.md and RECIPE.json in the folder. If it is stopped, run the same command again to
-    resume.
+    It ends with our row beside the published one and a list of all that differs from the paper; both also go to
+    RECIPE.md and RECIPE.json in the folder. If it is stopped, run the same command again to resume.
 
     Example: structviews reproduce mc-qt --corpus books.txt --senteval senteval --vectors glove.840B.300d.txt
 
@@ -91,8 +90,8 @@ def reproduce_a_row(
     """
     from structviews.recipes.outcome import LEGEND
     from structviews.recipes.recipe import Recipe
-    from structviews.recipes.reproducing import plan, reproduce
     from structviews.recipes.reproduction import Reproduction
+    from structviews.recipes.stages import plan, reproduce
     from structviews.runtime.device import using
     from structviews.runtime.signals import Interrupted
 
@@ -100,9 +99,8 @@ def reproduce_a_row(
     job = Reproduction(row, corpus, senteval, out, vectors, hidden, epochs, sentences, names_in(tasks))
     try:
         with using(device):
-            for line in plan(job, errors, keep=not dry_run):
-                inform(line)
             if dry_run:
+                inform("\n".join(plan(job, errors)))
                 return
             outcome = reproduce(job, errors)
     except (KeyboardInterrupt, Interrupted) as stop:

@@ -56,7 +56,6 @@ def train_views(
 
     Example: structviews train --views dep,const --corpus corpus.parsed
     """
-    from structviews.recipes.joining import join_members
     from structviews.recipes.recipe import Recipe
     from structviews.runtime.device import using
     from structviews.runtime.signals import Interrupted
@@ -76,6 +75,8 @@ def train_views(
             ranks.wait()
             runs = [train(settings, errors, ranks) for settings in jobs]
             if recipe and Recipe.load(recipe).members and ranks.leads:
+                from structviews.recipes.stages import join_members
+
                 runs = [join_members(Recipe.load(recipe), Path(given.get("out", RUNS / recipe)))]
     except Interrupted as stop:
         inform(f"stopped at step {stop.step}, saved; {GO_ON}")
@@ -165,11 +166,11 @@ def list_recipes(
 
     Example: structviews recipes mc-qt
     """
-    from structviews.recipes.recipe import Recipe, file_of, names
+    from structviews.recipes.recipe import Recipe, names
     from structviews.runtime.terminal_tables import Table
 
     if name:
-        write(file_of(name).read_text("utf-8"))
+        write(Recipe.load(name).text)
         return
     by_paper: dict[str, list[Recipe]] = {}
     for each in map(Recipe.load, names()):

@@ -34,7 +34,6 @@ def without_rates(content: bytes) -> bytes:
 
 # What may differ, and why: the time that something took.
 DIFFERS: dict[str, Callable[[bytes], bytes]] = {
-    r".*\.rates\.json": lambda content: b"",
     r".*\.bin\.arrow": lambda content: b"",  # has the time of the vectors that it is a copy of
     r".*/results.*\.json": without_seconds,
     r".*/log\.jsonl": without_rates,
