@@ -19,7 +19,7 @@ from structviews.batches.trees import Level, NodeRows, TreeBatch
 from structviews.kernels import inference, steps
 from structviews.kernels.cells import State, TreeCell
 from structviews.kernels.initialisation import xavier
-from structviews.runtime.products import Product, of_words
+from structviews.runtime.products import Product
 
 
 class ChildSumCell(TreeCell):
@@ -103,13 +103,12 @@ class _Merged(inference.MergedFamilies):
     remembers = True
 
     def __init__(self, cell: ChildSumCell, precision: str):
-        words, (weight, bias) = of_words(precision), cell._of_head()
+        weight, bias = cell._of_head()
         weight = torch.cat([steps.folded(cell.input.weight, cell.hidden), weight])
         bias = torch.cat([steps.folded(cell.input.bias, cell.hidden), bias])
-        super().__init__(Product(weight, bias, words), Product(*cell._of_child(), precision))
-        # A plain sum of states may exceed 1.
+        super().__init__(Product(weight, bias, precision), Product(*cell._of_child(), precision))
         weight = steps.folded(cell.recurrent.weight, cell.hidden)
-        self.of_sum = Product(weight, None, precision if cell.attention else words)
+        self.of_sum = Product(weight, None, precision)
 
     def open_leaves(self, gates: Tensor, c: Tensor, h: Tensor) -> None:
         inference.open_lstm(gates, None, c, h)

@@ -33,7 +33,7 @@ from structviews.batches.trees import Level, NodeRows, TreeBatch
 from structviews.kernels import gru_steps, inference, steps
 from structviews.kernels.cells import State, TreeCell
 from structviews.kernels.initialisation import xavier
-from structviews.runtime.products import Product, of_words
+from structviews.runtime.products import Product
 
 
 class ChildSumGruCell(TreeCell):
@@ -96,8 +96,6 @@ class _Merged(inference.MergedFamilies):
     remembers = False
 
     def __init__(self, cell: ChildSumGruCell, precision: str):
-        # Neither states nor their sums are known to lie between -1 and 1.
-        precision = of_words(precision)
         weight, bias = (steps.folded(each, cell.hidden, 0) for each in (cell.input.weight, cell.input.bias))
         weight, bias = torch.cat([weight, cell.input_reset.weight]), torch.cat([bias, cell.input_reset.bias])
         super().__init__(Product(weight, bias, precision), Product(cell.recurrent_reset.weight, None, precision))

@@ -3,8 +3,7 @@
 The same equations as in training, with folded weights as in ``steps``, but nothing is kept for a backward pass: a level
 goes through its gates in blocks of rows that stay in the cache. A cell's file says which products it has and what is
 done between them; this one has the order of the nodes. Weights are folded, converted and packed once (``products``).
-Products may be in bf16 or 8 bits, all else has the dtype of the word vectors. Where states are multiplied in 8 bits,
-word vectors, and states that are not known to lie between -1 and 1, are in bf16.
+Products may be in bf16, all else has the dtype of the word vectors.
 
 Shapes as in ``shared_trees``; H hidden size, X input size, G gates, m rows of a block.
 """

@@ -15,7 +15,7 @@ from structviews.batches.trees import Level, NodeRows, TreeBatch
 from structviews.kernels import inference, steps
 from structviews.kernels.cells import State, TreeCell
 from structviews.kernels.initialisation import xavier
-from structviews.runtime.products import Product, of_words
+from structviews.runtime.products import Product
 
 
 class BinaryCell(TreeCell):
@@ -77,7 +77,7 @@ class _Merged(inference.MergedPairs):
     remembers = True
 
     def __init__(self, cell: BinaryCell, precision: str):
-        super().__init__(Product(*cell._of_leaf(), of_words(precision)), *cell._of_pair(), precision)
+        super().__init__(Product(*cell._of_leaf(), precision), *cell._of_pair(), precision)
 
     def open_leaves(self, gates: Tensor, c: Tensor, h: Tensor) -> None:
         inference.open_lstm(gates, None, c, h)

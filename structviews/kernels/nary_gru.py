@@ -30,7 +30,7 @@ from structviews.kernels import gru_steps, inference, steps
 from structviews.kernels.cells import State, TreeCell
 from structviews.kernels.initialisation import xavier
 from structviews.kernels.nary import rooms_by_level, sides_of, states_by_side
-from structviews.runtime.products import Product, of_words
+from structviews.runtime.products import Product
 
 
 class BinaryGruCell(TreeCell):
@@ -98,8 +98,6 @@ class _Merged(inference.MergedPairs):
     remembers = False
 
     def __init__(self, cell: BinaryGruCell, precision: str):
-        # States are not known to lie between -1 and 1.
-        precision = of_words(precision)
         super().__init__(Product(*cell._of_leaf(), precision), *cell._of_pair(), precision)
         self.of_reset = Product(*cell._of_reset(), precision)
 

@@ -2,8 +2,7 @@
 
 They have the parameters of PyTorch's modules; ``recurrent_cells`` has the equations. Each distinct prefix of the
 sentences is computed once, however many sentences begin with it. Only products may have less precision than the word
-vectors: for sigmoids, single precision is also faster. Products of word vectors are in bf16 where states use 8 bits, as
-only states lie between -1 and 1.
+vectors: for sigmoids, single precision is also faster.
 
 Shapes: n words, U distinct ones, B sentences; H hidden size of a direction, D directions, X input size, P parts of H
 numbers that go from step to step.
@@ -22,7 +21,7 @@ from structviews.kernels import steps
 from structviews.kernels.recurrent import check_layers
 from structviews.kernels.recurrent_cells import Gru, GruResetBefore, Lstm, RecurrentCell
 from structviews.runtime.arrays import Array
-from structviews.runtime.products import ROWS, Product, of_words, prepared
+from structviews.runtime.products import ROWS, Product, prepared
 
 
 class _Cell(ABC):
@@ -47,7 +46,7 @@ class _Cell(ABC):
         self.one = w_word.new_ones(())
         stays = self._prepare(w_state, b_state, precision)
         self.of_word = Product(
-            steps.folded(w_word, self.size), steps.folded(b_word + b_state - stays, self.size), of_words(precision)
+            steps.folded(w_word, self.size), steps.folded(b_word + b_state - stays, self.size), precision
         )
 
     @abstractmethod
