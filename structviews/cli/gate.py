@@ -7,12 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from structviews.cli.console import console, errors, say, suggest, typeable
-from structviews.cli.options import ForSimilarity, Precision, Seed
+from structviews.cli.options import ForSimilarity, OwnRun, Precision, Seed
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
-from structviews.cli.which_runs import OwnRun
 from structviews.runs.which_vectors import GATED, Representation
 
-PANEL = "Vectors"
 app = typer.Typer()
 
 
@@ -29,9 +27,10 @@ def fit_a_gate(
     precision: Precision = "auto",
     given: Mapping[str, Any] = NONE_GIVEN,
 ) -> None:
-    """Fit a gate, which weighs a run's views for each sentence, and show which view suits which sentence.
+    """Fit a gate, which weighs a run's views for each sentence.
 
-    The run itself stays as it is. Writes RUN/gate.safetensors, which --join gate and --similarity-join gate use.
+    Shows which view suits which sentence. The run itself stays as it is. Writes RUN/gate.safetensors, which --join gate
+    and --similarity-join gate use.
 
     Example: structviews gate runs/dep-const
 

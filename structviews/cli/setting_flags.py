@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from structviews.cli.help_screens import HelpfulCommand
-from structviews.cli.which_runs import named_run
+from structviews.cli.console import HelpfulCommand
+from structviews.cli.options import named_run, names_in
 from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
 from structviews.registry import Registry
@@ -22,11 +22,6 @@ NONE_GIVEN: Mapping[str, Any] = {}
 HELP_ALL = "--help-all"
 # Key under which a context keeps the flags of views and objectives.
 COMPONENTS = "structviews.components"
-
-
-def names_in(text: str) -> tuple[str, ...]:
-    """The names in a comma-separated list."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def numbers_in(name: str, text: str) -> tuple[float, ...]:

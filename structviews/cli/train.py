@@ -1,4 +1,4 @@
-"""``structviews train`` and ``recipes``."""
+"""``structviews train`` and ``vectors``."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structviews.cli.console import GO_ON, console, errors, inform, say, suggest, typeable, write
-from structviews.cli.options import Device, own_device
-from structviews.cli.setting_flags import HELP_ALL, NONE_GIVEN, TrainCommand, train_flags, with_flags
-from structviews.cli.which_runs import named_run, own_run
+from structviews.cli.console import errors, resuming, say, suggest, typeable
+from structviews.cli.options import Corpus, Device, check_writable, named_run, own_device, own_run
+from structviews.cli.setting_flags import HELP_ALL, NONE_GIVEN, TrainCommand, chosen_flags, train_flags, with_flags
 from structviews.errors import InputError
 from structviews.runs import RUNS
 from structviews.runtime.wording import counted, duration
+from structviews.words.learning_settings import Word2VecConfig
 
 if TYPE_CHECKING:
     from structviews.runs.config import TrainConfig
 
-PANEL = "Training"
 app = typer.Typer()
 
 
@@ -50,37 +49,33 @@ def train_views(
     ] = False,
     given: Mapping[str, Any] = NONE_GIVEN,
 ) -> None:
-    """Train views on a parsed corpus, to agree on which sentences are neighbours.
+    """Train views on a parsed corpus.
 
+    They learn to agree on which sentences are neighbours.
     If it is stopped, run the same command again to resume.
 
     Example: structviews train --views dep,const --corpus corpus.parsed
     """
     from structviews.recipes.recipe import Recipe
     from structviews.runtime.device import using
-    from structviews.runtime.signals import Interrupted
     from structviews.training.loop import train
     from structviews.training.ranks import joined_ranks
     from structviews.training.resuming import extend
 
-    try:
-        with joined_ranks() as ranks, using(own_device(device, ranks.count)):
-            jobs = [resumed(resume, config, recipe, given)] if resume else training_jobs(config, recipe, given)
-            if dry_run:
-                for settings in jobs if ranks.leads else []:
-                    print_estimate(settings)
-                return
-            if resume and ranks.leads:
-                extend(jobs[0])
-            ranks.wait()
-            runs = [train(settings, errors, ranks) for settings in jobs]
-            if recipe and Recipe.load(recipe).members and ranks.leads:
-                from structviews.recipes.stages import join_members
+    with resuming(), joined_ranks() as ranks, using(own_device(device, ranks.count)):
+        jobs = [resumed(resume, config, recipe, given)] if resume else training_jobs(config, recipe, given)
+        if dry_run:
+            for settings in jobs if ranks.leads else []:
+                print_estimate(settings)
+            return
+        if resume and ranks.leads:
+            extend(jobs[0])
+        ranks.wait()
+        runs = [train(settings, errors, ranks) for settings in jobs]
+        if recipe and Recipe.load(recipe).members and ranks.leads:
+            from structviews.recipes.stages import join_members
 
-                runs = [join_members(Recipe.load(recipe), Path(given.get("out", RUNS / recipe)))]
-    except Interrupted as stop:
-        inform(f"stopped at step {stop.step}, saved; {GO_ON}")
-        raise typer.Exit(128 + stop.signal) from None
+            runs = [join_members(Recipe.load(recipe), Path(given.get("out", RUNS / recipe)))]
     if ranks.leads:
         say(str(runs[0]))
         suggest_uses(runs[0])
@@ -158,27 +153,39 @@ def training_jobs(config: Path | None, recipe: str | None, given: Mapping[str, A
     return [job if job.data.corpus else job.replaced(corpus=str(find_corpus())) for job in jobs]
 
 
-@app.command("recipes")
-def list_recipes(
-    name: Annotated[str | None, typer.Argument(help="Recipe to show.", show_default=False)] = None,
+@app.command("vectors")
+@with_flags(chosen_flags(Word2VecConfig))
+def learn_word_vectors(
+    corpus: Corpus,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--out",
+            help="File to write, in word2vec's format: binary if it ends in .bin, else text. With --subwords it must "
+            "end in .bin, and has fastText's format.",
+        ),
+    ],
+    given: Mapping[str, Any] = NONE_GIVEN,
 ) -> None:
-    """List the recipes of the papers' rows, for reproduce, train --recipe and eval --recipe, or show one.
+    """Train word vectors on a parsed corpus.
 
-    Example: structviews recipes mc-qt
+    The fixed channel and the baselines read them.
+    If it is stopped, run the same command again to resume after the last finished epoch.
+
+    Example: structviews vectors corpus.parsed -o corpus.vec --workers 2
     """
-    from structviews.recipes.recipe import Recipe, names
-    from structviews.runtime.terminal_tables import Table
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.runtime.locks import writing
+    from structviews.runtime.progress import rate_bar
+    from structviews.words.learning import check_name, learn_file
 
-    if name:
-        write(Recipe.load(name).text)
-        return
-    by_paper: dict[str, list[Recipe]] = {}
-    for each in map(Recipe.load, names()):
-        by_paper.setdefault(each.credit, []).append(each)
-    for paper, recipes in by_paper.items():
-        table = Table("recipe", "model", "place", box=None, title=paper, title_justify="left", title_style="bold")
-        table.columns[0].no_wrap = True
-        for each in recipes:
-            table.add_row(each.name, each.summary, each.source.place)
-        console.print(table)
-        console.print()
+    check_writable(out)
+    config = Word2VecConfig(**given)
+    check_name(out, config)
+    with resuming(), writing(out), rate_bar(errors, "learning", "sentences") as progress:
+        progress.stage("counting the words")
+        n_words = learn_file(out, ParsedCorpus.open(corpus), config, progress)
+    say(f"{out}: {counted(n_words, 'word')}, {counted(config.dim, 'dimension')}")
+    flags = f"--channels fixed --vectors {typeable(out)}"
+    suggest("Next, train on these words:", f"structviews train --views dep,const {flags}")
