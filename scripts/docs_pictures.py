@@ -37,7 +37,7 @@ QUICKSTART = [
 # What the other pictures need.
 BEFORE = [
     "parse data/corpus.txt",
-    "probe make corpus.parsed -o probing",
+    "tasks make-probing corpus.parsed -o probing",
     *(f"train --views {views} {LONGER}" for views in ("bow,seq", "dep,const", "dep,seq")),
     f"train --views seq,seq --objective quick-thoughts {LONGER}",
     "eval runs/bow-seq runs/dep-seq --probing probing",

@@ -166,7 +166,7 @@ def test_data_are_changed_only_on_a_terminal(monkeypatch, capsys, terminal, writ
 
 
 def test_a_warning_is_given_once(monkeypatch, capsys):
-    def command(standalone_mode):
+    def command(**_):
         for what in ("another parser", "another parser", "something else"):
             with warnings.catch_warnings():  # after which Python forgets what it has shown
                 warnings.simplefilter("ignore")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from shell import fails, shell_command
 
-from structviews.cli.which_runs import named_member
+from structviews.cli.options import named_member
 from structviews.runs.bundled import MODELS
 from structviews.runs.folder import find_runs
 
@@ -82,7 +82,7 @@ def test_what_is_here_comes_before_what_is_in_runs(command, runs, tmp_path):
             "encode sweep x.txt -o x.npy",
             "runs/sweep: a folder of 2 runs: name one of them, such as runs/sweep/bow-avg-seed1",
         ),
-        ("expand runs --vectors x.vec", "runs: a folder of 3 runs: name one of them, such as runs/dep-const"),
+        ("runs expand runs --vectors x.vec", "runs: a folder of 3 runs: name one of them, such as runs/dep-const"),
         (f"table {'x' * 300}", f"{'x' * 300}: not a run: no such folder; give"),
     ],
 )

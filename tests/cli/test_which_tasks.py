@@ -17,7 +17,7 @@ def command(monkeypatch, capsysbinary, tmp_path):
 
 
 def sentences(command, *arguments):
-    ended = command("sentences", "-o", "x.txt", *arguments)
+    ended = command("tasks", "sentences", "-o", "x.txt", *arguments)
     assert ended.code == 0, ended.errors
     return ended.output
 
@@ -30,7 +30,7 @@ def test_tasks_are_named_in_any_case(command):
     assert sentences(command, "--probing", "probing", "--tasks", "LENGTH_classes")
 
 
-@pytest.mark.parametrize("verb", ["eval runs/none", "parse", "sentences -o y.txt"])
+@pytest.mark.parametrize("verb", ["eval runs/none", "parse", "tasks sentences -o y.txt"])
 @pytest.mark.parametrize("given", ["x", ".", "x/data/downstream/MR"])
 def test_a_folder_without_tasks_names_the_likely_one(command, tmp_path, verb, given):
     if verb.startswith("eval"):

@@ -308,7 +308,7 @@ def test_a_run_that_was_told_where_its_vectors_are_is_the_same(does, command):
     does("reproduce", *how, "--vectors", "words.bin")
     made = outcome("single-view-g")
     Path("words.bin").rename("moved.bin")
-    does("expand", "reproduced/runs/single-view-g", "--vectors", "moved.bin")
+    does("runs", "expand", "reproduced/runs/single-view-g", "--vectors", "moved.bin")
     does("reproduce", *how, "--vectors", "moved.bin")
     assert outcome("single-view-g")["lines"] == made["lines"]
 
