@@ -2,6 +2,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -12,7 +13,6 @@ from corpora import TINY, opened, small_config, tiny_corpus, topic_corpus
 from shell import contents, fails, shell_command
 from vector_files import random_vectors, write_vectors
 
-from structviews.corpus.format import FORMAT_VERSION
 from structviews.encoding.embedder import Embedder
 from structviews.runs.which_vectors import Representation
 from structviews.training.loop import train
@@ -41,17 +41,6 @@ def corpus(tmp_path):
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     return train(small_config(tiny_corpus(folder / "x.parsed"), folder / "run", ("bow", "seq"), epochs=1))
-
-
-@pytest.fixture
-def run_folder(tmp_path, trained):
-    """A copy of a trained run, to be damaged."""
-    folder = tmp_path / "run"
-    folder.mkdir()
-    for path in trained.iterdir():
-        if path.is_file():
-            (folder / path.name).write_bytes(path.read_bytes())
-    return folder
 
 
 def test_views_are_trained_and_sentences_encoded(command, corpus, tmp_path):
@@ -152,22 +141,6 @@ def test_a_run_keeps_which_vectors_it_gives(command, corpus, tmp_path):
     assert kept == Representation("pooled", view_weights=(1, 0.5), similarity_view_weights=(0, 1), **chosen)
 
 
-WRONG_WEIGHTS = {
-    "1,2,3": "view_weights = 1,2,3: 3 weights for 2 views: give one each for seq, avg",
-    "1": "view_weights = 1: 1 weight for 2 views: give one each for seq, avg",
-    "0,0": "view_weights = 0,0: leaves out all views: give one of them more than 0",
-    "1,-1": "view_weights = -1.0: give a number at least 0 and at most 1,000,000",
-    "1,much": "view_weights = '1,much': give numbers, such as 1,1,2",
-}
-
-
-@pytest.mark.parametrize("weights", WRONG_WEIGHTS)
-def test_wrong_weights_of_views_are_one_line(command, corpus, tmp_path, weights):
-    ended = command("train", "--views", "seq,avg", *FLAGS, "--view-weights", weights)
-    assert (ended.code, ended.errors) == (2, [f"error: {WRONG_WEIGHTS[weights]}"])
-    assert not (tmp_path / "runs").exists()
-
-
 def test_a_dry_run_writes_nothing(command, corpus, tmp_path):
     before = contents(tmp_path)
     ended = command("train", "--views", "dep,const", *FLAGS, "--dry-run")
@@ -217,6 +190,13 @@ def test_a_dry_run_writes_nothing(command, corpus, tmp_path):
             ["--views", "bow,bow", "--objective", "best"],
             "unknown objective 'best': choose one of consensus, generative, pairwise",
         ),
+        (
+            ["--views", "seq,avg", "--view-weights", "1,2,3"],
+            "view_weights = 1,2,3: 3 weights for 2 views: give one each for seq, avg",
+        ),
+        (["--views", "seq,avg", "--view-weights", "0,0"], "view_weights = 0,0: leaves out all views: give one of them"),
+        (["--views", "seq,avg", "--view-weights", "1,-1"], "view_weights = -1.0: give a number at least 0 and at most"),
+        (["--views", "seq,avg", "--view-weights", "1,x"], "view_weights = '1,x': give numbers, such as 1,1,2"),
         (["--views", "bow,bow", "--precision", "fp8"], "unknown precision 'fp8'"),
         (["--views", "bow,bow", "--out", "mine"], "mine: already exists and is not a run: give another folder"),
         (["--views", "bow,bow", "--out", "mine/thesis.txt"], "mine/thesis.txt: already exists and is not a run"),
@@ -254,38 +234,12 @@ def test_trees_that_a_view_needs(command, tmp_path, file, has, lacks):
     assert command("train", "--views", has, *FLAGS).code == 0
 
 
-def cut_short(corpus):
-    path = corpus / "shard-00001.arrow"
-    path.write_bytes(path.read_bytes()[:-9])
-
-
-def flip_a_byte(corpus):
+def test_a_damaged_corpus_is_named(command, corpus, tmp_path):
     path = corpus / "shard-00001.arrow"
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-
-
-def make_another_version(corpus):
-    path = corpus / "manifest.json"
-    path.write_text(path.read_text().replace(f'"format_version": {FORMAT_VERSION}', '"format_version": 9'))
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (cut_short, "shard-00001.arrow is damaged: "),
-        (flip_a_byte, "shard-00001.arrow is damaged: its checksum"),
-        (
-            make_another_version,
-            "manifest.json has format version 9, but",
-        ),
-        (lambda corpus: (corpus / "shard-00002.arrow").unlink(), "shard-00002.arrow is damaged: the file is missing"),
-    ],
-)
-def test_damaged_corpora(command, corpus, tmp_path, damage, message):
-    damage(corpus)
-    assert message in fails(command, tmp_path, "train", "--views", "bow,seq")
+    assert "shard-00001.arrow is damaged: its checksum" in fails(command, tmp_path, "train", "--views", "bow,seq")
 
 
 def test_a_finished_run_with_other_settings(command, corpus, tmp_path):
@@ -318,20 +272,10 @@ def test_vectors_that_cannot_be_written(command, trained, tmp_path):
         assert out in said
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda run: (run / "config.toml").unlink(), "run: not a run"),
-        (lambda run: (run / "config.toml").write_text("x ="), "config.toml: not TOML"),
-        (lambda run: (run / "model.safetensors").unlink(), "model.safetensors: no such file"),
-        (lambda run: (run / "model.safetensors").write_bytes(b"\0" * 99), "model.safetensors: damaged"),
-        (lambda run: (run / "vocabulary.trained.txt").write_text("<unk>\n"), "vocabulary.trained.txt: damaged"),
-        (lambda run: (run / "vocabulary.trained.txt").unlink(), "vocabulary.trained.txt: No such file"),
-    ],
-)
-def test_damaged_runs(command, run_folder, tmp_path, damage, message):
-    damage(run_folder)
-    assert message in fails(command, tmp_path, "encode", "run", stdin=b"a bird\n")
+def test_a_damaged_run_is_named(command, trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "run")
+    (tmp_path / "run/model.safetensors").write_bytes(b"\0" * 99)
+    assert "model.safetensors: damaged" in fails(command, tmp_path, "encode", "run", stdin=b"a bird\n")
 
 
 @pytest.mark.skipif(find_spec("dgl") is None, reason="needs structviews[dgl]")
@@ -346,25 +290,18 @@ def test_trees_in_dgl_where_it_is_missing(command, corpus, tmp_path, monkeypatch
     assert said.endswith("): pip install 'structviews[dgl]'")
 
 
-def test_the_shell_sees_the_same(trained, tmp_path):
-    """One real process for each command: exit code, one line, no traceback."""
-    for arguments, message in (
-        (["train", "--views", "dep,deep"], "error: unknown view 'deep'"),
-        (["encode", "nothing"], "error: nothing: not a run"),
-    ):
-        ended = subprocess.run(
-            [sys.executable, "-m", "structviews", *arguments],
-            cwd=tmp_path,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            input="a bird\n",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ended.returncode == 2
-        assert ended.stdout == ""
-        assert len(ended.stderr.splitlines()) == 1
-        assert ended.stderr.startswith(message)
+def test_the_shell_sees_the_same(tmp_path):
+    """A real process: exit code, one line, no traceback."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "structviews", "train", "--views", "dep,deep"],
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, len(ended.stderr.splitlines())) == (2, "", 1)
+    assert ended.stderr.startswith("error: unknown view 'deep'")
     assert list(tmp_path.iterdir()) == []
 
 
