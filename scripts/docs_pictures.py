@@ -45,7 +45,7 @@ BEFORE = [
 EVAL = ["eval runs/dep-const runs/seq-seq --probing probing"]
 PAGES = {
     "page-report": f"report {RUNS} --corpus corpus.parsed",
-    "page-projection": "project default --corpus corpus.parsed",
+    "page-projection": "runs project default --corpus corpus.parsed",
 }
 SERVED = "serve default --corpus corpus.parsed --port 0"
 # As rich's own, but without the web font that it asks for.

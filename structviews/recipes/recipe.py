@@ -96,7 +96,7 @@ class Recipe:
     """A row of a paper's table: a model, trained and evaluated.
 
     Attributes:
-        name: of its file.
+        name: as its table has it.
         source: where the row stands.
         corpus: what the row was trained on.
         vectors: the word vectors that it needs; None if none, or if its members say which.
@@ -126,9 +126,9 @@ class Recipe:
             published_row(row)
         if bool(self.settings) == bool(self.members):
             raise InputError("neither or both of settings and members: give one of them")
-        for key, value, known in (("join", self.join, JOINS), ("similarity_join", self.similarity_join, ("", *JOINS))):
-            if value not in known:
-                raise unknown(key, value, filter(None, known))
+        for key, value in (("join", self.join), ("similarity_join", self.similarity_join or self.join)):
+            if value not in JOINS:
+                raise unknown(key, value, JOINS)
         for key in OWN:
             if key in self.settings:
                 raise InputError(f"settings.{key}: not a recipe's: leave it out, users give it with --{key}")
@@ -180,20 +180,20 @@ class Recipe:
         for key in content:
             if key not in KEYS:
                 raise InputError(f"{place}: unknown key {key!r}: the keys are parent, without, {', '.join(KEYS)}")
-        given = {key: value for key, value in content.items() if key not in OF_SOURCE}
-        given["source"] = Source.from_table({key: content[key] for key in OF_SOURCE if key in content}, place)
-        given.setdefault("corpus", {})
+        values = {key: value for key, value in content.items() if key not in OF_SOURCE}
+        values["source"] = Source.from_table({key: content[key] for key in OF_SOURCE if key in content}, place)
+        values.setdefault("corpus", {})
         for key, kind in TABLES.items():
-            if key in given:
-                given[key] = kind.from_table(_table(given[key], f"{place}: {key}"), f"{place}: {key}")
-        given["settings"] = _table(given.get("settings", {}), f"{place}: settings")
-        members = given.get("members", [])
+            if key in values:
+                values[key] = kind.from_table(_table(values[key], f"{place}: {key}"), f"{place}: {key}")
+        values["settings"] = _table(values.get("settings", {}), f"{place}: settings")
+        members = values.get("members", [])
         if not isinstance(members, list):
             raise InputError(f'{place}: members: not a list: write members = [{{ recipe = "NAME" }}, ...]')
         numbered = [(f"{place}: members[{i}]", each) for i, each in enumerate(members)]
-        given["members"] = tuple(Member.from_table(_table(each, where), where) for where, each in numbered)
+        values["members"] = tuple(Member.from_table(_table(each, where), where) for where, each in numbered)
         try:
-            return cls(name, **given)
+            return cls(name, **values)
         except InputError as error:
             raise InputError(f"{place}: {error}") from None
 
@@ -214,16 +214,16 @@ class Recipe:
         """Whether a run of it needs a file of word vectors."""
         return any(recipe.vectors for recipe, _ in self.runs.values())
 
-    def config(self, **given: Any) -> TrainConfig:
+    def config(self, **overrides: Any) -> TrainConfig:
         """The settings of a single run's training.
 
         Args:
-            **given: settings by flat name, which go before the recipe's.
+            **overrides: settings by flat name, which go before the recipe's.
 
         Raises:
             InputError: for an invalid setting.
         """
-        return TrainConfig.from_flat({**self.settings, **given}, f"recipe {self.name}")
+        return TrainConfig.from_flat({**self.settings, **overrides}, f"recipe {self.name}")
 
     @property
     def representation(self) -> dict[str, Any]:
@@ -249,18 +249,21 @@ class Recipe:
 
     @property
     def text(self) -> str:
-        """Everything that it says, in TOML."""
-        shown: dict[str, Any] = {"source": self.source, "corpus": self.corpus, "evaluation": self.evaluation}
-        tables = {name: {key: value for key, value in asdict(each).items() if value} for name, each in shown.items()}
-        tables |= {"vectors": asdict(self.vectors)} if self.vectors else {}
-        tables |= {"settings": dict(self.settings)} if self.settings else {}
+        """Everything that it says, in TOML, as its table would have it without a parent."""
+        content = {key: value for key, value in asdict(self.source).items() if value}
+        tables = {"corpus": asdict(self.corpus), "vectors": self.vectors and asdict(self.vectors)}
+        tables |= {"settings": dict(self.settings), "evaluation": asdict(self.evaluation)}
+        for name, table in tables.items():
+            if values := {key: value for key, value in (table or {}).items() if value or name == "settings"}:
+                content[name] = values
+        if not self.members:
+            return toml_text(content)
         members = [
             "{ " + ", ".join(f"{key} = {toml_value(value)}" for key, value in asdict(each).items() if value) + " }"
             for each in self.members
         ]
         joins = {"join": self.join, "similarity_join": self.similarity_join or self.join}
-        joined = toml_text(joins) + f"members = [{', '.join(members)}]\n" if members else ""
-        return (joined + toml_text(tables)).lstrip("\n")
+        return f"members = [{', '.join(members)}]\n" + toml_text(joins | content)
 
     @property
     def summary(self) -> str:
@@ -291,9 +294,9 @@ def published_row(row: str) -> list[Published]:
     of_table = [each for each in published() if (each.paper, each.table) == (paper, table)]
     found = [each for each in of_table if (each.model, each.corpus) == (model, corpus)]
     if not found:
-        known = dict.fromkeys(f"{where}: {each.model}{each.corpus and f'; {each.corpus}'}" for each in of_table)
+        models = dict.fromkeys(f"{where}: {each.model}{each.corpus and f'; {each.corpus}'}" for each in of_table)
         raise unknown(
-            "published row", row, known or sorted({f"{each.paper} {each.table}: ..." for each in published()})
+            "published row", row, models or sorted({f"{each.paper} {each.table}: ..." for each in published()})
         )
     return found
 

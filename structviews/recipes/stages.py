@@ -125,8 +125,8 @@ def stages_of(job: Reproduction, console: Console) -> Iterator[Stage]:
 
 def take_beginning(job: Reproduction) -> Stage:
     """Take the first documents of the corpus, if not all of it is used."""
-    made = job.parsed / MANIFEST if job.is_parsed else job.text
-    if not job.sentences or made.is_file():
+    target = job.parsed / MANIFEST if job.is_parsed else job.text
+    if not job.sentences or target.is_file():
         return
     yield f"taking the first {job.sentences:,} sentences of {job.corpus}"
     if job.is_parsed:
@@ -256,14 +256,14 @@ def first_documents(sentences: Iterable[RawSentence], n: int) -> Iterator[list[R
     """The first documents that have at most ``n`` sentences together; of a longer first one, its first ``n``."""
     left = n
     for _, document in groupby(sentences, attrgetter("document")):
-        there = list(islice(document, left + 1))
-        if len(there) <= left:
-            yield there
+        beginning = list(islice(document, left + 1))
+        if len(beginning) <= left:
+            yield beginning
         elif left == n:
-            yield there[:n]
-        if len(there) >= left:
+            yield beginning[:n]
+        if len(beginning) >= left:
             return
-        left -= len(there)
+        left -= len(beginning)
 
 
 def write_first_lines(source: TextSource, n: int, out: Path) -> None:

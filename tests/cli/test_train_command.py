@@ -311,11 +311,11 @@ def test_the_shell_sees_the_same(tmp_path):
         (["tabel"], "No such command 'tabel'. Did you mean 'table'?: see structviews --help"),
         (["corpus", "mrge"], "No such command 'mrge'. Did you mean 'merge'?: see structviews corpus --help"),
         (["table"], "Missing argument 'runs': see structviews table --help"),
-        (["corpus", "merge", "x"], "Missing option '--out'"),
+        (["corpus", "merge", "x"], "Missing option '-o' / '--out': see structviews corpus merge --help"),
         (["table", "x", "--format", "yaml"], "Invalid value for '--format': "),
         (
             ["train", "--hiden", "3"],
-            "No such option: --hiden (Possible options: --help, --hidden): see structviews train",
+            "No such option: --hiden (Possible options: --help, --hidden, --join): see ",
         ),
         (["train", "--hidden", "few"], "Invalid value for '--hidden': Input should be a valid integer"),
         (["train", "--views"], "Option '--views' requires an argument: see structviews --help"),

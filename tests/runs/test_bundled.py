@@ -136,7 +136,7 @@ def test_a_name_that_no_bundled_model_has(models, command, place, tmp_path):
 
 def test_every_command_that_takes_runs_knows_the_name():
     """Of what is given as a run, the name of a bundled model is that model."""
-    groups = [group.typer_instance for group in cli.app.registered_groups]
+    groups = [cli.app, *(group.typer_instance for group in cli.app.registered_groups)]
     found = [
         (command.name, name, parameter.annotation.__metadata__[0])
         for group in groups

@@ -90,7 +90,7 @@ def test_settings_from_a_file(command, corpus, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--views", "bow,avg", "--seed", "4"], "No such option: --seed (Possible options: --seeds): see"),
+        (["--views", "bow,avg", "--seed", "4"], "No such option: --seed (Possible options: "),
         (["--views", "bow,avg", "--dry-run"], "No such option: --dry-run"),
         (["--views", "bow,avg", "--seeds", "1000000000"], "seeds = 1000000000: give at least 1 and at most 1000"),
         (["--views", "bow,avg", "--seeds", "0"], "seeds = 0: give at least 1"),
