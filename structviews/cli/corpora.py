@@ -10,7 +10,7 @@ import typer
 
 from structviews.cli.console import console, errors, inform, resuming, say, suggest, typeable, write
 from structviews.cli.options import Corpus, Device, Language, Models, NewFolder, Seed, named_run, only_corpus
-from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
+from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
 from structviews.errors import InputError
 from structviews.runtime.wording import counted
 from structviews.words.word_settings import Words
@@ -217,7 +217,7 @@ def described(path: Path, sentences: int, documents: int) -> str:
 
 @corpus_app.command("states")
 @with_flags(chosen_flags(Words, ["encoder", "word_pooling"]))
-def store_encoder_states(corpus: Corpus, device: Device = "", given: Mapping[str, Any] = NONE_GIVEN) -> None:
+def store_encoder_states(corpus: Corpus, device: Device = "", flags: Mapping[str, Any] = NO_FLAGS) -> None:
     """Store a frozen encoder's states of all words.
 
     Training with the contextual channel reads them. They are kept beside the corpus, two bytes a number, and train
@@ -231,7 +231,7 @@ def store_encoder_states(corpus: Corpus, device: Device = "", given: Mapping[str
     from structviews.runtime.device import using
     from structviews.runtime.progress import rate_bar
 
-    words = Words(**{{"word_pooling": "pooling"}.get(name, name): value for name, value in given.items()})
+    words = Words(**{{"word_pooling": "pooling"}.get(name, name): value for name, value in flags.items()})
 
     def tell_size(n_words: int, size: int) -> None:
         inform(f"{corpus}: {counted(n_words, 'word')} to compute, which take {size / 1e9:,.2f} GB on disk")
@@ -246,9 +246,9 @@ def store_encoder_states(corpus: Corpus, device: Device = "", given: Mapping[str
     for old, size in outdated(opened).items():
         what = f"{size / 1e9:,.2f} GB of an earlier version of the corpus or of structviews"
         inform(f"{old}: {what}: delete it, as nothing reads it")
-    flags = f"--channels contextual --encoder {typeable(words.encoder)}"
-    flags += f" --word-pooling {words.pooling}" * ("word_pooling" in given)
-    suggest("Next, train on these words:", f"structviews train --views dep,const --corpus {typeable(corpus)} {flags}")
+    channel = f"--channels contextual --encoder {typeable(words.encoder)}"
+    channel += f" --word-pooling {words.pooling}" * ("word_pooling" in flags)
+    suggest("Next, train on these words:", f"structviews train --views dep,const --corpus {typeable(corpus)} {channel}")
 
 
 @app.command("verify")

@@ -20,7 +20,7 @@ from structviews.cli.options import (
     lines_of,
     word_limit,
 )
-from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
+from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
 from structviews.encoding.word_limit import BATCH_SIZE, WordLimit
 from structviews.errors import InputError
 from structviews.runs.bundled import typed
@@ -52,7 +52,7 @@ def encode_sentences(
     ] = None,
     transductive: Transductive = None,
     precision: Precision = "auto",
-    given: Mapping[str, Any] = NONE_GIVEN,
+    flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
     """Encode sentences as a NumPy array, a row each.
 
@@ -81,7 +81,7 @@ def encode_sentences(
             raise InputError(f"{flag} {value}: give at least 1")
     if source is None and sys.stdin.isatty():
         inform("reading sentences from the terminal, one on each line: end with Ctrl-D")
-    limit, changes = word_limit(given)
+    limit, changes = word_limit(flags)
     changes |= {} if transductive is None else {"transductive": transductive}
     with open_text(source, skip_blank) as text, TemporaryDirectory(prefix="structviews-") as temporary:
         if text.blank:

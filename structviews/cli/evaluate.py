@@ -19,7 +19,7 @@ from structviews.cli.options import (
     word_limit,
 )
 from structviews.cli.score_tables import print_scores
-from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
+from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.runs import RUNS
@@ -87,7 +87,7 @@ def evaluate_runs(
     view: Annotated[str, typer.Option(help="Score only this view.", show_default="all views")] = "",
     transductive: Transductive = None,
     precision: Precision = "auto",
-    given: Mapping[str, Any] = NONE_GIVEN,
+    flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
     """Score runs on evaluation tasks.
 
@@ -119,12 +119,12 @@ def evaluate_runs(
     found, unavailable = covered_tasks(found, unavailable, followed)
     if vectors:
         runs.append(given_run(vectors, out or RUNS / vectors.stem))
-    limit, changes = word_limit(given)
+    limit, changes = word_limit(flags)
     changes |= {} if transductive is None else {"transductive": transductive}
     chosen = {"recipe": recipe} if recipe else {}
     chosen |= ({"view": view} if view else {}) | ({"precision": precision} if precision != "auto" else {})
-    flags = written(chosen | dict(given) | changes)
-    scored = Scored(view, (row.representation if row else {}) | changes, flags, limit, precision)
+    typed_flags = written(chosen | dict(flags) | changes)
+    scored = Scored(view, (row.representation if row else {}) | changes, typed_flags, limit, precision)
     average = second.ensemble if ensemble is None else ensemble
     how = {"scored": scored, "protocol": followed, "ensemble": average, "trees": trees, "save_vectors": save_vectors}
     n_scored = sum(score_with_bar(run, found, unavailable, errors, **how) for run in runs)

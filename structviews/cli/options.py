@@ -157,10 +157,10 @@ def lines_of(query: str) -> list[str]:
         return text.lines(0, text.n)
 
 
-def word_limit(given: Mapping[str, Any]) -> tuple[WordLimit, dict[str, Any]]:
+def word_limit(flags: Mapping[str, Any]) -> tuple[WordLimit, dict[str, Any]]:
     """The limit for the length of sentences that the flags set, and the other flags."""
-    limit = {each.name: given[each.name] for each in settings_of(WordLimit) if each.name in given}
-    return WordLimit(**limit), {name: value for name, value in given.items() if name not in limit}
+    limit = {each.name: flags[each.name] for each in settings_of(WordLimit) if each.name in flags}
+    return WordLimit(**limit), {name: value for name, value in flags.items() if name not in limit}
 
 
 def check_writable(out: Path) -> None:
@@ -185,31 +185,31 @@ def named_run(name: str) -> Path:
     return RUNS / path if not os.path.exists(path) and os.path.exists(RUNS / path) else path
 
 
-def one_run(given: Any) -> Any:
+def one_run(path: Any) -> Any:
     """Check that a name means one run; None passes."""
     from structviews.runs.folder import find_runs, no_run
 
-    if given and (found := find_runs(given)) != [given]:
+    if path and (found := find_runs(path)) != [path]:
         if not found:
-            raise no_run(given)
-        raise InputError(f"{given}: a folder of {len(found)} runs: name one of them, such as {found[0]}")
-    return given
+            raise no_run(path)
+        raise InputError(f"{path}: a folder of {len(found)} runs: name one of them, such as {found[0]}")
+    return path
 
 
-def own_run(given: Any) -> Any:
+def own_run(path: Any) -> Any:
     """Check that a name means one run, which the command may write to; None passes."""
-    check_own([given])
-    return one_run(given)
+    check_own([path])
+    return one_run(path)
 
 
-def several_runs(given: Any) -> Any:
+def several_runs(paths: Any) -> Any:
     """The runs that names mean, where a folder of runs means all of these; skips files, as in runs/*; None passes."""
     from structviews.runs.folder import find_runs, no_run, run_names
 
-    if not given:
-        return given
-    files = [path for path in given if os.path.isfile(path)]
-    folders = [path for path in given if path not in files]
+    if not paths:
+        return paths
+    files = [path for path in paths if os.path.isfile(path)]
+    folders = [path for path in paths if path not in files]
     runs = []
     for path in folders or files:
         if not (found := find_runs(path)):
@@ -221,10 +221,10 @@ def several_runs(given: Any) -> Any:
     return runs
 
 
-def own_runs(given: Any) -> Any:
+def own_runs(paths: Any) -> Any:
     """The runs that names mean, which the command may write to; see ``several_runs``."""
-    check_own(given or [])
-    return several_runs(given)
+    check_own(paths or [])
+    return several_runs(paths)
 
 
 def named_member(name: str) -> tuple[Path, str]:
@@ -235,20 +235,19 @@ def named_member(name: str) -> tuple[Path, str]:
     return named_run(run), view
 
 
-def several_members(given: Any) -> Any:
+def several_members(members: Any) -> Any:
     """The members of a join that names mean: runs, all runs of folders, and single views; see ``several_runs``."""
     from structviews.encoding.kinds.joined import Member
 
     found: list[Member] = []
-    for single, some in groupby(given, lambda each: bool(each[1])):
-        members = list(some)
+    for single, adjacent in groupby(members, lambda each: bool(each[1])):
         if single:
-            found += [Member(one_run(run), view) for run, view in members]
+            found += [Member(one_run(run), view) for run, view in adjacent]
         else:
-            found += map(Member, several_runs([run for run, _ in members]))
-    places = [(run.resolve(), view) for run, view in found]
+            found += map(Member, several_runs([run for run, _ in adjacent]))
+    resolved = [(run.resolve(), view) for run, view in found]
     for i, (run, view) in enumerate(found):
-        if places[i] in places[:i]:
+        if resolved[i] in resolved[:i]:
             raise InputError(f"{run}{':' * bool(view)}{view}: named twice: name each run, or view, once")
     return found
 

@@ -175,15 +175,15 @@ def parse_tasks(
     from structviews.encoding.sentence_vectors import write_sentences
     from structviews.parsing.sources import MOST_TOKENS, output_name
 
-    folders = {"--senteval": senteval, "--probing": probing}
-    given = {flag: folder for flag, folder in folders.items() if folder}
+    flags = {"--senteval": senteval, "--probing": probing}
+    folders = {flag: folder for flag, folder in flags.items() if folder}
     with TemporaryDirectory(prefix="structviews-") as temporary:
         text = Path(temporary) / "sentences.txt"
         write_sentences(text, sentences_of_tasks(senteval, probing, tasks))
         limit = MOST_TOKENS if max_tokens is None else max_tokens
-        out = out or Path(output_name(str(next(iter(given.values())).resolve())))
+        out = out or Path(output_name(str(next(iter(folders.values())).resolve())))
         parse_into(out, [str(text)], layout=TextFormat.lines, tokenised=True, max_tokens=limit, **settings)
-    where = " ".join(f"{flag} {typeable(folder)}" for flag, folder in given.items())
+    where = " ".join(f"{flag} {typeable(folder)}" for flag, folder in folders.items())
     suggest("Next, score a run with these trees:", f"structviews eval RUN {where} --parsed {typeable(out)}")
 
 

@@ -19,7 +19,7 @@ from structviews.cli.options import (
     names_in,
     own_device,
 )
-from structviews.cli.setting_flags import HELP_ALL, NONE_GIVEN, TrainCommand, some_train_flags, train_flags, with_flags
+from structviews.cli.setting_flags import HELP_ALL, NO_FLAGS, TrainCommand, some_train_flags, train_flags, with_flags
 from structviews.errors import InputError
 from structviews.runs import RUNS
 from structviews.runtime.wording import counted
@@ -69,7 +69,7 @@ def make_a_baseline(
     vectors: Annotated[
         Path | None, typer.Option(help="Word vectors: GloVe, word2vec or fastText.", show_default=False)
     ] = None,
-    given: Mapping[str, Any] = NONE_GIVEN,
+    flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
     """Make a baseline, which is encoded and scored like a run.
 
@@ -79,7 +79,7 @@ def make_a_baseline(
     """
     from structviews.training.baselines import make_baseline
 
-    run = make_baseline(kind, corpus, out, vectors, dict(given), errors)
+    run = make_baseline(kind, corpus, out, vectors, dict(flags), errors)
     say(str(run))
     suggest("Next, score it:", f"structviews eval {typeable(run)} --senteval DIR")
 
@@ -97,7 +97,7 @@ def sweep_views(
     help_all: Annotated[
         bool, typer.Option(HELP_ALL, help="Show all flags, with rare ones and those of each objective and view.")
     ] = False,
-    given: Mapping[str, Any] = NONE_GIVEN,
+    flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
     """Train several sets of views, each with several seeds.
 
@@ -113,7 +113,7 @@ def sweep_views(
     from structviews.training.sweep import sweep_jobs, train_jobs
 
     base = load_config(config)[0] if config else None
-    settings = dict(given)
+    settings = dict(flags)
     if "corpus" not in settings and not (base and base.data.corpus):
         settings["corpus"] = str(find_corpus())
     with resuming(), joined_ranks() as ranks, using(own_device(device, ranks.count)):

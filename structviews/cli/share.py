@@ -8,7 +8,7 @@ import typer
 
 from structviews.cli.console import console, errors, inform, resuming, say, stages, write
 from structviews.cli.options import ForSimilarity, Precision, Run, Runs, Tokenised, lines_of
-from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
+from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.runs.bundled import or_bundled
@@ -73,7 +73,7 @@ def serve_runs(
     ] = False,
     similarity: ForSimilarity = False,
     precision: Precision = "auto",
-    given: Mapping[str, Any] = NONE_GIVEN,
+    flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
     """Serve runs on an interactive page and as JSON endpoints.
 
@@ -85,7 +85,7 @@ def serve_runs(
     from structviews.runtime.memory import keep_few_shapes
 
     keep_few_shapes()  # before PyTorch is imported
-    _serve(runs, corpus, host, port, token, tokenised, similarity, precision, WordLimit(**given))
+    _serve(runs, corpus, host, port, token, tokenised, similarity, precision, WordLimit(**flags))
 
 
 def _serve(

@@ -8,7 +8,7 @@ import typer
 
 from structviews.cli.console import errors, resuming, say, suggest, typeable
 from structviews.cli.options import Corpus, Device, check_writable, named_run, own_device, own_run
-from structviews.cli.setting_flags import HELP_ALL, NONE_GIVEN, TrainCommand, chosen_flags, train_flags, with_flags
+from structviews.cli.setting_flags import HELP_ALL, NO_FLAGS, TrainCommand, chosen_flags, train_flags, with_flags
 from structviews.errors import InputError
 from structviews.runs import RUNS
 from structviews.runtime.wording import counted, duration
@@ -47,7 +47,7 @@ def train_views(
     help_all: Annotated[
         bool, typer.Option(HELP_ALL, help="Show all flags, with rare ones and those of each objective and view.")
     ] = False,
-    given: Mapping[str, Any] = NONE_GIVEN,
+    flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
     """Train views on a parsed corpus.
 
@@ -63,7 +63,7 @@ def train_views(
     from structviews.training.resuming import extend
 
     with resuming(), joined_ranks() as ranks, using(own_device(device, ranks.count)):
-        jobs = [resumed(resume, config, recipe, given)] if resume else training_jobs(config, recipe, given)
+        jobs = [resumed(resume, config, recipe, flags)] if resume else training_jobs(config, recipe, flags)
         if dry_run:
             for settings in jobs if ranks.leads else []:
                 print_estimate(settings)
@@ -75,7 +75,7 @@ def train_views(
         if recipe and Recipe.load(recipe).members and ranks.leads:
             from structviews.recipes.stages import join_members
 
-            runs = [join_members(Recipe.load(recipe), Path(given.get("out", RUNS / recipe)))]
+            runs = [join_members(Recipe.load(recipe), Path(flags.get("out", RUNS / recipe)))]
     if ranks.leads:
         say(str(runs[0]))
         suggest_uses(runs[0])
@@ -91,19 +91,19 @@ def suggest_uses(run: Path) -> None:
     )
 
 
-def resumed(run: Path, config: Path | None, recipe: str | None, given: Mapping[str, Any]) -> "TrainConfig":
-    """The settings of a resumed run, with ``given`` epochs or steps if any.
+def resumed(run: Path, config: Path | None, recipe: str | None, flags: Mapping[str, Any]) -> "TrainConfig":
+    """The settings of a resumed run, with the epochs or steps of the flags, if any.
 
     Raises:
-        InputError: if anything else is given.
+        InputError: if there are other flags.
     """
     from structviews.training.resuming import extended
 
-    others = [name for name in given if name not in ("epochs", "steps")]
+    others = [name for name in flags if name not in ("epochs", "steps")]
     others += [name for name, value in (("config", config), ("recipe", recipe)) if value]
     if others:
         raise InputError(f"--resume uses the run's own settings: leave out --{others[0].replace('_', '-')}")
-    return extended(run, given.get("epochs"), given.get("steps"))
+    return extended(run, flags.get("epochs"), flags.get("steps"))
 
 
 def print_estimate(settings: "TrainConfig") -> None:
@@ -118,7 +118,7 @@ def print_estimate(settings: "TrainConfig") -> None:
     )
 
 
-def training_jobs(config: Path | None, recipe: str | None, given: Mapping[str, Any]) -> list["TrainConfig"]:
+def training_jobs(config: Path | None, recipe: str | None, flags: Mapping[str, Any]) -> list["TrainConfig"]:
     """Settings from a file or a recipe, overridden by flags; those of several runs where a recipe joins runs.
 
     Looks for a corpus if none is named. Runs to be joined are trained next to the joined run's folder,
@@ -133,23 +133,23 @@ def training_jobs(config: Path | None, recipe: str | None, given: Mapping[str, A
     if config and recipe:
         raise InputError("--config and --recipe both give settings: leave one out")
     if config:
-        another = {"out": ""} if "views" in given else {}
-        return [load_config(config)[0].replaced(**another | dict(given))]
-    if not recipe and "views" not in given:
+        another = {"out": ""} if "views" in flags else {}
+        return [load_config(config)[0].replaced(**another | dict(flags))]
+    if not recipe and "views" not in flags:
         raise InputError("no views: choose some with --views, as in --views dep,const")
     # Report an unknown view before looking for a corpus.
     jobs = []
     if recipe:
         wanted = Recipe.load(recipe)
-        folder = Path(given.get("out", RUNS / recipe))
+        folder = Path(flags.get("out", RUNS / recipe))
         fixed = [name for name, (each, _) in wanted.runs.items() if FIXED in each.channels]
         for name, (each, seed) in wanted.runs.items():
             out = folder.parent / name if wanted.members else folder
             # Of members with fixed and with trained words, those with fixed ones alone read the vectors.
-            own = {key: value for key, value in given.items() if key != "vectors" or name in fixed or not fixed}
+            own = {key: value for key, value in flags.items() if key != "vectors" or name in fixed or not fixed}
             jobs.append(each.config(**{"corpus": "", "seed": seed, **own, "out": str(out)}))
     else:
-        jobs.append(TrainConfig.from_flat({"corpus": "", **given}, "command line"))
+        jobs.append(TrainConfig.from_flat({"corpus": "", **flags}, "command line"))
     return [job if job.data.corpus else job.replaced(corpus=str(find_corpus())) for job in jobs]
 
 
@@ -166,7 +166,7 @@ def learn_word_vectors(
             "end in .bin, and has fastText's format.",
         ),
     ],
-    given: Mapping[str, Any] = NONE_GIVEN,
+    flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
     """Train word vectors on a parsed corpus.
 
@@ -181,11 +181,11 @@ def learn_word_vectors(
     from structviews.words.learning import check_name, learn_file
 
     check_writable(out)
-    config = Word2VecConfig(**given)
+    config = Word2VecConfig(**flags)
     check_name(out, config)
     with resuming(), writing(out), rate_bar(errors, "learning", "sentences") as progress:
         progress.stage("counting the words")
         n_words = learn_file(out, ParsedCorpus.open(corpus), config, progress)
     say(f"{out}: {counted(n_words, 'word')}, {counted(config.dim, 'dimension')}")
-    flags = f"--channels fixed --vectors {typeable(out)}"
-    suggest("Next, train on these words:", f"structviews train --views dep,const {flags}")
+    channel = f"--channels fixed --vectors {typeable(out)}"
+    suggest("Next, train on these words:", f"structviews train --views dep,const {channel}")
