@@ -76,7 +76,7 @@ def stages() -> Iterator[Callable[[str], None]]:
 @contextmanager
 def resuming(again: bool = True) -> Iterator[None]:
     """If a signal ends the block, say so, and whether the same command goes on there."""
-    from structviews.runtime.signals import Interrupted
+    from structviews.runtime.processes import Interrupted
 
     try:
         yield

@@ -132,7 +132,7 @@ def merge_corpora(
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.corpus.tools.merging import merge
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     with rate_bar(errors, "merging", "shards") as progress:
         merged = merge([ParsedCorpus.open(corpus) for corpus in corpora], out, progress)
@@ -155,7 +155,7 @@ def split_corpus(
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.corpus.tools.splitting import equal_shares, read_shares, split
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     if (parts is None) == (shares is None):
         raise InputError("give either --parts or --shares")
@@ -201,7 +201,7 @@ def export_corpus(
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.parsing.export import export
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     opened = ParsedCorpus.open(corpus)
     with rate_bar(errors, "exporting", "shards") as progress:
@@ -229,7 +229,7 @@ def store_encoder_states(corpus: Corpus, device: Device = "", flags: Mapping[str
     from structviews.pretrained.frozen import FrozenEncoder
     from structviews.pretrained.stored_states import outdated, store_states
     from structviews.runtime.device import using
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     words = Words(**{{"word_pooling": "pooling"}.get(name, name): value for name, value in flags.items()})
 
@@ -272,7 +272,7 @@ def verify_files(
     Example: structviews verify runs/dep-const
     """
     from structviews.runs.file_checks import verify
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     with rate_bar(errors, "verifying", "files") as progress:
         faults = list(verify(path, progress))

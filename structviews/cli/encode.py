@@ -70,7 +70,7 @@ def encode_sentences(
 
     from structviews.encoding.embedder import Embedder
     from structviews.encoding.streaming import encode_text, open_text
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     if out is None and sys.stdout.isatty():
         raise InputError("the vectors are binary: write them to a file with --out vectors.npy or > vectors.npy")
@@ -131,7 +131,7 @@ def nearest_sentences(
     from structviews.evaluation.retrieval import side_by_side
     from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
     from structviews.evaluation.retrieval.neighbours import nearest
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     if k < 1:
         raise InputError(f"-k {k}: give at least 1")

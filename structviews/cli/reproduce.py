@@ -121,7 +121,7 @@ def list_recipes(
     Example: structviews recipes mc-qt
     """
     from structviews.recipes.recipe import Recipe, names
-    from structviews.runtime.terminal_tables import Table
+    from structviews.runtime.terminal import Table
 
     if name:
         write(Recipe.load(name).text)

@@ -140,7 +140,7 @@ def expand_vocabulary(
     Example: structviews runs expand runs/dep-const --vectors glove.840B.300d.txt
     """
     from structviews.encoding.expansion import expand
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     with rate_bar(errors, f"reading {vectors}", "MB", 10**6) as progress:
         report = expand(run, vectors, progress)
@@ -176,7 +176,7 @@ def project_sentences(
     """
     from structviews.evaluation.retrieval.candidates import open_pool
     from structviews.report.project import check_out, draw_run
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     check_out(out)
     if max_sentences < 3:

@@ -57,7 +57,7 @@ def retrieve_neighbours(
     from structviews.encoding.embedder import Embedder
     from structviews.evaluation.retrieval import next_sentence
     from structviews.evaluation.retrieval.records import save_entry
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     if candidates is not None and candidates < 2:
         raise InputError(f"--candidates {candidates}: give at least 2")
@@ -158,7 +158,7 @@ def score_analogies(
     from structviews.evaluation.retrieval import analogy
     from structviews.evaluation.retrieval.candidates import open_pool
     from structviews.evaluation.retrieval.records import save_entry
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     opened = open_pool(pool, tokenised)
     read = analogy.read_tuples(tuples, opened)
@@ -232,7 +232,7 @@ def make_probing_tasks(
 
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.evaluation.probing.making import make_tasks
-    from structviews.runtime.terminal_tables import Table
+    from structviews.runtime.terminal import Table
 
     with stages() as tell:
         made = make_tasks(ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)

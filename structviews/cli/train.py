@@ -176,8 +176,8 @@ def learn_word_vectors(
     Example: structviews vectors corpus.parsed -o corpus.vec --workers 2
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.runtime.locks import writing
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.files import writing
+    from structviews.runtime.terminal import rate_bar
     from structviews.words.learning import check_name, learn_file
 
     check_writable(out)

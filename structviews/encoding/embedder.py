@@ -23,15 +23,14 @@ from structviews.encoding.stored_run import Choice
 from structviews.encoding.view_gate import load_gate
 from structviews.encoding.view_joins import JoinedViews
 from structviews.encoding.word_limit import BATCH_SIZE, DEFAULT_LIMIT, WordLimit
-from structviews.errors import InputError
+from structviews.errors import InputError, names_checked, replaced
 from structviews.parsing.parser import Parser
 from structviews.runs.bundled import run_folder, typed
 from structviews.runs.folder import CONFIG
 from structviews.runs.settings_file import run_corpus, run_kind
 from structviews.runs.which_vectors import Representation
 from structviews.runtime.device import check_precision
-from structviews.runtime.keywords import names_checked, replaced
-from structviews.runtime.progress import OnProgress, shown
+from structviews.runtime.terminal import OnProgress, shown
 
 
 class Pool(Protocol):

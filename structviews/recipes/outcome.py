@@ -10,7 +10,7 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.recipes.reproduction import Reproduction
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import write_bytes
-from structviews.runtime.terminal_tables import Table
+from structviews.runtime.terminal import Table
 from structviews.runtime.wording import counted
 from structviews.words import FIXED
 from structviews.words.vector_files import WordVectors

@@ -33,9 +33,8 @@ from structviews.recipes.reproduction import Reproduction, text_source
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import model_checksum, weight_files
 from structviews.runs.vocabularies import identified
-from structviews.runtime.files import new_folder, write_whole
-from structviews.runtime.locks import clear_below, writing
-from structviews.runtime.progress import rate_bar, say
+from structviews.runtime.files import clear_below, new_folder, write_whole, writing
+from structviews.runtime.terminal import rate_bar, say
 from structviews.training.loop import train
 from structviews.training.resuming import check_same, check_settings, is_finished
 from structviews.words.learning import learn_file, require_gensim

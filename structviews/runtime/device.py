@@ -1,6 +1,6 @@
-"""Devices and their numeric precision."""
+"""Devices, their numeric precision, and modules whose weights come from elsewhere."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from structviews.errors import InputError
-from structviews.runtime.device_names import check_device
-from structviews.runtime.memory import available_bytes
+from structviews.runtime.machine import available_bytes, check_device
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -133,3 +133,24 @@ def encodes_in(precision: str, device: torch.device) -> str:
     if precision == "auto":
         return "bf16" if device.type == "cpu" and multiplies_half(device) else "fp32"
     return precision
+
+
+RANDOM = frozenset({nn.init.uniform_, nn.init.normal_, nn.init.kaiming_uniform_, Tensor.uniform_, Tensor.normal_})
+
+
+class Unfilled(TorchFunctionMode):
+    """A context in which nothing is filled with random values, so that weights hold what their memory held.
+
+    On the device ``meta`` such fills would also import PyTorch's compiler, which takes a second.
+    """
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if function in RANDOM:
+            return args[0] if args else (kwargs or {})["tensor"]
+        return function(*args, **(kwargs or {}))
