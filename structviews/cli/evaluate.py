@@ -129,18 +129,13 @@ def evaluate_runs(
     how = {"scored": scored, "protocol": followed, "ensemble": average, "trees": trees, "save_vectors": save_vectors}
     n_scored = sum(score_with_bar(run, found, unavailable, errors, **how) for run in runs)
     print_scores(runs, "rich")
-    suggest_comparison(runs)
-    if not n_scored:
-        raise typer.Exit(2)
-
-
-def suggest_comparison(runs: list[Path]) -> None:
-    """Say what scored runs are for."""
     typed = " ".join(map(typeable, runs))
     if len(runs) == 2:
         suggest("Next, test whether they differ:", f"structviews compare {typed}")
     else:
-        suggest("Next, see the scores with intervals and the papers' results:", f"structviews report {typed}")
+        suggest("Next, see them on a page:", f"structviews report {typed}")
+    if not n_scored:
+        raise typer.Exit(2)
 
 
 def written(flags: dict[str, Any]) -> str:

@@ -78,17 +78,11 @@ def train_views(
             runs = [join_members(Recipe.load(recipe), Path(flags.get("out", RUNS / recipe)))]
     if ranks.leads:
         say(str(runs[0]))
-        suggest_uses(runs[0])
-
-
-def suggest_uses(run: Path) -> None:
-    """Say what a finished run is for."""
-    suggest(
-        "Next, score it, encode your own sentences, or load it in Python:",
-        f"structviews eval {typeable(run)} --senteval DIR",
-        f"structviews encode {typeable(run)} sentences.txt -o vectors.npy",
-        f'from structviews import Embedder; embedder = Embedder.load("{run}")',
-    )
+        suggest(
+            "Next, score it, or encode your own sentences:",
+            f"structviews eval {typeable(runs[0])} --senteval DIR",
+            f"structviews encode {typeable(runs[0])} sentences.txt -o vectors.npy",
+        )
 
 
 def resumed(run: Path, config: Path | None, recipe: str | None, flags: Mapping[str, Any]) -> "TrainConfig":
