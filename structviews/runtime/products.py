@@ -134,6 +134,17 @@ class Product:
         return self._multiply(inputs)[:n]
 
 
+class PackedLinear(nn.Linear):
+    """``nn.Linear`` that multiplies by a packed weight, in autocast's dtype, on a CPU without gradients."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if torch.is_grad_enabled() or rows.device.type != "cpu":
+            return super().forward(rows)
+        precision = "bf16" if torch.is_autocast_enabled("cpu") else "fp32"
+        with torch.autocast("cpu", enabled=False):
+            return prepared(self, precision, lambda: Product(self.weight, self.bias, precision))(rows)
+
+
 @cache
 def padded(n: int) -> int:
     """The number of rows that n rows are padded to."""
