@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from structviews.errors import InputError
-from structviews.runtime.files import clear, clear_below, new_folder, temporary_name, write_bytes, writing
+from structviews.runtime.files import clear_below, new_folder, temporary_name, write_bytes, writing
 
 HOLDER = """
 import sys, time
@@ -50,16 +50,6 @@ def test_the_second_is_told_who_has_it(tmp_path, hold):
         pass
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_lock_ends_with_its_process(tmp_path, hold, number):
-    holder = hold(tmp_path / "run")
-    holder.send_signal(number)
-    holder.wait()
-    with writing(tmp_path / "run"):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_patience_outlasts_a_short_writer(tmp_path, hold):
     holder = hold(tmp_path / "x")
     with subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -9 {holder.pid}"]):
@@ -67,13 +57,6 @@ def test_patience_outlasts_a_short_writer(tmp_path, hold):
             assert holder.wait(10) == -signal.SIGKILL
         (tmp_path / "x").write_text("written")
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
-
-
-def test_locks_of_files_and_folders_leave_nothing(tmp_path):
-    for path in (tmp_path / "file", tmp_path / "folder"):
-        with writing(path):
-            assert len(list(tmp_path.iterdir())) == 1
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_cannot_be_written_is_an_os_error(tmp_path):
@@ -115,31 +98,32 @@ def test_what_dead_writers_left_is_swept(tmp_path):
         assert all(path.exists() for path in kept)
 
 
+def write_bytes_in(folder):
+    folder.mkdir()
+    write_bytes(folder / "x", b"")
+
+
 def test_a_writer_that_died_at_the_end_leaves_nothing_for_long(tmp_path):
     out = tmp_path / "out"
-    write_other(out)
+    write_bytes_in(out)
     (tmp_path / ".out.lock").write_text("process 1")
     with pytest.raises(InputError, match="already exists"), new_folder(out):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_an_empty_folder_becomes_the_new_one(tmp_path):
-    (tmp_path / "out").mkdir()
+@pytest.mark.parametrize("before", [[], ["out"]])
+def test_a_new_folder_appears_whole_also_in_place_of_an_empty_one(tmp_path, before):
+    for name in before:
+        (tmp_path / name).mkdir()
     with pytest.raises(IsADirectoryError), new_folder(tmp_path / "out") as folder:
         write_bytes(folder, b"x")
-    assert [path.name for path in tmp_path.rglob("*")] == ["out"]
+    assert [path.name for path in tmp_path.rglob("*")] == before
     with new_folder(tmp_path / "out") as folder:
         write_bytes(folder / "x", b"x")
     assert [path.name for path in tmp_path.rglob("*")] == ["out", "x"]
     with pytest.raises(InputError, match="already exists"), new_folder(tmp_path / "out" / "x"):
         pass
-
-
-def test_a_living_writer_keeps_its_lock(tmp_path, hold):
-    hold(tmp_path / "x")
-    clear(tmp_path / "x")
-    assert (tmp_path / ".x.lock").exists()
 
 
 def test_all_that_dead_writers_left_in_a_folder_goes(tmp_path, hold):
@@ -163,21 +147,7 @@ def test_a_new_folder_is_made_by_one_process(tmp_path, hold):
         raise AssertionError
 
 
-def test_a_new_folder_that_fails_leaves_nothing(tmp_path):
-    with pytest.raises(IsADirectoryError), new_folder(tmp_path / "out") as folder:
-        write_bytes(folder, b"x")
-    assert list(tmp_path.iterdir()) == []
-    with new_folder(tmp_path / "out") as folder:
-        write_bytes(folder / "x", b"x")
-    assert [path.name for path in tmp_path.rglob("*")] == ["out", "x"]
-
-
-def write_other(folder):
-    folder.mkdir()
-    (folder / "x").write_text("")
-
-
 def test_a_folder_that_appears_meanwhile_is_not_replaced(tmp_path):
     with pytest.raises(OSError, match="not empty"), new_folder(tmp_path / "out"):
-        write_other(tmp_path / "out")
+        write_bytes_in(tmp_path / "out")
     assert (tmp_path / "out" / "x").exists()

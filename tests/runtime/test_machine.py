@@ -62,10 +62,9 @@ def write_all(folder, files):
 @pytest.mark.parametrize(
     ("groups", "files", "left"),
     [
-        ("", {}, 8),
         ("0::/\n", {}, 8),
         ("0::/\n", {"memory.max": f"{4 * GIB}\n", "memory.current": f"{2 * GIB}\n", "memory.stat": STATISTICS}, 3),
-        ("0::/\n", {"memory.max": "max\n", "memory.current": f"{2 * GIB}\n", "memory.stat": STATISTICS}, 8),
+        ("0::/\n", {"memory.max": "max\n"}, 8),
         ("0::/a/b\n", {"a/memory.max": f"{4 * GIB}", "a/memory.current": f"{GIB}", "a/memory.stat": STATISTICS}, 4),
         (
             "9:cpu:/x\n4:memory:/a\n",
