@@ -63,7 +63,8 @@ class GivenVectors(Embedder):
     def check(self, sentences: Sequence[Tokens], task: str) -> None:
         """Raise InputError unless all sentences of a task have vectors."""
         where = self.file.with_suffix(".txt")
-        check_known(sentences, self._rows, task, where, "encode the output of structviews sentences, or limit --tasks")
+        remedy = "encode the output of structviews tasks sentences, or limit --tasks"
+        check_known(sentences, self._rows, task, where, remedy)
 
     def encode_batch(
         self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool

@@ -25,7 +25,7 @@ from structviews.runs.settings_file import Parsed, config_of
 from structviews.runs.vocabularies import empty_table, load_blueprint, load_vocabularies
 from structviews.runs.weights import build_for_weights, load_weights
 from structviews.runtime.device import best_device, encodes_in, move
-from structviews.views.attention import attention_weights
+from structviews.views.tree_views import attention_weights
 from structviews.views.view import Encoded
 from structviews.words import CONTEXTUAL
 from structviews.words.vocabulary import Vocabulary
