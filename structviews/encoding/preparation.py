@@ -78,18 +78,30 @@ class Preparer:
             InputError: if ``sentences`` are not sentences at all, or the parser is not installed.
         """
         needs = frozenset(needs)
-        shortened = Shortened(limit)
-        repaired = [repair(each, self.language)[0] if isinstance(each, str) else each for each in listed(sentences)]
-        inputs = [shortened.text(i, each) if isinstance(each, str) else each for i, each in enumerate(repaired)]
+        inputs = [repair(each, self.language)[0] if isinstance(each, str) else each for each in listed(sentences)]
+        cut: set[int] = set()  # indices of the sentences that were cut
+        inputs = [limited(i, each, limit, cut) if isinstance(each, str) else each for i, each in enumerate(inputs)]
         if remark := self.language_remark(inputs):
             warn_once(remark)
         found_words = iter(self._tokenise([each for each in inputs if isinstance(each, str)]))
         ready: list[ParsedSentence] = []
-        for i, sentence in enumerate(inputs):
-            words = next(found_words) if isinstance(sentence, str) else sentence
-            ready.append(shortened.sentence(i, words if isinstance(words, ParsedSentence) else without_trees(i, words)))
-        shortened.tell()
-        to_parse = [i for i, sentence in enumerate(ready) if not _has_trees(sentence, needs)]
+        for i, each in enumerate(inputs):
+            words = next(found_words) if isinstance(each, str) else each
+            sentence = words if isinstance(words, ParsedSentence) else without_trees(i, words)
+            if len(sentence.tokens) > limit.max_tokens:
+                has_trees = sentence.has_dependencies or sentence.has_constituents
+                note_cut(i, counted(len(sentence.tokens), "word"), f"{limit.max_tokens:,}", limit, cut, has_trees)
+                first = slice(limit.max_tokens)
+                sentence = replace(sentence, tokens=sentence.tokens[first], tags=sentence.tags[first])
+            ready.append(sentence)
+        if cut:
+            tell_cuts(Counter({limit.max_tokens: len(cut)}))
+        to_parse = [
+            i
+            for i, sentence in enumerate(ready)
+            if ("dependency" in needs and not sentence.has_dependencies)
+            or ("constituency" in needs and not sentence.has_constituents)
+        ]
         if to_parse:
             found = self._resolve_parser().parse([ready[i].tokens for i in to_parse])
             for i, parse in zip(to_parse, found, strict=True):
@@ -228,61 +240,32 @@ def too_long(size: str, most: str) -> str:
     return f"{size}, but the limit is {most}: {remedy}"
 
 
-class Shortened:
-    """Holds sentences to a limit, in a call of ``Preparer.prepare``.
+def limited(index: int, text: str, limit: WordLimit, cut: set[int]) -> str:
+    """A text that can be tokenised in bounded time: a text has no fewer words than pieces between white space.
 
-    Args:
-        limit: the limit.
-
-    Attributes:
-        cut: indices of the sentences that were cut.
+    Raises:
+        SentenceError: if it is too long, unless such are cut; then its index is added to ``cut``.
     """
+    most, characters = limit.max_tokens, limit.characters
+    pieces = text.split(maxsplit=most)
+    if len(pieces) > most:
+        note_cut(index, counted(len(text.split()), "word"), f"{most:,}", limit, cut)
+        text = " ".join(pieces[:most])
+    if len(text) > characters:
+        size = counted(len(text), "character")
+        note_cut(index, size, f"{characters:,} for max_tokens = {most}", limit, cut)
+        text = text[:characters]
+    return text if pieces else EMPTY
 
-    def __init__(self, limit: WordLimit):
-        self.limit = limit
-        self.cut: set[int] = set()
 
-    def text(self, index: int, text: str) -> str:
-        """A text that can be tokenised in bounded time: a text has no fewer words than pieces between white space.
-
-        Raises:
-            SentenceError: if it is too long.
-        """
-        most, characters = self.limit.max_tokens, self.limit.characters
-        pieces = text.split(maxsplit=most)
-        if len(pieces) > most:
-            self._over(index, counted(len(text.split()), "word"), f"{most:,}")
-            text = " ".join(pieces[:most])
-        if len(text) > characters:
-            self._over(index, counted(len(text), "character"), f"{characters:,} for max_tokens = {most}")
-            text = text[:characters]
-        return text if pieces else EMPTY
-
-    def sentence(self, index: int, sentence: ParsedSentence) -> ParsedSentence:
-        """A sentence with at most as many words as allowed.
-
-        Raises:
-            SentenceError: if it is too long, or too long and its trees forbid to cut it.
-        """
-        most = self.limit.max_tokens
-        if len(sentence.tokens) <= most:
-            return sentence
-        whole = sentence.has_dependencies or sentence.has_constituents
-        self._over(index, counted(len(sentence.tokens), "word"), f"{most:,}", whole)
-        return replace(sentence, tokens=sentence.tokens[:most], tags=sentence.tags[:most])
-
-    def _over(self, index: int, size: str, most: str, whole: bool = False) -> None:
-        """Note that a sentence is cut; raise SentenceError if that is not wanted, or it is ``whole`` with its trees."""
-        if self.limit.overlong != CUT:
-            raise SentenceError(index, too_long(size, most))
-        if whole:
-            remedy = "a tree cannot be cut: give the words alone, or raise max_tokens (--max-tokens)"
-            raise SentenceError(index, f"{size} with trees, but the limit is {most}: {remedy}")
-        self.cut.add(index)
-
-    def tell(self) -> None:
-        """Report how many sentences were cut."""
-        tell_cuts(Counter({self.limit.max_tokens: len(self.cut)} if self.cut else {}))
+def note_cut(index: int, size: str, most: str, limit: WordLimit, cut: set[int], has_trees: bool = False) -> None:
+    """Note that a sentence is cut; raise SentenceError if that is not wanted, or it has trees."""
+    if limit.overlong != CUT:
+        raise SentenceError(index, too_long(size, most))
+    if has_trees:
+        remedy = "a tree cannot be cut: give the words alone, or raise max_tokens (--max-tokens)"
+        raise SentenceError(index, f"{size} with trees, but the limit is {most}: {remedy}")
+    cut.add(index)
 
 
 def without_trees(index: int, words: Sequence[str] | Unparsed) -> ParsedSentence:
@@ -297,9 +280,3 @@ def without_trees(index: int, words: Sequence[str] | Unparsed) -> ParsedSentence
         return ParsedSentence(tuple(words) or (EMPTY,))
     except ValueError as error:
         raise SentenceError(index, str(error)) from None
-
-
-def _has_trees(sentence: ParsedSentence, needs: frozenset[str]) -> bool:
-    return ("dependency" not in needs or sentence.has_dependencies) and (
-        "constituency" not in needs or sentence.has_constituents
-    )

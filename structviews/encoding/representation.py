@@ -193,12 +193,10 @@ class SentenceVectors(nn.Module):
         self.representation = representation
         self.weights = weights
         self.count = count
-        self.buffer_of: dict[str, str] = {}
         if representation.remove_component and not representation.transductive:
-            for number, key in enumerate(each.key(representation.pooling) for view in views for each in view):
+            for key in (each.key(representation.pooling) for view in views for each in view):
                 for field, tensor in (components or {})[key]._asdict().items():
-                    self.register_buffer(f"{field}_{number}", tensor, persistent=False)
-                self.buffer_of[key] = str(number)
+                    self.register_buffer(_buffer(key, field), tensor, persistent=False)
 
     @property
     def pooling(self) -> str:
@@ -268,8 +266,7 @@ class SentenceVectors(nn.Module):
             if self.representation.transductive:
                 components = Components.fit(vectors, self.count)
             else:
-                number = self.buffer_of[key]
-                components = Components(*(self.get_buffer(f"{field}_{number}") for field in Components._fields))
+                components = Components(*(self.get_buffer(_buffer(key, field)) for field in Components._fields))
             vectors = components.remove_from(vectors)
         return F.normalize(vectors, dim=1) if self.representation.normalise else vectors
 
@@ -280,6 +277,11 @@ class SentenceVectors(nn.Module):
     def forward(self, pooled: Mapping[str, Tensor]) -> Tensor:
         """Sentences' vectors ``(n, d)``, from what ``pool`` returned."""
         return self.join(self.of_views(pooled))
+
+
+def _buffer(key: str, field: str) -> str:
+    """The name of a buffer, which must have no dots, for a field of the components under a key."""
+    return f"{key}.{field}".replace(".", "-")
 
 
 def batches(order: np.ndarray, lengths: np.ndarray, batch_size: int) -> Iterator[np.ndarray]:

@@ -49,22 +49,6 @@ def pool(joined):
         yield opened
 
 
-def test_vectors_of_length_one(embedder):
-    vectors = embedder.encode(RAW, normalize_embeddings=True)
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
-    plain = embedder.encode(RAW)
-    np.testing.assert_allclose(vectors * np.linalg.norm(plain, axis=1, keepdims=True), plain, atol=1e-5)
-    by_view = embedder.with_representation(normalise=True).encode(RAW)
-    np.testing.assert_allclose(np.linalg.norm(by_view, axis=1), np.sqrt(2), rtol=1e-6)
-
-
-def test_tensors(embedder):
-    vectors = embedder.encode(RAW, convert_to_tensor=True)
-    assert isinstance(vectors, torch.Tensor)
-    assert (vectors.dtype, vectors.device) == (torch.float32, embedder.device)
-    np.testing.assert_array_equal(vectors.cpu(), embedder.encode(RAW))
-
-
 def test_the_run_moves_to_a_device(runs):
     for name in ("trees", "joined"):
         embedder = Embedder.load(runs[name])
@@ -151,10 +135,8 @@ def test_the_first_error_is_that_of_the_first_sentence(joined, pool, small_piece
     ("start", "stop", "total", "batch_size", "sizes"),
     [
         (0, 0, 0, 256, []),
-        (0, 600, 600, 256, [512, 88]),
         (0, 600, 600, 5000, [600]),
         (0, 20_000, 20_000, 256, [1250, 1171, 1098]),
-        (8192, 16_384, 10**6, 256, [4096, 4096]),
         (8192, 16_384, 10**6, 5000, [5000, 3192]),
         (8192, 16_384, 25_000, 256, [1050, 984, 923]),
     ],

@@ -4,26 +4,21 @@ import io
 
 import numpy as np
 import pytest
-from corpora import RandomParser, small_config, tiny_corpus
+from corpora import RandomParser
 
 from structviews import SentenceEncoder
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import open_pool
-from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
-from structviews.training.loop import train
 
 TEXTS = ["A bird sings.", "The tree is dead.", "It"]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs")
-    corpus = tiny_corpus(folder / "x.parsed")
-    runs = [train(small_config(corpus, folder / "-".join(v), v, epochs=1)) for v in (("dep", "seq"), ("bow", "avg"))]
-    return join_runs(runs, folder / "joined")
+def run(runs_of_all_kinds):
+    return runs_of_all_kinds["joined"]
 
 
 @pytest.fixture(scope="module")

@@ -93,15 +93,6 @@ def test_what_is_left_out_is_not_parsed_for(run, sentences):
         embedder.encode(words(sentences))
 
 
-def test_it_is_not_computed(embedder, sentences, monkeypatch):
-    channel = embedder.model.channels["trained"]
-    for view in list(channel.views)[:2]:
-        monkeypatch.setattr(view, "forward", None)
-    embedder.for_similarity().encode(sentences)
-    with pytest.raises(TypeError):
-        embedder.encode(sentences)
-
-
 @pytest.mark.parametrize("join", ["concatenation", "average"])
 @pytest.mark.parametrize("weights", [(), WEIGHTS, (0, 1, 2)])
 def test_as_a_module(embedder, sentences, join, weights):

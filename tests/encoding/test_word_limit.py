@@ -2,30 +2,24 @@
 
 import numpy as np
 import pytest
-from corpora import RandomParser, random_trees, small_config, tiny_corpus
+from corpora import RandomParser, random_trees
 
 from structviews import SentenceEncoder
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding import encoding_pool, representation
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import open_pool
-from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
 from structviews.parsing import tokenising
-from structviews.training.loop import train
 
 LONG = "The dead tree fell, it's said."  # 9 words, 6 of them between white space
 WORDS = ("The", "dead", "tree", "fell", ",", "it", "'s", "said", ".")
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs")
-    corpus = tiny_corpus(folder / "x.parsed")
-    kinds = {"trees": ("dep", "seq"), "words": ("bow", "avg")}
-    made = {name: train(small_config(corpus, folder / name, views, epochs=1)) for name, views in kinds.items()}
-    return made | {"joined": join_runs(list(made.values()), folder / "joined")}
+@pytest.fixture
+def runs(runs_of_all_kinds):
+    return runs_of_all_kinds
 
 
 @pytest.fixture

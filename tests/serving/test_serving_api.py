@@ -23,6 +23,7 @@ from structviews.serving.endpoints import create_app
 from structviews.serving.request_batches import Batcher
 from structviews.serving.served import ServedRun
 from structviews.serving.server import allowed_hosts
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 SENTENCES = ["One bird sings.", "It's <b>bold</b> & “quoted”.", "stops", "topic0-1 of the topic0-2"]
 # Whether alone or with others, to rounding.
@@ -347,9 +348,9 @@ def test_the_drawings_are_safe_whatever_the_words(client):
         assert elements <= {"svg", "style", "rect", "g", "text", "path"}
 
 
-@pytest.mark.filterwarnings("ignore:this text most words of this text")
+@pytest.mark.filterwarnings("ignore:most words of this text")
 def test_text_in_another_language_is_noticed(client, served, monkeypatch):
-    """By the run's language; the run of these tests has a parser without one."""
+    """By the words of the run; the run of these tests knows too few."""
     german = "Der alte Mann ging mit seinem Hund durch den Wald."
     asked = {
         "/encode": {"sentences": [german]},
@@ -359,7 +360,8 @@ def test_text_in_another_language_is_noticed(client, served, monkeypatch):
     }
     for path, body in asked.items():
         assert post(client, path, **body)["warning"] is None
-    monkeypatch.setitem(served[0].embedder.preparer.parsed.parser, "language", "en")
+    english = [*re.findall(r"\w+", " ".join(SENTENCES)), *(f"word-{i}" for i in range(30_000))]
+    monkeypatch.setattr(served[0].embedder.preparer, "vocabulary", Vocabulary([UNKNOWN, *english]))
     for path, body in asked.items():
         assert "most words of this text" in post(client, path, **body)["warning"]
     assert post(client, "/encode", sentences=SENTENCES)["warning"] is None

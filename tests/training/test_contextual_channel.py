@@ -20,7 +20,7 @@ from structviews.encoding import encoding_pool
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import open_pool, processes_that_pay
 from structviews.encoding.expansion import expand
-from structviews.encoding.kinds.joined import Member, join_runs
+from structviews.encoding.kinds.joined import JoinedEmbedder, Member, join_runs
 from structviews.errors import InputError
 from structviews.hub import push
 from structviews.hub.packing import pack
@@ -199,11 +199,9 @@ def test_each_process_holds_the_encoder(run, tmp_path, monkeypatch):
     assert processes_that_pay(embedder, 10**7) == 3
     with (tmp_path / "model.safetensors").open("wb") as weights:
         weights.truncate(10**9)  # takes no place on the disk
-    embedder.vocabularies["contextual"].encoder.folder = tmp_path
+    embedder.models = frozenset({tmp_path})
     assert processes_that_pay(embedder, 10**7) == 2
-    joined = Embedder.load(join_runs([Member(run), Member(run, "dep")], tmp_path / "joined"))
-    joined.members = [embedder]
-    assert processes_that_pay(joined, 10**7) == 2
+    assert JoinedEmbedder([embedder], ["own"]).models == embedder.models
 
 
 def test_a_joined_run(run, tmp_path):

@@ -381,7 +381,7 @@ def test_encoding_in_one_batch_and_one_by_one(run):
     module = SentenceEncoder.load(run)
     np.testing.assert_allclose(module(SENTENCES).detach().numpy(), together, rtol=1e-4, atol=1e-5)
     module(SENTENCES).sum().backward()
-    assert module.get_parameter(f"encoder.model.{NETWORK}encoder.layer.0.output.dense.weight").grad.any()
+    assert module.get_parameter(f"model.{NETWORK}encoder.layer.0.output.dense.weight").grad.any()
     pooled = embedder.with_representation(pooling="pooled").encode(SENTENCES)
     assert pooled.shape == (len(SENTENCES), 8 * 32)
 
