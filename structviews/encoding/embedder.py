@@ -27,6 +27,7 @@ from structviews.encoding.representation import (
     SentenceVectors,
     cosines,
     cosines_of_pairs,
+    join_views,
     joined_width,
 )
 from structviews.encoding.representation import normalised as normalised_rows
@@ -67,7 +68,7 @@ class Embedder(ABC):
         precision: of matrix products, see ``load``; ``fp32`` for a run that was created in memory.
         run: folder that the run was loaded from; None if it was created in memory.
         stored: the ``choice`` that the folder has, so that others are not saved as if they were.
-        components: components to remove, by encoder and pooling; empty if the run has stored none.
+        components: components to remove, by ``Encoder.key``; empty if the run has stored none.
         n_components: number of components to remove.
         poolings: poolings that the encoders support.
         models: folders of pretrained models that it reads beside the run's own.
@@ -119,7 +120,6 @@ class Embedder(ABC):
         Raises:
             InputError: if the folder is not a run, or has no weights yet, or for an unknown precision.
         """
-        check_precision(precision)
         embedder: Embedder = open_run(run_folder(run), parser)
         embedder = embedder.with_limit(max_tokens=max_tokens, overlong=overlong).with_precision(precision)
         return embedder.with_representation(**vars(representation)) if representation else embedder
@@ -224,8 +224,10 @@ class Embedder(ABC):
         batch_size: int = ...,
         show_progress_bar: OnProgress | bool | None = ...,
         *,
+        normalize_embeddings: bool = ...,
         convert_to_tensor: Literal[False] = ...,
-        **how: Any,
+        device: str | torch.device | None = ...,
+        pool: Pool | None = ...,
     ) -> np.ndarray: ...
 
     @overload
@@ -235,8 +237,10 @@ class Embedder(ABC):
         batch_size: int = ...,
         show_progress_bar: OnProgress | bool | None = ...,
         *,
+        normalize_embeddings: bool = ...,
         convert_to_tensor: Literal[True],
-        **how: Any,
+        device: str | torch.device | None = ...,
+        pool: Pool | None = ...,
     ) -> Tensor: ...
 
     @names_checked
@@ -304,7 +308,8 @@ class Embedder(ABC):
 
     def joined(self, views: Sequence[np.ndarray]) -> np.ndarray:
         """Join the vectors ``(n, width)`` of each view into ``(n, d)``, as ``encode`` does."""
-        return self.sentence_vectors().join([torch.from_numpy(views[i]) for i in self.chosen]).numpy()
+        chosen, own = [torch.from_numpy(views[i]) for i in self.chosen], self.sentence_vectors()
+        return join_views(chosen, own.names, own.representation.join, own.weights).numpy()
 
     def sentence_vectors(self, chosen: Sequence[int] | None = None) -> SentenceVectors:
         """What makes vectors of the encoders' output, for some views, by their indices; by default those of ``encode``.
@@ -409,11 +414,7 @@ class Embedder(ABC):
         return changed
 
     def with_limit(self, **changes: Any) -> Self:
-        """The same run with another limit for the length of sentences.
-
-        Args:
-            **changes: ``max_tokens``, ``overlong`` or both; see ``load``.
-        """
+        """The same run with another limit for sentences: ``max_tokens``, ``overlong`` or both; see ``load``."""
         changed = copy.copy(self)
         changed.limit = replaced("with_limit", self.limit, changes)
         changed.members = [member.with_limit(**vars(changed.limit)) for member in self.members]

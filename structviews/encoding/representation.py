@@ -191,17 +191,13 @@ class SentenceVectors(nn.Module):
         self.views = views
         self.names = names
         self.representation = representation
+        self.pooling = representation.pooling
         self.weights = weights
         self.count = count
         if representation.remove_component and not representation.transductive:
-            for key in (each.key(representation.pooling) for view in views for each in view):
+            for key in (each.key(self.pooling) for view in views for each in view):
                 for field, tensor in (components or {})[key]._asdict().items():
                     self.register_buffer(_buffer(key, field), tensor, persistent=False)
-
-    @property
-    def pooling(self) -> str:
-        """One of ``POOLINGS``."""
-        return self.representation.pooling
 
     def pool(self, encoded: Sequence[Sequence[Encoded]], poolings: Sequence[str] = ()) -> dict[str, Tensor]:
         """What the encoders of each view returned as vectors ``(B, w)``, by ``Encoder.key``.
@@ -270,13 +266,9 @@ class SentenceVectors(nn.Module):
             vectors = components.remove_from(vectors)
         return F.normalize(vectors, dim=1) if self.representation.normalise else vectors
 
-    def join(self, views: Sequence[Tensor]) -> Tensor:
-        """The vectors ``(n, d)`` of sentences, from those of each view."""
-        return join_views(views, self.names, self.representation.join, self.weights)
-
     def forward(self, pooled: Mapping[str, Tensor]) -> Tensor:
         """Sentences' vectors ``(n, d)``, from what ``pool`` returned."""
-        return self.join(self.of_views(pooled))
+        return join_views(self.of_views(pooled), self.names, self.representation.join, self.weights)
 
 
 def _buffer(key: str, field: str) -> str:

@@ -133,7 +133,7 @@ class SentenceEncoder(nn.Module):
         prepared, embedder = self.prepare(sentences), self.embedder
         batch = embedder.collate(embedder.chosen, prepared) if isinstance(embedder, TrainedEmbedder) else None
         # Members with parsers of their own receive tokens without trees.
-        return Prepared(prepared, batch, [member.collate(prepared) for member in self._members()])
+        return Prepared(prepared, batch, [member.collate(prepared) for member in self.members])
 
     def forward(self, sentences: Iterable[Sentence] | Prepared) -> Tensor:
         """Vectors ``(n, d)``, float32, on the module's device.
@@ -148,7 +148,7 @@ class SentenceEncoder(nn.Module):
         ready = ready.to(self.device)
         chosen, states = self.embedder.chosen, self.vectors.pooling != "vector"
         if self.members:
-            encoded = [[Encoded(member(own))] for member, own in zip(self._members(), ready.members, strict=True)]
+            encoded = [[Encoded(member(own))] for member, own in zip(self.members, ready.members, strict=True)]
         elif self.model is not None and ready.batch is not None:
             encoded = self.model.encode(ready.batch, states, chosen)
         else:
@@ -156,9 +156,6 @@ class SentenceEncoder(nn.Module):
         pooled = {key: each.to(self.device) for key, each in self.vectors.pool(encoded).items()}
         vectors: Tensor = self.vectors(pooled)
         return vectors
-
-    def _members(self) -> "list[SentenceEncoder]":
-        return [*self.members]  # type: ignore[arg-type]
 
     def save(self, folder: str | Path) -> None:
         """Save as a run with the current weights, without training state, logs and scores.
