@@ -7,11 +7,14 @@ others. ``job.json``, written first and removed last, records what the shards ar
 ``finished.jsonl`` the size and digest of each shard before it appears: one that differs is made again.
 """
 
+import json
+import os
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
@@ -27,6 +30,7 @@ from structviews.corpus.format import (
     JOB,
     MANIFEST,
     MODELS,
+    SHARD_NAME,
     Form,
     Row,
     Skipped,
@@ -35,15 +39,14 @@ from structviews.corpus.format import (
     reasons,
     shard_name,
 )
-from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.shard_checks import ShardEntry
-from structviews.corpus.writer import entry_of, write_entry, write_manifest
+from structviews.corpus.parsed_corpus import DamagedCorpus, ParsedCorpus, ShardEntry, whole_shard
+from structviews.corpus.writer import entry_of, write_manifest
 from structviews.errors import InputError
 from structviews.parsing.engines import EngineName, open_engine
-from structviews.parsing.finished_shards import finished_shards, note_shard
 from structviews.parsing.parser import Unparsed
 from structviews.parsing.sources import Source, Work
-from structviews.runtime.documents import read_sealed, write_json
+from structviews.runtime.documents import parse_json, read_sealed, write_json
+from structviews.runtime.files import write_bytes
 from structviews.runtime.locks import creating
 from structviews.runtime.processes import Engine
 from structviews.runtime.progress import Bar, rate_bar, say
@@ -246,6 +249,31 @@ def make_shards(
     return [shards[shard_name(each)] for each in range(number)]
 
 
+def finished_shards(out: Path) -> dict[str, ShardEntry]:
+    """The entries of an earlier attempt's shards, by name, except those of missing or damaged ones.
+
+    An interrupted job believes no shard that is not exactly what it wrote: a damaged one is parsed again.
+    """
+    journal = out / FINISHED
+    entries: dict[str, ShardEntry] = {}
+    for line in journal.read_bytes().split(b"\n") if journal.exists() else ():
+        with suppress(InputError):  # cut short by a kill, or damaged
+            found = parse_json(line, ShardEntry, FINISHED, "")
+            name, rows, size, digest = (found[key] for key in ("name", "rows", "bytes", "sha256"))  # and nothing else
+            entries[name] = ShardEntry(name=name, rows=rows, bytes=size, sha256=digest)
+    sound = {}
+    for name, entry in entries.items():
+        if SHARD_NAME.fullmatch(name) and (out / name).exists():
+            try:
+                whole_shard(out / name, entry)
+                sound[name] = entry
+            except DamagedCorpus as damage:
+                warnings.warn(f"{out}: {damage.fault}: it is parsed again", stacklevel=2)
+    # Whole lines only, as more will follow.
+    write_bytes(journal, "".join(json.dumps(entry) + "\n" for entry in sound.values()).encode())
+    return sound
+
+
 def cut(sentences: Iterator[Any], size: int) -> Iterator[list[Any]]:
     """Yield lists of ``size`` sentences; the last may be shorter."""
     while part := list(islice(sentences, size)):
@@ -281,8 +309,11 @@ def keep_shard(source: Source, out: Path, part: Part, content: pa.Buffer) -> Sha
     check_unchanged(source, out)
     entry = entry_of(part.number, content)
     with disk_errors(out):
-        note_shard(out, entry)
-        write_entry(out, entry, content)
+        with (out / FINISHED).open("a", encoding="utf-8") as journal:
+            journal.write(json.dumps(entry) + "\n")
+            journal.flush()
+            os.fsync(journal.fileno())
+        write_bytes(out / entry["name"], content)
     return entry
 
 

@@ -12,12 +12,10 @@ from typing import BinaryIO, NamedTuple
 
 from rich.cells import cell_len
 
-from structviews.corpus.selection import Chosen
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
-from structviews.parsing.binarise import binary_tree, unbinarise
-from structviews.parsing.bracket_tree import Tree
-from structviews.parsing.drawing import UNLABELLED, printable, reads_right_to_left
+from structviews.parsing.binarise import Tree, binary_tree, unbinarise
+from structviews.parsing.drawing import UNLABELLED, Chosen, printable, reads_right_to_left
 from structviews.runtime.files import write_output
 
 # Lengths are in pixels. Font metrics are unknown: a terminal column is taken to be slightly over half the font size.

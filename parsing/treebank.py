@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
 from structviews.errors import InputError
-from structviews.parsing.binarise import BinaryTree, binarise, strip
-from structviews.parsing.bracket_tree import read_tree
+from structviews.parsing.binarise import BinaryTree, binarise, read_tree, strip
 from structviews.parsing.parser import Unparsed
 
 # Penn Treebank escapes; they also occur inside a token (friend-LRB-s-RRB-).

@@ -15,13 +15,12 @@ from torch import Tensor
 
 from structviews.batches.trees import (
     TreeBatch,
-    constituency_heights,
     constituency_trees,
-    dependency_heights,
     dependency_trees,
 )
 from structviews.batches.word_ids import WordIds
 from structviews.corpus.sentence import ParsedSentence
+from structviews.corpus.tree_arrays import constituency_heights, dependency_heights
 from structviews.pretrained.alignment import Aligner, SentencePieces
 from structviews.runtime.arrays import (
     Array,

@@ -7,13 +7,12 @@ from typing import Annotated
 import typer
 
 from structviews.cli.console import console, errors, say, write
-from structviews.cli.options import Corpus, NewFolder, Seed
-from structviews.errors import InputError
+from structviews.cli.options import Corpus, NewFolder
 from structviews.runtime.wording import counted
 
 PANEL = "Corpora"
 GROUP = "cache"
-app = typer.Typer(help="Merge, split, describe and export parsed corpora.", no_args_is_help=True)
+app = typer.Typer(help="Merge, describe and export parsed corpora.", no_args_is_help=True)
 
 
 @app.command("merge")
@@ -24,40 +23,13 @@ def merge_corpora(
 
     Example: structviews cache merge novels.parsed news.parsed -o all.parsed
     """
+    from structviews.corpus.merging import merge
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.corpus.tools.merging import merge
     from structviews.runtime.progress import rate_bar
 
     with rate_bar(errors, "merging", "shards") as progress:
         merged = merge([ParsedCorpus.open(corpus) for corpus in corpora], out, progress)
     say(described(out, len(merged), merged.manifest["documents"]))
-
-
-@app.command("split")
-def split_corpus(
-    corpus: Corpus,
-    out: NewFolder,
-    parts: Annotated[int | None, typer.Option(help="Number of equal parts.", show_default=False)] = None,
-    shares: Annotated[
-        str | None, typer.Option(help="Names and shares of the parts: train=0.9,dev=0.1.", show_default=False)
-    ] = None,
-    seed: Seed = 1,
-) -> None:
-    """Split a corpus into several at random, by documents.
-
-    Example: structviews cache split corpus.parsed --shares train=0.95,dev=0.05 -o parts
-    """
-    from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.corpus.tools.splitting import equal_shares, read_shares, split
-    from structviews.runtime.progress import rate_bar
-
-    if (parts is None) == (shares is None):
-        raise InputError("give either --parts or --shares")
-    dealt = equal_shares(parts) if parts is not None else read_shares(shares or "")
-    with rate_bar(errors, "splitting", "shards") as progress:
-        found = split(ParsedCorpus.open(corpus), dealt, out, seed, progress)
-    for part in found.values():
-        say(described(part.path, len(part), part.manifest["documents"]))
 
 
 @app.command("stats")
@@ -68,8 +40,8 @@ def describe_corpus(
 
     Example: structviews cache stats corpus.parsed
     """
+    from structviews.corpus import corpus_statistics
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.corpus.tools import corpus_statistics
 
     opened = ParsedCorpus.open(corpus)
     if as_json:

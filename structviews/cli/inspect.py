@@ -11,7 +11,7 @@ from structviews.cli.options import Language, Models, Seed, only_corpus
 from structviews.errors import InputError
 
 if TYPE_CHECKING:
-    from structviews.corpus.selection import Chosen
+    from structviews.parsing.drawing import Chosen
 
 PANEL = "Corpora"
 app = typer.Typer()
@@ -71,7 +71,7 @@ def inspect_corpus(
     Example: structviews inspect --text "A dog barks."
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.corpus.selection import choose, sentence_to_draw
+    from structviews.parsing.drawing import choose, sentence_to_draw
 
     choosing = sentence, grep, random
     drawing = any(choice is not None for choice in choosing)
@@ -93,7 +93,7 @@ def inspect_corpus(
     elif tree or svg:
         raise InputError("no sentence to draw: choose with --sentence, --grep or --random")
     else:
-        from structviews.corpus.tools.corpus_statistics import overview
+        from structviews.corpus.corpus_statistics import overview
 
         console.print(overview(opened), highlight=False)
 

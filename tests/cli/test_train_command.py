@@ -380,12 +380,11 @@ def test_the_shell_sees_the_same(trained, tmp_path):
         (["train", "--hidden", "few"], "--hidden few: not a whole number: give one"),
         (["train", "--views"], "--views: no value after it: give one, or see structviews --help"),
         (["train", "dep"], "dep: no argument of this command: leave it out, or see structviews train --help"),
-        (["cache", "splt"], "unknown command 'splt' (did you mean split?): see structviews cache --help"),
-        (["cache", "split", "x"], "structviews cache split: --out is missing: give it, as in structviews cache split "),
+        (["cache", "exprt"], "unknown command 'exprt' (did you mean export?): see structviews cache --help"),
+        (["cache", "merge", "x"], "structviews cache merge: --out is missing: give it, as in structviews cache merge "),
         (["serve", "x", "--port", "99999"], "--port 99999: give at most 65535"),
         (["serve", "x", "--port", "-1"], "--port -1: give at least 0"),
         (["train", "--lr", "x"], "--lr x: not a number: give one"),
-        (["cache", "split", "x", "--parts", "half", "-o", "y"], "--parts half: not a whole number: give one"),
     ],
 )
 def test_arguments_that_no_command_has(command, tmp_path, arguments, message):

@@ -17,7 +17,6 @@ OF_A_CORPUS = [
     ("inspect", 0),
     ("cache stats", 0),
     ("cache export", 0),
-    ("cache split --parts 2 -o parts", 0),
     ("vectors -o x.vec --epochs 1 --dim 4", 0),
     ("probe make -o probing", 2),
     ("analogy make --words words.txt -o x.tsv", 2),

@@ -10,13 +10,14 @@
 """
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from nltk.tree import Tree
 from nltk_trees import as_nltk
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
-from structviews.parsing.binarise import binarise, strip, unbinarise
+from structviews.parsing import binarise as ours
+from structviews.parsing.binarise import binarise, read_tree, strip, unbinarise
 
 
 def parsed(tree):
@@ -157,3 +158,30 @@ def test_no_words(text):
 def test_a_word_beside_a_constituent():
     with pytest.raises(InvalidSentence, match="siblings under 'NP'"):
         strip(plain("(S (NP the (NN bird)))"))
+
+
+@given(st.text("(( )) ab\t", max_size=30))
+@example("( (S (NP (PRP I)) (VP (VB go))) )")
+@example("(NP)")
+def test_a_text_is_read_as_nltk_reads_it(text):
+    try:
+        theirs = Tree.fromstring(text)
+    except ValueError:
+        with pytest.raises(ValueError, match=r"outside the tree|not closed|no brackets"):
+            read_tree(text)
+    else:
+        assert as_nltk(read_tree(text)) == theirs
+
+
+def test_real_trees_are_read_as_nltk_reads_them(treebanks):
+    for line in (treebanks / "gum/dev.ptb").read_text("utf-8").splitlines():
+        assert as_nltk(read_tree(line)) == Tree.fromstring(line)
+
+
+def test_trees_are_equal_if_labels_and_children_are():
+    tree = read_tree("(S (NP a) (VP b))")
+    assert tree == ours.Tree("S", [ours.Tree("NP", ["a"]), ours.Tree("VP", ["b"])])
+    assert tree != ours.Tree("X", tree)
+    assert tree != ours.Tree("S", [ours.Tree("NP", ["a"]), ours.Tree("VP", ["c"])])
+    assert tree != list(tree)
+    assert repr(tree) == "(S (NP a) (VP b))"

@@ -14,8 +14,8 @@ from structviews.cli import app as cli
 from structviews.cli import inspect as inspect_command
 from structviews.corpus.format import Row, Skipped, new_job
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.selection import choose
 from structviews.corpus.writer import write_manifest, write_shard
+from structviews.parsing.drawing import choose
 
 JOB = new_job(parser={"name": "chain", "version": "1"}, tokeniser={"name": "none"}, settings={}, sources=[])
 
@@ -180,46 +180,16 @@ def test_svg(corpus, tmp_path, inspect):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("inspect", "x.parsed", "--sentence", "2"), "x.parsed has no sentence 2: its 2 sentences are numbered from 0"),
-        (("inspect", "y.parsed"), "y.parsed does not exist: make a parsed corpus with `structviews parse`"),
-        (("parse", "none.txt"), "none.txt does not exist: give the path of a text"),
-        (("parse", "[/odd] name.txt"), "[/odd] name.txt does not exist"),
-        (("parse", "empty.txt"), "empty.txt is empty: give a text with sentences"),
-        (("parse", "latin.txt"), "latin.txt:1: not UTF-8 at byte 3 of the text (0xe9)"),
-        (("parse", "a.txt", "--parser", "nope"), "unknown parser 'nope': choose one of "),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(corpus, tmp_path, arguments, message):
-    (tmp_path / "a.txt").write_text("A sentence.\n")
-    (tmp_path / "empty.txt").touch()
-    (tmp_path / "latin.txt").write_bytes("café".encode("latin1"))
-    before = sorted(tmp_path.iterdir())
-    code, output, errors = structviews(*arguments, folder=tmp_path)
-    assert (code, output) == (2, "")
-    assert errors.startswith(f"error: {message}")
-    assert len(errors.splitlines()) == 1
-    assert sorted(tmp_path.iterdir()) == before
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
         ((), "several parsed corpora (words.parsed, x.parsed): name one of them"),
-        (("x.parsed", "--text", "A"), "--text takes no corpus"),
-        (("x.parsed", "--sentence", "-1"), "x.parsed has no sentence -1"),
         (("x.parsed", "--sentence", "0", "--grep", "A"), "--sentence 0 selects one sentence"),
         (("x.parsed", "--grep", "cow"), "--grep 'cow': not found in x.parsed"),
         (("x.parsed", "--random", "0"), "--random 0: give at least 1"),
         (("x.parsed", "--svg", "a.svg"), "no sentence to draw: choose with --sentence"),
-        (
-            ("words.parsed", "--sentence", "0", "--tree", "constituency"),
-            "--tree constituency: sentence 0 of",
-        ),
-        (("x.parsed", "--sentence", "0", "--svg", "no/a.svg"), "--svg no/a.svg cannot be written"),
-        ((".",), ". is not a parsed corpus (no manifest.json)"),
-        (("--text", " "), "' ': not parsed: a sentence needs at least one token"),
+        (("words.parsed", "--sentence", "0", "--tree", "constituency"), "--tree constituency: sentence 0 of"),
+        (("y.parsed",), "y.parsed does not exist: make a parsed corpus with `structviews parse`"),
         (("--text", "A", "--random", "1"), "--text takes no corpus"),
-        (("--text", "A", "--parser", "nope"), "unknown parser 'nope': choose one of "),
+        (("x.parsed", "--sentence", "0", "--svg", "no/a.svg"), "--svg no/a.svg cannot be written"),
+        (("--text", " "), "' ': not parsed: a sentence needs at least one token"),
         (("--text", "A", "--parser", "treebank"), "--parser treebank: a treebank is read from files"),
     ],
 )
@@ -234,10 +204,3 @@ def test_bad_choices_are_one_line(corpus, tmp_path, inspect, arguments, message)
     assert errors.startswith(f"error: {message}")
     assert len(errors.splitlines()) == 1
     assert sorted(tmp_path.rglob("*")) == before
-
-
-@pytest.mark.parametrize("command", ["parse", "inspect"])
-def test_help_has_an_example(command, tmp_path):
-    code, output, _ = structviews(command, "--help", folder=tmp_path)
-    assert code == 0
-    assert f"Example: structviews {command}" in output

@@ -12,9 +12,9 @@ from nltk.tree import Tree
 from nltk_trees import as_nltk
 from rich.cells import cell_len
 
-from structviews.corpus.selection import Chosen
 from structviews.errors import InputError
 from structviews.parsing.binarise import binary_tree, unbinarise
+from structviews.parsing.drawing import Chosen
 from structviews.parsing.svg import COLUMN, dependency_tree, element, svg, write_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -130,16 +130,6 @@ def test_texts_of_a_row_do_not_overlap(sentence):
             assert all(a[1] < b[0] for a, b in pairwise(extents))
 
 
-def test_arcs_are_wider_than_their_names():
-    sentence = replace(BIRD, relations=("det:predet", "amod", "nsubj:pass:outer", "root", "punct:of:the:end"))
-    root = ElementTree.fromstring(svg([chosen(sentence, ["dependency"])]))
-    names = texts(root, "relation")
-    arcs = [e.get("d") for e in root.iter() if e.get("class") == "arc"]
-    for name, arc in zip(names, arcs, strict=True):
-        start, end = map(float, re.match(r"M(\S+),.* Q(\S+),\S+ \S+ V\S+$", arc).groups())
-        assert abs(end - start) > COLUMN * len(name)
-
-
 def test_rows_of_the_binarised_tree_are_numbered_by_height():
     root = ElementTree.fromstring(svg([chosen(BIRD, ["constituency"])]))
     group = next(g for g in root.iter(f"{SVG}g") if g.find(f"{SVG}text[@class='level']") is not None)
@@ -179,10 +169,6 @@ def test_hostile_text_is_text():
 def test_it_stands_by_itself():
     markup = svg([chosen(BIRD)])
     assert not re.search(r'(href|src)="(?!#)|url\(|@import|<script', markup)
-
-
-def test_equal_sentences_give_equal_bytes():
-    assert svg([chosen(BIRD), chosen(BIRD)]) == svg([chosen(BIRD), chosen(BIRD)])
 
 
 def test_one_word_and_a_deep_tree():

@@ -170,7 +170,6 @@ COMMANDS = {
         Command("join", "join runs/seq-avg runs/avg-bow -o runs/joined", runs),
         Command("baseline", "baseline sif --vectors v.vec --corpus x.parsed -o runs/sif", vectors),
         Command("cache-merge", "cache merge x.parsed y.parsed -o all.parsed", two_corpora),
-        Command("cache-split", "cache split x.parsed --shares train=0.7,dev=0.3 -o parts", corpus),
         Command("cache-export", "cache export x.parsed -o out", corpus),
         Command("probe-make", "probe make x.parsed -o probing --size 500", many),
         Command("states", "states x.parsed --encoder tiny", encoder, slow=True),

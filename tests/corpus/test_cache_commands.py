@@ -31,14 +31,9 @@ def test_the_commands_one_after_the_other(structviews, tmp_path):
         0,
         "tt.parsed: 24 sentences in 6 documents\n",
     )
-    shares = ("--shares", "train=2,dev=1")
-    code, output, _ = structviews("cache", "split", "tt.parsed", *shares, "-o", "parts")
-    assert (code, output.count("documents")) == (0, 2)
-    assert "parts/dev.parsed" in output
-    assert "in 4 documents" in output
-    code, output, _ = structviews("cache", "stats", "parts/train.parsed", "--json")
+    code, output, _ = structviews("cache", "stats", "tt.parsed", "--json")
     assert code == 0
-    assert json.loads(output)["documents"] == 4
+    assert json.loads(output)["documents"] == 6
     code, output, _ = structviews("cache", "stats", "tt.parsed")
     assert code == 0
     assert "bytes per token" in output
@@ -55,8 +50,6 @@ def test_the_commands_one_after_the_other(structviews, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("split", "t.parsed", "-o", "x"), "give either --parts or --shares"),
-        (("split", "t.parsed", "--parts", "9", "-o", "x"), "3 documents: none left for"),
         (("merge", "t.parsed", "-o", "x"), "1 corpora: give at least two"),
         (("merge", "t.parsed", "u.parsed", "-o", "x"), "u.parsed does not exist"),
         (("stats", "u.parsed"), "u.parsed does not exist"),

@@ -9,14 +9,14 @@ from nltk.tree import Tree
 from nltk_trees import as_nltk
 from rich.console import Console
 
-from structviews.corpus.format import shard_name
-from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.tools.corpus_statistics import (
+from structviews.corpus.corpus_statistics import (
     Histogram,
     Statistics,
     as_json,
     overview,
 )
+from structviews.corpus.format import shard_name
+from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.parsing.binarise import unbinarise
 
 

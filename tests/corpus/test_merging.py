@@ -4,11 +4,11 @@ import pytest
 from corpora import TINY, tiny_corpus, topic_corpus
 from made_corpora import contents, quiet, source, write_source
 
+from structviews.corpus import merging
 from structviews.corpus.format import Form, Row, skipped_of
+from structviews.corpus.merging import merge
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.tools import merging
-from structviews.corpus.tools.merging import merge
-from structviews.corpus.tools.verification import verify_corpus
+from structviews.corpus.verification import verify_corpus
 from structviews.corpus.writer import write_shard
 from structviews.errors import InputError
 
@@ -52,15 +52,6 @@ def test_the_manifest_says_what_each_part_was_made_from(tmp_path):
         {"first_document": 3, "settings": a["settings"], "sources": a["sources"]},
         {"first_document": 6, "settings": b["settings"], "sources": b["sources"]},
     ]
-
-
-def test_the_folder_of_the_parsers_models_is_kept(tmp_path):
-    folders = [tmp_path / f"{name}.parsed" for name in "abc"]
-    for folder, models in zip(folders, (None, "models", "elsewhere"), strict=True):
-        write_source(folder, source(2), job={"models": models} if models else None)
-    assert merge(opened(*folders), tmp_path / "abc.parsed", quiet).manifest["models"] == "models"
-    without = merge(opened(folders[0], folders[0]), tmp_path / "aa.parsed", quiet)
-    assert "models" not in without.manifest
 
 
 def test_a_shard_without_rows_is_merged(tmp_path):

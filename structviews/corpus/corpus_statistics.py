@@ -11,9 +11,9 @@ from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from structviews.corpus.flat import Flat, end_of_chains
 from structviews.corpus.format import Form, reasons
 from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.tree_arrays import Flat, constituency_parents, dependency_parents
 from structviews.runtime.arrays import Array
 from structviews.runtime.terminal_tables import Table
 from structviews.runtime.wording import counted
@@ -84,7 +84,8 @@ def sizes_of(table: pa.Table, corpus: ParsedCorpus) -> dict[str, Array]:
     sizes = {"tokens": shard.lengths}
     if corpus.has_dependencies:
         sizes["dependency depth"] = shard.numbers("dep_height")[shard.heads == 0]
-        dependents = np.bincount(shard.head_words[shard.heads > 0])
+        parents = dependency_parents(shard.heads, shard.lengths)
+        dependents = np.bincount(parents[parents >= 0])
         sizes["dependents of a head"] = dependents[dependents > 0]
     if corpus.has_constituents:
         roots = np.cumsum(2 * shard.lengths - 1) - 1
@@ -95,17 +96,16 @@ def sizes_of(table: pa.Table, corpus: ParsedCorpus) -> dict[str, Array]:
 
 def constituents_children(shard: Flat) -> Array:
     """Number of children of each constituent before binarisation, leaves excluded; a unary chain is one node."""
-    left, right = shard.children
-    parent = np.arange(len(shard.nodes_of))
-    parent[left] = parent[right] = shard.inner
+    parent = constituency_parents(*shard.children, shard.lengths)
     labels = shard.strings("labels")
     named = pc.not_equal(labels.dictionary, "").to_numpy(zero_copy_only=False)[labels.indices.to_numpy()]
-    is_root = parent == np.arange(len(parent))
-    is_leaf = shard.numbers_of_nodes < shard.lengths[shard.nodes_of]
-    kept = named | is_root | is_leaf
-    # For each node its closest ancestor that is kept, itself included.
-    stays = end_of_chains(np.where(kept, np.arange(len(kept)), parent))
-    children = np.bincount(stays[parent[kept & ~is_root]])
+    is_root = parent < 0
+    stays = named | is_root | (shard.numbers("const_height") == 0)
+    # For each node its closest ancestor that stays, itself included.
+    closest = np.where(stays, np.arange(len(stays)), parent)
+    while not np.array_equal(further := closest[closest], closest):
+        closest = further
+    children = np.bincount(closest[parent[stays & ~is_root]])
     return children[children > 0]
 
 
