@@ -23,7 +23,7 @@ from structviews.parsing.parser import (
     Unparsed,
     is_out_of_memory,
 )
-from structviews.runtime.device_names import check_device
+from structviews.runtime.machine import check_device
 from structviews.runtime.processes import reporting
 
 Tokens = Sequence[str]

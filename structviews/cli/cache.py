@@ -25,7 +25,7 @@ def merge_corpora(
     """
     from structviews.corpus.merging import merge
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     with rate_bar(errors, "merging", "shards") as progress:
         merged = merge([ParsedCorpus.open(corpus) for corpus in corpora], out, progress)
@@ -65,7 +65,7 @@ def export_corpus(
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.parsing.export import export
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     opened = ParsedCorpus.open(corpus)
     with rate_bar(errors, "exporting", "shards") as progress:

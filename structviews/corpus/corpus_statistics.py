@@ -15,7 +15,7 @@ from structviews.corpus.format import Form, reasons
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.tree_arrays import Flat, constituency_parents, dependency_parents
 from structviews.runtime.arrays import Array
-from structviews.runtime.terminal_tables import Table
+from structviews.runtime.terminal import Table
 from structviews.runtime.wording import counted
 
 MOST_FREQUENT = 20
