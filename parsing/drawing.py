@@ -91,15 +91,22 @@ def choose(
     Raises:
         InputError: if there is no such sentence or tree.
     """
+    note = ""
     if sentence is not None:
         if grep is not None or random is not None:
             raise InputError(f"--sentence {sentence} selects one sentence: omit --grep and --random")
-        numbers, note = [sentence], ""
+        numbers = [sentence]
     else:
         found = np.arange(len(corpus)) if grep is None else find(corpus, grep)
-        numbers = found[:FIRST].tolist() if random is None else drawn_at_random(found, random, seed)
-        left_out = random is None and len(found) > FIRST
-        note = f"the first {FIRST} of {len(found):,}; use --random {FIRST} for a random sample" if left_out else ""
+        if random is None:
+            numbers = found[:FIRST].tolist()
+            if len(found) > FIRST:
+                note = f"the first {FIRST} of {len(found):,}; use --random {FIRST} for a random sample"
+        elif random < 1:
+            raise InputError(f"--random {random}: give at least 1")
+        else:
+            drawn = np.random.default_rng(seed).choice(found, min(random, len(found)), replace=False)
+            numbers = sorted(drawn.tolist())
     return [chosen(corpus, number, tree) for number in numbers], note
 
 
@@ -126,13 +133,6 @@ def find(corpus: ParsedCorpus, text: str) -> np.ndarray:
     if not len(found):
         raise InputError(f"--grep {text!r}: not found in {corpus.path}: separate the tokens by single spaces")
     return found
-
-
-def drawn_at_random(numbers: np.ndarray, n: int, seed: int) -> list[int]:
-    """A sample of ``n`` of the numbers, or all if there are fewer, in order."""
-    if n < 1:
-        raise InputError(f"--random {n}: give at least 1")
-    return sorted(np.random.default_rng(seed).choice(numbers, min(n, len(numbers)), replace=False).tolist())
 
 
 def kinds_of(sentence: ParsedSentence, tree: str | None, name: str) -> list[str]:

@@ -97,12 +97,6 @@ class Tokeniser(Protocol):
         ...
 
 
-def refuse_argument(name: str, argument: str) -> None:
-    """Raise InputError if an argument is given to a backend that takes none."""
-    if argument:
-        raise InputError(f"--parser {name}:{argument}: {name} takes no argument: leave out :{argument}")
-
-
 def is_out_of_memory(error: Exception) -> bool:
     """Whether an error of Python, NumPy or PyTorch means that memory ran out."""
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in OUT_OF_MEMORY)

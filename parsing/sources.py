@@ -17,7 +17,7 @@ from structviews.parsing import text, tokenising
 from structviews.parsing.backends import TREEBANK
 from structviews.parsing.parser import DEFAULTS, Fault, Options, Parser, Tokeniser, Unparsed
 from structviews.parsing.specification import Specification
-from structviews.parsing.treebank import TreebankSentence, is_conllu, made_files, read_treebank
+from structviews.parsing.treebank import TreebankSentence, derived_files, is_conllu, read_treebank
 
 T = TypeVar("T")
 STDIN = "-"
@@ -341,9 +341,9 @@ class TreebankSource:
         self.note = ""
         self.files = [SurveyedFile(path, str(path)) for path in self.paths]
         self.lines = self.files[0].survey.lines
-        made = made_files(self.paths[0]) if is_conllu(self.paths[0]) else []
-        given = ["conllu" if is_conllu(path) else "ptb" for path in self.paths]
-        self.kept = [name for name in given if name not in made]
+        derived = derived_files(self.paths[0]) if is_conllu(self.paths[0]) else []
+        files = ["conllu" if is_conllu(path) else "ptb" for path in self.paths]
+        self.kept = [name for name in files if name not in derived]
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -234,7 +234,7 @@ def read_sentences(
     Raises:
         UnicodeDecodeError: if the text is not UTF-8 (``survey`` checks this first, with a better message).
     """
-    fix = (lambda line, text: text) if tokenised else repairs or Repairs(language)
+    fix: RepairLine = (lambda line, text: text) if tokenised else repairs or Repairs(language)
     with open_text(path) as stream:
         yield from read_lines(stream, fix) if layout == "lines" else read_prose(stream, tokenised, language, fix)
 

@@ -16,7 +16,7 @@ from structviews.errors import InputError
 from structviews.parsing.backends import PARSERS
 from structviews.parsing.decoding import cky, spanning_trees
 from structviews.parsing.neural import Featuriser, Outputs, ParserConfig, ParserNetwork
-from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options, refuse_argument
+from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options
 from structviews.parsing.quantised import QuantisedNetwork, measured
 from structviews.runtime.device import Unfilled, multiplies_bytes, multiplies_half
 from structviews.runtime.documents import converted, parse_json
@@ -45,7 +45,8 @@ class ParserSettings(TypedDict):
 @PARSERS.register("builtin")
 def load(argument: str, options: Options) -> "BuiltinParser":
     """Load the bundled parser; see the registry for the arguments."""
-    refuse_argument("builtin", argument)
+    if argument:
+        raise InputError(f"--parser builtin:{argument}: builtin takes no argument: leave out :{argument}")
     if options.language != "en":
         raise InputError(f"--lang {options.language}: builtin only parses English (en): choose another --parser")
     return BuiltinParser.read()

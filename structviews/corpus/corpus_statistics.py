@@ -160,61 +160,42 @@ def overview(corpus: ParsedCorpus, with_bytes: bool = False) -> RenderableType:
         corpus: the corpus.
         with_bytes: also show bytes per token on disk.
     """
-    statistics = Statistics.of(corpus)
-    sizes: list[RenderableType] = [sizes_table(statistics)]
-    if with_bytes:
-        sizes.append(bytes_table(corpus, statistics))
-    frequencies = [frequency_table(title, statistics.names[name]) for name, title in NAMED.items()]
-    parts: list[RenderableType] = [Text(heading(corpus)), Columns(sizes)]
-    parts.append(Columns([table for table in frequencies if table.row_count]))
-    if corpus.skipped:
-        parts.append(count_table("skipped sentences", reasons(corpus.skipped)))
-    if repaired := corpus.manifest.get("repaired"):
-        parts.append(count_table("repaired lines", dict(Counter(repaired).most_common())))
-    return Group(*parts)
-
-
-def heading(corpus: ParsedCorpus) -> str:
-    """Path, size, parser and tokeniser of the corpus."""
-    manifest = corpus.manifest
+    statistics, manifest = Statistics.of(corpus), corpus.manifest
     tools = [
         " ".join([kind, *(str(manifest[kind][key]) for key in ("name", "version") if key in manifest[kind])])
         for kind in ("parser", "tokeniser")
     ]
-    return (
+    heading = (
         f"{corpus.path}: {counted(len(corpus), 'sentence')}, {counted(manifest['tokens'], 'token')}, "
         f"{counted(manifest['documents'], 'document')}, {len(corpus.skipped):,} skipped\n{', '.join(tools)}\n"
     )
-
-
-def sizes_table(statistics: Statistics) -> Table:
-    """Mean and quantiles of lengths, depths and numbers of children."""
-    table = Table("", "min", "median", "mean", "95 %", "max", title="sizes", title_justify="left")
-    for column in table.columns[1:]:
+    columns = ("min", "median", "mean", "95 %", "max")
+    sizes = Table("", *columns, title="sizes", title_justify="left")
+    for column in sizes.columns[1:]:
         column.justify = "right"
     for name, histogram in statistics.sizes.items():
         if found := summary(histogram):
-            shown = (f"{found[key]:.{int(key == 'mean')}f}" for key in ("min", "median", "mean", "95 %", "max"))
-            table.add_row(name, *shown)
-    return table
-
-
-def bytes_table(corpus: ParsedCorpus, statistics: Statistics) -> Table:
-    """Bytes per token, by column."""
-    table = Table("column", "bytes per token", title="on disk", title_justify="left")
-    table.columns[1].justify = "right"
-    for name, size in bytes_per_token(corpus, statistics).items():
-        table.add_row(name, f"{size:.2f}")
-    return table
-
-
-def frequency_table(title: str, counts: Counter[str]) -> Table:
-    """A table of the most frequent strings with their counts."""
-    shown = dict(counts.most_common(MOST_FREQUENT))
-    rest = len(counts) - len(shown)
-    if rest:
-        shown[f"{rest} more"] = counts.total() - sum(shown.values())
-    return count_table(title, shown)
+            sizes.add_row(name, *(f"{found[key]:.{int(key == 'mean')}f}" for key in columns))
+    tables: list[RenderableType] = [sizes]
+    if with_bytes:
+        on_disk = Table("column", "bytes per token", title="on disk", title_justify="left")
+        on_disk.columns[1].justify = "right"
+        for name, size in bytes_per_token(corpus, statistics).items():
+            on_disk.add_row(name, f"{size:.2f}")
+        tables.append(on_disk)
+    frequencies: list[RenderableType] = []
+    for name, title in NAMED.items():
+        if counts := statistics.names[name]:
+            shown = dict(counts.most_common(MOST_FREQUENT))
+            if rest := len(counts) - len(shown):
+                shown[f"{rest} more"] = counts.total() - sum(shown.values())
+            frequencies.append(count_table(title, shown))
+    rendered: list[RenderableType] = [Text(heading), Columns(tables), Columns(frequencies)]
+    if corpus.skipped:
+        rendered.append(count_table("skipped sentences", reasons(corpus.skipped)))
+    if repaired := manifest.get("repaired"):
+        rendered.append(count_table("repaired lines", dict(Counter(repaired).most_common())))
+    return Group(*rendered)
 
 
 def count_table(title: str, counts: dict[str, int]) -> Table:

@@ -1,9 +1,8 @@
 """Corpora with skipped sentences, as `parse` writes them."""
 
-from corpora import RandomParser, topic_rows
+from corpora import topic_rows, write_corpus
 
-from structviews.corpus.format import Form, Row, Skipped, new_job
-from structviews.corpus.writer import write_manifest, write_shard
+from structviews.corpus.format import Skipped
 
 
 def quiet(done, total):
@@ -26,20 +25,5 @@ def source(documents=5, sentences=8, seed=0):
 
 def write_source(folder, sentences, shard_size=12, job=None):
     """A corpus as `parse` writes it: cut by the source alone."""
-    given = {
-        "parser": RandomParser().describe(),
-        "tokeniser": {"name": "test"},
-        "settings": {"format": "lines", "max_tokens": 9},
-        "sources": [{"sha256": "0", "bytes": 1}],
-    }
-    given |= job or {}
-    folder.mkdir(parents=True)
-    shards = [sentences[start : start + shard_size] for start in range(0, len(sentences), shard_size)]
-    entries = []
-    for number, shard in enumerate(shards):
-        rows = [each for each in shard if isinstance(each, Row)]
-        entries.append(
-            write_shard(folder, number, rows, [each for each in shard if isinstance(each, Skipped)], Form.of(given))
-        )
-    write_manifest(folder, entries, new_job(**given))
-    return folder
+    settings = {"settings": {"format": "lines", "max_tokens": 9}, "sources": [{"sha256": "0", "bytes": 1}]}
+    return write_corpus(folder, sentences, shard_size, **settings | (job or {}))

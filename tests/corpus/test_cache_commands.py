@@ -4,7 +4,6 @@ import warnings
 
 import pytest
 from corpora import tiny_corpus
-from made_corpora import contents
 
 from structviews.cli.app import main
 
@@ -45,24 +44,3 @@ def test_the_commands_one_after_the_other(structviews, tmp_path):
         1,
         "shard-00001.arrow: its checksum does not match the manifest\n",
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("merge", "t.parsed", "-o", "x"), "1 corpora: give at least two"),
-        (("merge", "t.parsed", "u.parsed", "-o", "x"), "u.parsed does not exist"),
-        (("stats", "u.parsed"), "u.parsed does not exist"),
-        (("export", "u.parsed"), "u.parsed does not exist"),
-    ],
-)
-def test_bad_input_is_one_line(structviews, tmp_path, arguments, message):
-    tiny_corpus(tmp_path / "t.parsed")
-    before = contents(tmp_path / "t.parsed")
-    code, output, errors = structviews("cache", *arguments)
-    assert code == 2
-    assert not output
-    assert message in errors
-    assert len(errors.splitlines()) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["t.parsed"]
-    assert contents(tmp_path / "t.parsed") == before

@@ -17,7 +17,6 @@ from structviews.corpus.format import (
     Skipped,
     batch_of,
     encoded,
-    list_array,
     new_job,
     read_shard,
     rows_of,
@@ -165,21 +164,6 @@ def test_find_corpus(tmp_path, corpus):
         find_corpus(tmp_path)
     with pytest.raises(InputError, match="structviews parse"):
         find_corpus(corpus)
-
-
-def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
-    def full(descriptor):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        write_shard(tmp_path, 0, ROWS[0], [])
-    assert list(tmp_path.iterdir()) == []
-
-
-@given(st.lists(st.lists(st.text(max_size=3), max_size=9), max_size=9))
-def test_any_strings_survive(lists):
-    assert list_array(encoded(lists), np.array(list(map(len, lists)), int)).to_pylist() == lists
 
 
 @given(

@@ -4,7 +4,6 @@ import pytest
 from corpora import TINY, tiny_corpus, topic_corpus
 from made_corpora import contents, quiet, source, write_source
 
-from structviews.corpus import merging
 from structviews.corpus.format import Form, Row, skipped_of
 from structviews.corpus.merging import merge
 from structviews.corpus.parsed_corpus import ParsedCorpus
@@ -39,6 +38,7 @@ def test_documents_stay_distinct_and_sentences_keep_their_trees_and_places(tmp_p
 def test_the_manifest_says_what_each_part_was_made_from(tmp_path):
     first = write_source(tmp_path / "a.parsed", source(3))
     job = {"settings": {"format": "prose", "max_tokens": 9}, "sources": [{"sha256": "1", "bytes": 2}]}
+    job["repaired"] = {"ligature": 2}
     second = write_source(tmp_path / "b.parsed", source(2), job=job)
     merged = merge(opened(first, second), tmp_path / "ab.parsed", quiet)
     twice = merge(opened(first, merged.path), tmp_path / "aab.parsed", quiet)
@@ -46,6 +46,7 @@ def test_the_manifest_says_what_each_part_was_made_from(tmp_path):
     assert twice.parser == a["parser"]
     assert twice.manifest["tokeniser"] == a["tokeniser"]
     assert twice.manifest["settings"] == {"max_tokens": 9}
+    assert twice.manifest["repaired"] == {"ligature": 2}
     assert twice.manifest["sources"] == [*a["sources"], *a["sources"], *b["sources"]]
     assert twice.manifest["merged"] == [
         {"first_document": 0, "settings": a["settings"], "sources": a["sources"]},
@@ -120,15 +121,3 @@ def test_what_cannot_be_merged_or_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"file/b\.parsed: .*: give another folder with --out"):
         merge([one, one], tmp_path / "file/b.parsed", quiet)
-
-
-def test_nothing_is_there_after_an_error(tmp_path, monkeypatch):
-    (one,) = opened(topic_corpus(tmp_path / "a.parsed"))
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(merging, "write_manifest", full)
-    with pytest.raises(OSError, match="No space left"):
-        merge([one, one], tmp_path / "b.parsed", quiet)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.parsed"]

@@ -158,16 +158,6 @@ def test_any_two_combine(parser, second):
     assert (described["dependency"], described["constituency"]) == (parser.describe(), second.describe())
 
 
-def test_a_combination_is_loaded_by_its_name():
-    both = specification.load("trivial:balanced+trivial:random")
-    assert both.describe()["name"] == "trivial:balanced+trivial:random"
-    assert specification.load(both.describe()["name"]).describe() == both.describe()
-    (dep,) = specification.load("trivial:balanced").parse([WORDS])
-    (const,) = specification.load("trivial:random").parse([WORDS])
-    (tree,) = both.parse([WORDS])
-    assert (tree.heads, tree.labels, tree.left) == (dep.heads, const.labels, const.left)
-
-
 class Half:
     """Knows one kind of tree, and fails where it is told to."""
 

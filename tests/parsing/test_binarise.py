@@ -60,13 +60,6 @@ def test_direction_is_that_of_nltk(words):
     assert bracketing(parsed(flat)) == nltk_bracketing(theirs)
 
 
-def test_what_is_given_stays_as_it_is():
-    tree = plain("(S (X (A a) (B b) (C c)) (D d))")
-    before = tree.copy(deep=True)
-    binarise(tree)
-    assert tree == before
-
-
 @pytest.mark.parametrize(
     ("text", "labels"),
     [
@@ -82,11 +75,6 @@ def test_unary_chains_are_one_label_from_the_top(text, labels):
     tree = plain(text)
     assert binarise(tree).labels == labels
     assert as_nltk(unbinarise(parsed(tree))) == tree
-
-
-def test_without_tags_every_word_gets_one():
-    sentence = ParsedSentence(("a", "b"), left=(0,), right=(1,), labels=("NP", "", "S"))
-    assert as_nltk(unbinarise(sentence)) == plain("(S (NP (X a)) (X b))")
 
 
 def test_a_flat_sentence_may_be_longer_than_python_nests():
@@ -171,11 +159,6 @@ def test_a_text_is_read_as_nltk_reads_it(text):
             read_tree(text)
     else:
         assert as_nltk(read_tree(text)) == theirs
-
-
-def test_real_trees_are_read_as_nltk_reads_them(treebanks):
-    for line in (treebanks / "gum/dev.ptb").read_text("utf-8").splitlines():
-        assert as_nltk(read_tree(line)) == Tree.fromstring(line)
 
 
 def test_trees_are_equal_if_labels_and_children_are():

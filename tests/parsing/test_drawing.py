@@ -151,24 +151,6 @@ def test_both_trees_are_read_back_and_the_binarised_one_dissolves_into_the_other
     assert all(isinstance(node[0], str) for node in binarised.subtrees() if len(node) == 1)
 
 
-def test_trees_stand_side_by_side_where_they_fit():
-    assert draw_constituents(BIRD, 80) == [
-        "constituency tree          binarised",
-        "           S                                  S",
-        "      ┌────┴─────┬────┐                   ┌───┴───────────┐",
-        "      NP         VP   │                   ·               │",
-        " ┌────┼────┐     │    │              ┌────┴─────────┐     │",
-        " DT   JJ   NN   VBZ   .              NP             │     │",
-        " │    │    │     │    │         ┌────┴────────┐     │     │",
-        " A  black bird sings  .         ·             │     │     │",
-        "                            ┌───┴────┐        │     │     │",
-        "                            DT       JJ       NN  VP+VBZ  .",
-        "                            │        │        │     │     │",
-        "                            A      black     bird sings   .",
-        "nodes of the binarised tree, level by level from the leaves: 5 1 1 1 1",
-    ]
-
-
 @given(labelled(), st.integers(1, 120))
 @settings(max_examples=40)
 def test_lines_are_as_wide_as_they_may_be(sentence, width):

@@ -4,10 +4,9 @@ import pytest
 from corpora import tiny_rows, write_corpus
 from trees_for_tests import SHAPES, with_trees
 
-from structviews.corpus.format import Form, Row, Skipped, new_job
+from structviews.corpus.format import Row, Skipped
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
-from structviews.corpus.writer import write_manifest, write_shard
 from structviews.errors import InputError
 from structviews.parsing import pipeline
 from structviews.parsing.export import export
@@ -32,17 +31,7 @@ def quiet(done, total):
 
 
 def corpus_of(folder, sentences):
-    """As `parse` would write it: shards cut by the source alone."""
-    folder.mkdir()
-    shards = [sentences[start : start + SHARD] for start in range(0, len(sentences), SHARD)]
-    entries = []
-    for number, shard in enumerate(shards):
-        rows = [each for each in shard if isinstance(each, Row)]
-        entries.append(
-            write_shard(folder, number, rows, [each for each in shard if isinstance(each, Skipped)], Form(MAX_TOKENS))
-        )
-    write_manifest(folder, entries, new_job(parser={"name": "test"}, tokeniser={}, settings={}, sources=[]))
-    return ParsedCorpus.open(folder)
+    return ParsedCorpus.open(write_corpus(folder, sentences, SHARD, settings={"max_tokens": MAX_TOKENS}))
 
 
 def with_skips(sentences):

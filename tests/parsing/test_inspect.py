@@ -1,5 +1,4 @@
 import os
-import re
 import subprocess
 import sys
 import warnings
@@ -7,32 +6,21 @@ from dataclasses import replace
 
 import pytest
 from chain_parser import chain
+from corpora import write_corpus
 from drawn_sentences import BIRD
 from rich.console import Console
 
 from structviews.cli import app as cli
 from structviews.cli import inspect as inspect_command
-from structviews.corpus.format import Row, Skipped, new_job
+from structviews.corpus.format import Row, Skipped
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.writer import write_manifest, write_shard
 from structviews.parsing.drawing import choose
-
-JOB = new_job(parser={"name": "chain", "version": "1"}, tokeniser={"name": "none"}, settings={}, sources=[])
 
 
 @pytest.fixture
 def corpus(tmp_path):
-    folder = tmp_path / "x.parsed"
-    folder.mkdir()
-    entry = write_shard(
-        folder, 0, [Row(0, 0, 1, BIRD), Row(0, 2, 3, chain(["No", "."]))], [Skipped(0, 1, 2, "odd [x]")]
-    )
-    write_manifest(
-        folder,
-        [entry],
-        JOB,
-    )
-    return folder
+    sentences = [Row(0, 0, 1, BIRD), Skipped(0, 1, 2, "odd [x]"), Row(0, 2, 3, chain(["No", "."]))]
+    return write_corpus(tmp_path / "x.parsed", sentences)
 
 
 def structviews(*arguments, folder, **environment):
@@ -96,14 +84,9 @@ words, level by level from the leaves: 3 1 1
 
 
 def test_choices(tmp_path):
-    folder = tmp_path / "many.parsed"
-    folder.mkdir()
-    entries = []
-    for shard in range(2):
-        rows = [Row(0, i, i + 1, chain([f"{'even' if i % 2 == 0 else 'odd'}", f"w{i}"])) for i in range(15)]
-        entries.append(write_shard(folder, shard, rows, []))
-    write_manifest(folder, entries, JOB)
-    corpus = ParsedCorpus.open(folder)
+    sentences = [chain(["odd" if i % 2 else "even", f"w{i}"]) for i in range(15)] * 2
+    rows = [Row(0, i, i + 1, sentence) for i, sentence in enumerate(sentences)]
+    corpus = ParsedCorpus.open(write_corpus(tmp_path / "many.parsed", rows, shard_size=15))
 
     def numbers(**choice):
         choice = {"sentence": None, "grep": None, "random": None, "seed": 1, "tree": None} | choice
@@ -157,16 +140,6 @@ def test_sentences_that_hold_a_text(corpus, inspect):
     assert output == "\n".join([*EXPECTED.splitlines()[:3], *EXPECTED.splitlines()[17:]]) + "\n"
 
 
-@pytest.mark.slow
-def test_colours_are_for_terminals_that_want_them(corpus, tmp_path):
-    arguments = ("inspect", "x.parsed", "--sentence", "0")
-    _, coloured, _ = structviews(*arguments, folder=tmp_path, FORCE_COLOR="1", TERM="xterm-256color")
-    assert "\x1b[" in coloured
-    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == EXPECTED
-    _, plain, _ = structviews(*arguments, folder=tmp_path, FORCE_COLOR="1", TERM="xterm-256color", NO_COLOR="1")
-    assert plain == EXPECTED
-
-
 def test_svg(corpus, tmp_path, inspect):
     assert inspect("x.parsed", "--random", "2", "--svg", "trees") == (
         0,
@@ -194,10 +167,7 @@ def test_svg(corpus, tmp_path, inspect):
     ],
 )
 def test_bad_choices_are_one_line(corpus, tmp_path, inspect, arguments, message):
-    words = tmp_path / "words.parsed"
-    words.mkdir()
-    entry = write_shard(words, 0, [Row(0, 0, 1, replace(BIRD, left=(), right=(), labels=()))], [])
-    write_manifest(words, [entry], JOB)
+    write_corpus(tmp_path / "words.parsed", [Row(0, 0, 1, replace(BIRD, left=(), right=(), labels=()))])
     before = sorted(tmp_path.rglob("*"))
     code, output, errors = inspect(*arguments)
     assert (code, output) == (2, "")

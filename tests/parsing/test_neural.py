@@ -16,8 +16,6 @@ from structviews.parsing.neural import (
     WordEmbedding,
     drop_words,
     in_blocks,
-    normalise,
-    shape,
 )
 
 LENGTHS = (1, 4, 9)
@@ -195,38 +193,6 @@ def test_blocks_are_of_one_shape_and_give_what_all_rows_give(count):
 
 
 FORMS = ["the", "bird", "0000", "don't"]
-
-
-@pytest.mark.parametrize(
-    ("word", "form"),
-    [
-        ("Bird", "bird"),
-        ("3.5%", "0.0%"),
-        ("-LRB-", "("),
-        ("``", '"'),
-        ("''", '"'),
-        ("‘", "'"),
-        ("Don’t", "don't"),
-        ("ÉTÉ", "été"),
-    ],
-)
-def test_normalise(word, form):
-    assert normalise(word) == form
-
-
-@pytest.mark.parametrize(
-    ("word", "expected"),
-    [
-        ("bird", "x"),
-        ("Bird", "Xx"),
-        ("Word-9s", "Xx-dx"),
-        ("Don’t", "Xx'x"),
-        ("😀😀", "😀"),
-        ("", ""),
-    ],
-)
-def test_shape(word, expected):
-    assert shape(word) == expected
 
 
 @pytest.mark.parametrize(

@@ -392,22 +392,3 @@ def test_the_bar_moves_within_the_first_shard(tmp_path, monkeypatch, workers):
     assert told == sorted(told)
     assert 0 < told[0][0] < 300  # before the only shard was finished
     assert told[-1] == (302, 302)
-
-
-def test_the_bar_counts_what_is_left(tmp_path, monkeypatch):
-    """What was parsed before is not part of it."""
-    (tmp_path / "a.txt").write_text("one two\n" * 30)
-    source, out = text_source(tmp_path / "a.txt"), tmp_path / "a.parsed"
-    keep, kept = pipeline.keep_shard, []
-
-    def keep_two(*arguments):
-        if len(kept) == 2:
-            raise KeyboardInterrupt
-        kept.append(keep(*arguments))
-        return kept[-1]
-
-    with monkeypatch.context() as patched:
-        patched.setattr(pipeline, "keep_shard", keep_two)
-        with pytest.raises(KeyboardInterrupt):
-            pipeline.parse_corpus(source, out, sentences_per_shard=10)
-    assert set(progress_of(source, out, monkeypatch, sentences_per_shard=10)) == {(10, 10)}

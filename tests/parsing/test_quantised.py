@@ -106,16 +106,6 @@ def test_a_product_is_the_same_in_any_number_of_rows(bias):
 
 
 @torch.inference_mode()
-def test_words_see_the_words_of_their_sentence_and_nothing_else(network, features, mask):
-    small = quantised(network, features, mask)
-    words = torch.randn(*mask.shape, CONFIG.dim)
-    together = small.contextualise(words, mask)
-    for b, n in enumerate(LENGTHS):
-        alone = small.contextualise(words[b : b + 1, :n], mask[b : b + 1, :n])
-        torch.testing.assert_close(alone[0], together[b, :n], rtol=1e-2, atol=2e-2)
-
-
-@torch.inference_mode()
 def test_a_network_in_8_bits_scores_as_one_of_floats(network, features, mask):
     expected = run(network, features, mask)
     for name, scores in run(quantised(network, features, mask), features, mask).items():

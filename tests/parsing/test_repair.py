@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from structviews.corpus import corpus_statistics
-from structviews.corpus.merging import merge
 from structviews.encoding.preparation import Preparer
 from structviews.parsing import pipeline, text
 from structviews.parsing.parser import Options
@@ -178,12 +177,6 @@ def test_use_and_training_agree(tmp_path, language):
     assert preparer.prepare([list(given_words)], {"tokens"})[0].tokens == given_words
     named = parse_sentence(content, parser="trivial:balanced", options=Options(language), tokenised=False)
     assert named == corpus.sentence(0)
-
-
-def test_corpora_that_are_merged(tmp_path):
-    both = [parsed(tmp_path, LINES), parsed(tmp_path, "ﬁne\n\n\x96\n"), parsed(tmp_path, "fine\n")]
-    merged = merge(both, tmp_path / "all.parsed", lambda done, total: None)
-    assert merged.manifest["repaired"] == {"windows-1252": 5, "ligature": 2, "zero-width": 1}
 
 
 def test_a_job_that_goes_on_counts_all_lines(tmp_path):

@@ -13,7 +13,7 @@ from nltk_trees import as_nltk
 from rich.cells import cell_len
 
 from structviews.errors import InputError
-from structviews.parsing.binarise import binary_tree, unbinarise
+from structviews.parsing.binarise import unbinarise
 from structviews.parsing.drawing import Chosen
 from structviews.parsing.svg import COLUMN, dependency_tree, element, svg, write_svg
 
@@ -94,24 +94,6 @@ def test_trees_are_read_back(sentence):
     heads, relations = read_heads(root, len(sentence.tokens))
     assert heads == sentence.heads
     assert relations == sentence.relations
-
-
-@given(labelled())
-@settings(max_examples=30)
-def test_every_word_relation_tag_and_label_is_there_once_in_each_drawing(sentence):
-    dependency = ElementTree.fromstring(svg([chosen(sentence, ["dependency"])]))
-    assert texts(dependency, "word") == list(sentence.tokens)
-    assert texts(dependency, "label") == list(sentence.tags)
-    relations = Counter(r for r, head in zip(sentence.relations, sentence.heads, strict=True) if head)
-    assert Counter(texts(dependency, "relation")) == relations
-    constituency = ElementTree.fromstring(svg([chosen(sentence, ["constituency"])]))
-    assert Counter(texts(constituency, "word")) == Counter(sentence.tokens * 2)
-    labels = [
-        node.label() or "·"
-        for tree in (unbinarise(sentence), binary_tree(sentence))
-        for node in as_nltk(tree).subtrees()
-    ]
-    assert Counter(texts(constituency, "label")) == Counter(labels)
 
 
 @given(labelled())

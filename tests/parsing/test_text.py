@@ -1,25 +1,15 @@
 import gzip
-import io
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from structviews.errors import InputError
 from structviews.parsing import text, tokenising
 from structviews.parsing.parser import Unparsed
 
-CORPUS = Path(__file__).parents[3] / "shared/data/corpus/sample-10k.txt"
-
 
 def in_english(texts):
     return tokenising.tokenise_all(texts, "en")
-
-
-def between_spaces(texts):
-    return [tuple(each.split()) for each in texts]
 
 
 def write(folder, content, name="a.txt"):
@@ -143,24 +133,6 @@ def test_a_very_long_line_is_one_sentence_too_long(tmp_path):
     assert len(sentences[1][3]) <= text.MAX_CHARACTERS + 1
     words = text.tokens_or_reason([s[3] for s in sentences], in_english)
     assert words == [("Before", "."), Unparsed("more than 10,000 characters"), ("After", ".")]
-
-
-def test_a_text_without_line_ends_is_prose():
-    stream = io.TextIOWrapper(io.BytesIO(b"One more sentence. " * 20_000), newline="\n")
-    sentences = list(text.read_prose(stream, False, "en", lambda line, text: text))
-    assert len(sentences) == 20_000
-    assert {s.text for s in sentences} == {"One more sentence."}
-
-
-@given(st.text(min_size=1))
-def test_tokens_cover_the_text_and_hold_no_white_space(line):
-    for tokenise in (between_spaces, in_english):
-        [words] = text.tokens_or_reason([line], tokenise)
-        if isinstance(words, Unparsed):
-            assert text.CONTROL.search(line)
-        else:
-            assert all(word and not any(c.isspace() for c in word) for word in words)
-            assert "".join(words) == "".join(line.split())
 
 
 @pytest.mark.parametrize(

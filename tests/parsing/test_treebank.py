@@ -82,18 +82,6 @@ def test_lines_without_a_word_are_passed_over(write):
     assert item.line == 2
 
 
-def test_last_sentence_needs_no_blank_line_and_several_are_one(write):
-    items = read(write("t.conllu", "", *words("a"), "", "", "# comment", "", *words("b", "c")))
-    assert [(item.line, item.sentence.tokens) for item in items] == [(2, ("a",)), (7, ("b", "c"))]
-
-
-def test_windows_line_ends(write):
-    path = write("t.conllu", ("\r\n".join([*words("a", "b"), "", ""])).encode())
-    (item,) = read(path)
-    assert item.sentence.relations == ("root", "dep")
-    assert len(read(path, write("t.ptb", b"(S (A a) (B b))\r\n"))) == 1
-
-
 def places(items):
     return [(item.document, item.position) for item in items]
 
