@@ -247,10 +247,10 @@ def make_shards(
             if shard_name(task.number) in shards:
                 progress.skip(task)
                 continue
-            while len(pending) >= engine.room():
+            while len(pending) >= engine.capacity():
                 finish_some()
-            on_progress = partial(progress.advance, task)
-            pending[engine.submit(parse_shard, source.work, job, sentences, heard=on_progress)] = task
+            on_report = partial(progress.advance, task)
+            pending[engine.submit(parse_shard, source.work, job, sentences, on_report=on_report)] = task
         while pending:
             finish_some()
     except (OSError, UnicodeDecodeError):

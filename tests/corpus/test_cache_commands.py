@@ -26,17 +26,17 @@ def structviews(tmp_path, monkeypatch, capsys):
 
 def test_the_commands_one_after_the_other(structviews, tmp_path):
     tiny_corpus(tmp_path / "t.parsed")
-    assert structviews("cache", "merge", "t.parsed", "t.parsed", "-o", "tt.parsed")[:2] == (
+    assert structviews("corpus", "merge", "t.parsed", "t.parsed", "-o", "tt.parsed")[:2] == (
         0,
         "tt.parsed: 24 sentences in 6 documents\n",
     )
-    code, output, _ = structviews("cache", "stats", "tt.parsed", "--json")
+    code, output, _ = structviews("corpus", "stats", "tt.parsed", "--json")
     assert code == 0
     assert json.loads(output)["documents"] == 6
-    code, output, _ = structviews("cache", "stats", "tt.parsed")
+    code, output, _ = structviews("corpus", "stats", "tt.parsed")
     assert code == 0
     assert "bytes per token" in output
-    assert structviews("cache", "export", "t.parsed")[:2] == (0, "t.conllu\nt.ptb\n")
+    assert structviews("corpus", "export", "t.parsed")[:2] == (0, "t.conllu\nt.ptb\n")
     assert structviews("verify", "tt.parsed")[:2] == (0, "tt.parsed: no faults\n")
     path = tmp_path / "tt.parsed/shard-00001.arrow"
     path.write_bytes(path.read_bytes()[:-8] + b"ARROWING")
