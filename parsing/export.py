@@ -9,6 +9,7 @@ import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 
 import pyarrow as pa
@@ -71,8 +72,7 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
     # One that is there may be of a call that was killed before it wrote the other.
     for path, lines in zip(paths, kinds.values(), strict=True):
         if path not in taken:
-            encoded = map(str.encode, lines(read()))
-            write_output(path, lambda file, encoded=encoded: file.writelines(encoded))
+            write_output(path, methodcaller("writelines", map(str.encode, lines(read()))))
         elif not _holds(path, lines(read())):
             raise _taken(path)
     return paths

@@ -6,6 +6,7 @@ Equal sentences give equal bytes.
 
 from collections.abc import Sequence
 from html import escape
+from operator import methodcaller
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,8 +86,7 @@ def write_svg(path: Path, sentences: Sequence[Chosen]) -> list[Path]:
         if path.suffix != ".svg":
             path.mkdir(parents=True, exist_ok=True)
         for file, page in pages.items():
-            content = svg(page).encode()
-            write_output(file, lambda stream, content=content: stream.write(content))
+            write_output(file, methodcaller("write", svg(page).encode()))
     except OSError as error:
         raise InputError(f"--svg {path} cannot be written ({error.strerror}): choose another path") from None
     return list(pages)

@@ -84,7 +84,9 @@ def constituency_parents(left: Array, right: Array, lengths: Array) -> Array:
 def internal_nodes(lengths: Array) -> Array:
     """The number ``(I,)`` of each internal node, nodes numbered across sentences; in a sentence they come last."""
     inner = lengths - 1
-    return np.arange(inner.sum()) + np.repeat(starts_of(2 * lengths - 1) + lengths - starts_of(inner), inner)
+    first = starts_of(2 * lengths - 1) + lengths - starts_of(inner)
+    nodes: Array = np.arange(inner.sum()) + np.repeat(first, inner)
+    return nodes
 
 
 def heights_below(parents: Array) -> Array:
@@ -165,7 +167,7 @@ def any_of(wrong: Array, of: Array, n: int) -> Array:
 def malformed(table: pa.Table) -> Array:
     """Whether ``(B,)`` each sentence of a table is not a valid ParsedSentence or has wrong heights."""
     shard = Flat(table)
-    bad = _wrong_sizes(shard) | _wrong_words(shard)
+    bad: Array = _wrong_sizes(shard) | _wrong_words(shard)
     for column, checks in CHECKS.items():
         there = shard.sizes(column) > 0
         for check in checks:

@@ -63,10 +63,11 @@ def verify_corpus(path: Path, progress: Callable[[int, int], None]) -> Iterator[
 
 def faults_of(table: pa.Table, last: Position) -> Iterator[str]:
     """Faults of a shard's sentences, given document and position of the last sentence before the shard."""
-    for wrong, reason in (
+    checks: list[tuple[Array, Callable[[pa.Table], str]]] = [
         (misplaced(table, last), lambda _: "its place does not follow that of the previous sentence"),
         (malformed(table), why_malformed),
-    ):
+    ]
+    for wrong, reason in checks:
         for row in np.flatnonzero(wrong).tolist():
             document, position, line = (table[name][row].as_py() for name in ("document", "position", "line"))
             where = f"row {row} (document {document}, position {position}, line {line})"
