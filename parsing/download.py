@@ -58,7 +58,7 @@ def _benepar(model: str, options: Options) -> None:
 def _spacy(name: str, options: Options) -> None:
     """A spaCy pipeline, installed by pip, in the user's folder if one is given."""
     library("spacy")
-    from spacy.cli import download as spacy_download  # noqa: PLC0415
+    from spacy.cli.download import download as spacy_download  # noqa: PLC0415
 
     if not name:
         raise InputError("no pipeline given: name one, for example: structviews parser download spacy en_core_web_sm")

@@ -64,7 +64,7 @@ def test_benepar_fetches_the_languages_model(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("given", "pip"), [([], ()), (["--models", "x"], ("--no-deps", "--target", "x"))])
 def test_the_command_has_spacy_install_a_pipeline(given, pip, monkeypatch):
     called = []
-    monkeypatch.setattr(importlib.import_module("spacy.cli"), "download", lambda *args: called.append(args))
+    monkeypatch.setattr(importlib.import_module("spacy.cli.download"), "download", lambda *args: called.append(args))
     result = CliRunner().invoke(app, ["parser", "download", "spacy", "en_core_web_sm", *given])
     assert (result.exit_code, result.output) == (0, "downloaded\n")
     assert called == [("en_core_web_sm", False, False, None, *pip)]
