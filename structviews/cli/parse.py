@@ -247,19 +247,13 @@ def download_models(
         Path | None,
         typer.Option(help="Folder for the models, for parse --models.", show_default="the library's"),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Download a library's models with its own downloader.
 
-    Shows what will be downloaded, from where, its size and its licence, and asks for confirmation.
-
     Example: structviews parser download stanza --lang en
     """
-    from structviews.parsing import download
+    from structviews.parsing.download import download
     from structviews.parsing.parser import Options
 
-    offered = download.offer(library, model, Options(language=lang, models=models))
-    say(str(offered))
-    if yes or typer.confirm("Download this?"):
-        download.fetch(offered)
-        say("downloaded")
+    download(library, model, Options(language=lang, models=models))
+    say("downloaded")

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from structviews.cli.app import app
 from structviews.corpus.format import Row
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.plain_text import plain_text
+from structviews.corpus.sentence import plain_text
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
