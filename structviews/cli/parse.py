@@ -217,8 +217,8 @@ def parse_into(
 
     with resuming():
         job = open_source(source, **settings)
-        how = {"workers": workers, "engine": engine.value, "address": address, "compression": compression}
-        corpus, already = parse_corpus(job, out, console=errors, **how)
+        where: dict[str, Any] = {"workers": workers, "engine": engine.value, "address": address}
+        corpus, already = parse_corpus(job, out, console=errors, compression=compression, **where)
     counts = f"{counted(len(corpus), 'sentence')} in {counted(corpus.manifest['documents'], 'document')}"
     there = " already exists" if already else ""
     kinds = {"dependency": corpus.has_dependencies, "constituency": corpus.has_constituents}
