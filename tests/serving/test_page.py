@@ -169,16 +169,6 @@ def test_a_warning_is_a_sentence_for_visitors_and_goes_away(tab, url, served, mo
     assert tab.evaluate(shown) == []
 
 
-def test_the_description_of_the_endpoints_reads_without_scripts(tab, url):
-    tab.look(390)
-    tab.open(url + "docs")
-    assert tab.evaluate("document.querySelectorAll('section').length") == 6
-    assert tab.evaluate("document.scripts.length") == 0
-    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
-    assert tab.errors == []
-    assert all(loaded.startswith((url, "data:")) for loaded in tab.loaded)
-
-
 def test_the_last_that_was_typed_is_shown(tab, url):
     tab.open(url)
     tab.wait(SHOWN)
