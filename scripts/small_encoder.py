@@ -25,7 +25,7 @@ from tokenizers import Tokenizer
 from transformers import BertForMaskedLM, PreTrainedTokenizerFast
 
 from structviews.errors import InputError
-from structviews.hub.text_sources import read_sources, write_sources
+from structviews.hub.portable import read_sources, write_sources
 from structviews.runtime.files import holds_something, new_folder, write_bytes
 from structviews.runtime.locks import creating
 from structviews.runtime.memory import keep_freed_memory

@@ -26,7 +26,7 @@ def store_encoder_states(corpus: Corpus, device: Device = "", given: Mapping[str
     Example: structviews states corpus.parsed --encoder roberta-base
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.pretrained.frozen import FrozenEncoder
+    from structviews.pretrained.states import FrozenEncoder
     from structviews.pretrained.stored_states import outdated, store_states
     from structviews.runtime.device import using
     from structviews.runtime.progress import rate_bar

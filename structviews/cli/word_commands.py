@@ -11,7 +11,7 @@ from structviews.cli.options import Corpus, check_writable
 from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
 from structviews.cli.which_runs import OwnRun
 from structviews.runtime.wording import counted
-from structviews.words.learning_settings import Word2VecConfig
+from structviews.words.word_settings import Word2VecConfig
 
 PANEL = "Training"
 app = typer.Typer()

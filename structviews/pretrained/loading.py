@@ -1,10 +1,16 @@
-"""Finding and loading an encoder of Hugging Face: only safetensors and fast tokenisers, and no code of others."""
+"""Finding and loading an encoder of Hugging Face: only safetensors and fast tokenisers, and no code of others.
+
+A run whose transformer is trained keeps its configuration and tokeniser, its ``Blueprint``, in one sealed file, so it
+needs nothing of the encoder that it began from.
+"""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, Self, TypedDict, TypeVar
 
 import numpy as np
 import torch
@@ -15,10 +21,9 @@ from structviews.pretrained.encoder_name import HUB_ID
 from structviews.runtime.documents import read_json
 from structviews.runtime.files import digest
 from structviews.runtime.network import network_reason
+from structviews.runtime.seals import damaged, read_arrays, write_arrays
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+T = TypeVar("T")
 INSTALL = "pip install 'structviews[contextual]'"
 REMEDY = "restore its files, or choose another encoder"
 CONFIG = "config.json"
@@ -229,7 +234,7 @@ def _longest(model: Any, told: int) -> int:
 
 
 @contextmanager
-def _refusals(folder: Path) -> "Iterator[Any]":
+def _refusals(folder: Path) -> Iterator[Any]:
     """The module transformers, without its notices; what it refuses is an InputError."""
     try:
         import transformers  # noqa: PLC0415 - an extra
@@ -244,7 +249,7 @@ def _refusals(folder: Path) -> "Iterator[Any]":
 
 
 @contextmanager
-def without_notices(transformers: Any) -> "Iterator[None]":
+def without_notices(transformers: Any) -> Iterator[None]:
     """A context in which the module ``transformers`` shows no notices and no progress bars."""
     logs = transformers.utils.logging
     level, bars = logs.get_verbosity(), logs.is_progress_bar_enabled()
@@ -256,3 +261,88 @@ def without_notices(transformers: Any) -> "Iterator[None]":
         logs.set_verbosity(level)
         if bars:
             logs.enable_progress_bar()
+
+
+class Blueprint:
+    """An encoder without its weights.
+
+    Args:
+        files: the contents of its files, by name.
+        place: where they are, for messages.
+    """
+
+    def __init__(self, files: Mapping[str, bytes], place: Path):
+        self.files = dict(files)
+        self.place = place
+
+    def __reduce__(self) -> Any:
+        # Pickled to the same bytes after use: a tokeniser remembers words that it has read.
+        return type(self), (self.files, self.place)
+
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """That of an encoder's folder."""
+        return cls({path.name: path.read_bytes() for path in description_files(folder)}, folder)
+
+    @classmethod
+    def read(cls, path: Path, remedy: str) -> Self:
+        """Read what ``write`` wrote.
+
+        Args:
+            path: the file.
+            remedy: what to do if it is damaged.
+
+        Raises:
+            InputError: if it is missing or damaged.
+        """
+        files = {name: array.tobytes() for name, array in read_arrays(path, remedy).items()}
+        if CONFIG not in files or any(Path(name).name != name for name in files):
+            raise damaged(path, "it does not describe an encoder", remedy)
+        return cls(files, path)
+
+    def write(self, path: Path) -> None:
+        """Write to one file."""
+        write_arrays(path, {name: np.frombuffer(content, np.uint8) for name, content in self.files.items()})
+
+    @property
+    def digest(self) -> bytes:
+        """Digest of the files, 16 bytes."""
+        return bytes.fromhex(digest("".join(f"{name} {digest(self.files[name])}\n" for name in self.files).encode()))
+
+    def unpack(self, folder: Path) -> None:
+        """Write the files to a folder."""
+        for name, content in self.files.items():
+            (folder / name).write_bytes(content)
+
+    @cached_property
+    def tokeniser(self) -> Loaded:
+        """Its tokeniser, and a model that has no weights.
+
+        Raises:
+            InputError: if it is not an encoder that transformers knows.
+        """
+        with torch.device("meta"):
+            return self._built(empty_encoder)
+
+    @property
+    def aligner(self) -> Aligner:
+        """Turns sentences into its pieces."""
+        return self.tokeniser.aligner
+
+    @property
+    def dim(self) -> int:
+        """Dimension of a state."""
+        return int(self.tokeniser.model.config.hidden_size)
+
+    def network(self) -> Any:
+        """A model with fresh random weights, on PyTorch's current device."""
+        return self._built(empty_network)
+
+    def _built(self, build: Callable[[Path], T]) -> T:
+        """What is built from its files; errors name the place that they came from."""
+        with TemporaryDirectory() as folder:
+            self.unpack(Path(folder))
+            try:
+                return build(Path(folder))
+            except InputError as error:
+                raise InputError(str(error).replace(folder, str(self.place))) from None

@@ -23,8 +23,8 @@ from structviews.training.trainer import BYTES_PER_PARAMETER
 from structviews.views import VIEWS
 from structviews.words import TRAINED
 from structviews.words.learning import learn_model, save_model
-from structviews.words.learning_settings import Word2VecConfig
 from structviews.words.vocabulary import count_words
+from structviews.words.word_settings import Word2VecConfig
 
 # Sentences that the rates are measured on, or some batches if these have more.
 SAMPLE, BATCHES = 2000, 4

@@ -31,8 +31,8 @@ from structviews.runtime.progress import rate_bar
 from structviews.training.loop import train
 from structviews.training.resuming import is_finished
 from structviews.words.learning import learn_file
-from structviews.words.learning_settings import Word2VecConfig
 from structviews.words.vector_files import WordVectors
+from structviews.words.word_settings import Word2VecConfig
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Creating a view by name."""
 
-from structviews.pretrained.blueprint import Blueprint
+from structviews.pretrained.loading import Blueprint
 from structviews.settings import Settings
 from structviews.views import VIEWS
 from structviews.views.view import View

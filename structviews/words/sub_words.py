@@ -3,6 +3,10 @@
 As in fastText, the n-grams are those of the word between ``<`` and ``>``, counted in UTF-8 characters, and share a
 fixed number of rows: an n-gram's row is its hash.
 
+A packed run stores rows in 8 bits a number with one scale a row, a quarter of the memory of float32: a row's largest
+magnitude becomes 127, and each number is rounded to the nearest step of ``largest / 127``, so none is off by more than
+half a step, 0.4 % of the row's largest.
+
 Shapes: n words, m n-grams of all words, dim dimension of a vector.
 """
 
@@ -11,14 +15,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from structviews.words.eight_bits import quantise, restore
-
 # FNV-1a with 32 bits. fastText reads characters as signed.
 OFFSET, PRIME = np.uint32(2166136261), np.uint32(16777619)
 FOLLOWS, LEAD_BITS = 0x80, 0xC0
 LONGEST_NGRAM = 255
 # How many rows are read at once: what fits into a core's cache takes half the time.
 ROWS_AT_ONCE = 2**11
+LARGEST_BYTE = 127
+
+
+def quantise(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Round rows to 8 bits a number.
+
+    Args:
+        rows: ``(n, d)``, finite.
+
+    Returns:
+        ``(n, d)`` int8, between -127 and 127, and ``(n,)`` float32 scales; a row of zeros stays zero, with scale 0.
+    """
+    rows = rows.astype(np.float32, copy=False)
+    scales = np.abs(rows).max(axis=1, initial=0) / np.float32(LARGEST_BYTE)
+    # A row whose scale underflows to 0 is zero too.
+    steps = np.divide(rows, scales[:, None], out=np.zeros_like(rows), where=scales[:, None] > 0)
+    return np.rint(steps).clip(-LARGEST_BYTE, LARGEST_BYTE).astype(np.int8), scales
+
+
+def restore(rows: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """The rows ``(n, d)``, float32, that ``quantise`` rounded."""
+    restored: np.ndarray = rows * scales[:, None]
+    return restored
 
 
 def hashed_ngrams(words: Sequence[bytes], shortest: int, longest: int) -> tuple[np.ndarray, np.ndarray]:
@@ -64,7 +89,7 @@ class SubWords:
     """The vectors of n-grams.
 
     Attributes:
-        rows: ``(buckets, dim)``, float32, which may be memory-mapped; or int8, see ``eight_bits``.
+        rows: ``(buckets, dim)``, float32, which may be memory-mapped; or int8, see ``quantise``.
         scales: ``(buckets,)`` of rows in int8, else None.
         shortest, longest: number of characters of an n-gram.
     """

@@ -9,7 +9,7 @@ import pytest
 
 from structviews.evaluation.retrieval.candidates import open_pool
 from structviews.report.page import write_report
-from structviews.report.project import draw_run
+from structviews.report.projection import draw_run
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs Chromium")

@@ -20,8 +20,7 @@ from structviews.evaluation.scores.compare import compare_runs
 from structviews.evaluation.scores.rendering import as_markdown
 from structviews.evaluation.scores.results import load_predictions, load_results, save_results
 from structviews.evaluation.scores.tables import score_table
-from structviews.hub.portable import check_arrived
-from structviews.hub.text_sources import Source, write_sources
+from structviews.hub.portable import Source, check_arrived, write_sources
 from structviews.hub.transfer import PULLED, push
 from structviews.recipes.rates import Rates, TrainingRate
 from structviews.report.curves import curves
@@ -95,7 +94,7 @@ def with_transformer(folder: Path, shared: Shared) -> None:
     shared.run(folder / "run", views=("transformer", "seq"), encoder=str(encoder), hidden=32)
 
 
-@reader(SEALED, "run/encoder.safetensors", with_transformer, covers="pretrained.blueprint:Blueprint.read")
+@reader(SEALED, "run/encoder.safetensors", with_transformer, covers="pretrained.loading:Blueprint.read")
 def blueprint(folder: Path) -> Any:
     return vectors_of(folder / "run")
 

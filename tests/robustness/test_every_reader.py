@@ -43,7 +43,7 @@ NOT_READERS = {
     "hub.card:model_card": "package data; the settings are copied as they are",
     "serving.endpoints:create_app": "package data",
     "demo.python_docs:parsed": "Python's own files",
-    "pretrained.blueprint:Blueprint.of": "copied as they are; the encoder is loaded from them",
+    "pretrained.loading:Blueprint.of": "copied as they are; the encoder is loaded from them",
     "pretrained.stored_states:outdated": "names what nothing reads; a damaged file there is passed over",
 }
 

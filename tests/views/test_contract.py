@@ -13,7 +13,7 @@ from structviews.batches.batch import collate
 from structviews.errors import InputError
 from structviews.kernels import naive
 from structviews.kernels.recurrent_cells import Gru, GruResetBefore, Lstm
-from structviews.pretrained.blueprint import Blueprint
+from structviews.pretrained.loading import Blueprint
 from structviews.views import VIEWS
 from structviews.views.bag import BagOfWords
 from structviews.views.view import View

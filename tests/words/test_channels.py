@@ -1,6 +1,4 @@
 import io
-import json
-import shutil
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ from safetensors.torch import load_file
 from vector_files import random_vectors, write_vectors
 
 from structviews.batches.batch import collate
-from structviews.batches.word_ids import WordIds
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.model import Channel
@@ -20,9 +17,7 @@ from structviews.training.checkpoint import read_progress
 from structviews.training.loop import train
 from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training
-from structviews.views.word_tables import FixedWords
-from structviews.words.channels import fixed_words
-from structviews.words.vector_files import WordVectors
+from structviews.words.vector_files import WordVectors, fixed_words
 from structviews.words.vocabulary import UNKNOWN, count_words
 
 DIM = 5
@@ -67,7 +62,7 @@ def test_the_fixed_words_are_those_of_the_corpus_that_have_a_vector(corpus, vect
     assert 0 < len(expected) < len(counts)
     unknown = sum(n for w, n in counts.items() if w not in there)
     assert vocabulary.counts.tolist() == [unknown, *(counts[w] for w in expected)]
-    assert table.dtype == torch.float32
+    assert table.dtype == np.float32
     assert not table[0].any()
     np.testing.assert_array_equal(table[1:], file.rows(file.find(expected)))
 
@@ -95,17 +90,6 @@ def _start():
     return Place()
 
 
-def test_reading_fixed_words_asks_for_no_gradient():
-    words = FixedWords(torch.randn(6, 3))
-    ids = WordIds.of(np.array([4, 2, 2, 0]))
-    expected = words.weight[[4, 2, 2, 0]]
-    assert not words.lookup(ids).requires_grad
-    torch.testing.assert_close(words.lookup(ids), expected)
-    torch.testing.assert_close(words.rows(ids), words.weight[[0, 2, 4]])
-    bags = words.bag(ids, torch.tensor([0, 1]), "mean")
-    torch.testing.assert_close(bags, torch.stack([expected[0], expected[1:].mean(0)]))
-
-
 def test_a_channel_learns_beside_another_what_it_learns_alone(config):
     """Each has its own loss and its own clipping; they share the batches."""
     config = config.replaced(clip=0.01)
@@ -115,19 +99,6 @@ def test_a_channel_learns_beside_another_what_it_learns_alone(config):
     for name, tensor in alone.items():
         assert torch.equal(both[name], tensor), name
     assert {name.split(".")[1] for name in both} == {"fixed", "trained"}
-
-
-def test_the_log_names_the_channels(config):
-    screen = io.StringIO()
-    run = train(config, Console(file=screen, width=300))
-    lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
-    for line in lines:
-        for channel in config.words.channels:
-            assert np.isfinite(line[f"{channel}.loss"])
-            assert line["kind"] == "validation" or -1 <= line[f"{channel}.cos_fg"] <= 1
-    assert "loss" not in lines[0]
-    assert lines[0]["fixed.loss"] != lines[0]["trained.loss"]
-    assert "held-out fixed.loss" in screen.getvalue()
 
 
 @pytest.mark.parametrize("step", [1, 5])
@@ -140,19 +111,6 @@ def test_parts_make_the_whole_bit_for_bit(config, step, tmp_path):
     for name in ("model.safetensors", "vocabulary.fixed.txt", "vocabulary.trained.txt"):
         assert (again / name).read_bytes() == (whole / name).read_bytes()
     assert load_run(again) == load_run(whole)
-
-
-def test_a_run_loads_without_the_vector_file(run, vectors, tmp_path):
-    shutil.copytree(run, tmp_path / "run")
-    settings = (tmp_path / "run" / "config.toml").read_text()
-    (tmp_path / "run" / "config.toml").write_text(settings.replace(str(vectors), "gone.vec"))
-    sentences = [random_trees(["topic1-1", "the", "of"]), random_trees(["unheard", "it"])]
-    with pytest.warns(UserWarning, match=r"because gone\.vec is not there"):
-        here = Embedder.load(tmp_path / "run").encode(sentences)
-    there = Embedder.load(run).encode(sentences)
-    np.testing.assert_array_equal(here, there)
-    assert here.shape == (2, 2 * 2 * 8)
-    assert Embedder.load(run).dim == 32
 
 
 def test_the_fixed_channel_knows_all_words_of_its_file_and_no_others(run, corpus, vectors):
@@ -193,14 +151,6 @@ def test_unknown_words_may_have_a_random_vector_that_the_run_keeps(config, tmp_p
 def test_views_that_fixed_words_do_not_do_for(config, views, settings, message):
     with pytest.raises(InputError, match=message):
         Training(config.replaced(views=views, **settings))
-
-
-def test_a_bag_of_fixed_words_is_their_sum(config, vectors):
-    config = config.replaced(views=("bow", "seq-uni"), hidden=DIM, channels=("fixed",))
-    embedder = Embedder.load(train(config))
-    file = WordVectors.open(vectors)
-    (bow, _) = embedder.encode_views([["the", "of", "the", "unheard"]])
-    np.testing.assert_allclose(bow[0], file.rows(file.find(["the", "of", "the", "unheard"])).sum(0), rtol=1e-6)
 
 
 def test_other_vectors_are_another_run(config, tmp_path):
