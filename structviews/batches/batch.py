@@ -1,6 +1,6 @@
 """Batches: sentences as word ids and tree structure.
 
-Shapes: B sentences in the batch, n words in total.
+Shapes: B sentences in the batch, n words in total, U distinct ones.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -13,24 +13,111 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from structviews.batches.shared_trees import SharedFamilies, SharedPairs, shared_constituency, shared_dependency
 from structviews.batches.trees import (
+    NodeRows,
     TreeBatch,
     constituency_heights,
     constituency_trees,
     dependency_heights,
     dependency_trees,
+    node_rows,
 )
-from structviews.batches.word_ids import WordIds
 from structviews.corpus.sentence import ParsedSentence
 from structviews.pretrained.alignment import Aligner, SentencePieces
 from structviews.runtime.arrays import (
     Array,
+    group,
     inverse_of,
     stable_argsort,
     starts_of,
 )
-from structviews.runtime.device import send, to_tensor
+from structviews.runtime.device import send, send_fields, to_tensor
 from structviews.words.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class WordIds:
+    """The words of a batch in one vocabulary; their ids are ``distinct[inverse]``.
+
+    A word table then reads each distinct row once, and its gradient has one row for it. Encoders likewise
+    compute whatever depends only on the word once. In running text, a batch of hundreds of sentences has about a
+    quarter as many distinct words as words.
+
+    Attributes:
+        distinct: ``(U,)`` the ids that occur, ascending.
+        inverse: ``(n,)`` index of each word's id in ``distinct``.
+        places: ``(n,)`` indices of the words, sorted by id.
+        starts: ``(U,)`` start of each id in ``places``.
+        further: ``(further, d)`` vectors of the last of ``distinct``, which are beyond the word table: the words of a
+            vector file, in its dimensions; None if there are none.
+        dependency, constituency: these words as nodes of the batch's trees, if it has them; or those trees themselves
+            with equal subtrees merged.
+    """
+
+    distinct: Tensor
+    inverse: Tensor
+    places: Tensor
+    starts: Tensor
+    further: Tensor | None = None
+    dependency: NodeRows | SharedFamilies | None = None
+    constituency: NodeRows | SharedPairs | None = None
+
+    @classmethod
+    def of(cls, ids: np.ndarray, further: np.ndarray | None = None) -> Self:
+        """From what ``Vocabulary.look_up`` returns, or ``ids (n,)``, int64, alone; linear in n and the largest id."""
+        distinct, inverse, places, starts = map(torch.from_numpy, group(ids, int(ids.max(initial=-1)) + 1))
+        return cls(distinct, inverse, places, starts, None if further is None else torch.from_numpy(further))
+
+    def over(self, dependency: TreeBatch | None = None, constituency: TreeBatch | None = None) -> Self:
+        """The same words with their rows as nodes of these trees; on the CPU."""
+
+        def rows(trees: TreeBatch | None) -> NodeRows | None:
+            return None if trees is None else node_rows(trees, self.inverse.numpy(), len(self.distinct))
+
+        return replace(self, dependency=rows(dependency), constituency=rows(constituency))
+
+    def merged(self, lengths: Array, columns: dict[str, Array]) -> Self:
+        """The same words with their trees, equal subtrees merged; arguments as for ``batch.assemble``."""
+        dependency = constituency = None
+        words = lengths, self.inverse.numpy(), len(self.distinct)
+        if "heads" in columns:
+            dependency = shared_dependency(columns["heads"], columns["dep_height"], *words)
+        if "left" in columns:
+            constituency = shared_constituency(columns["left"], columns["right"], columns["const_height"], *words)
+        return replace(self, dependency=dependency, constituency=constituency)
+
+    def nodes_of(self, trees: TreeBatch) -> NodeRows:
+        """These words as nodes of trees of this kind.
+
+        Raises:
+            ValueError: if ``over`` was not called with trees of this kind.
+        """
+        rows = self.constituency if trees.binary else self.dependency
+        if not isinstance(rows, NodeRows):
+            raise ValueError(
+                f"these words have no {'constituency' if trees.binary else 'dependency'} trees: call WordIds.over"
+            )
+        return rows
+
+    @property
+    def own(self) -> Tensor:
+        """The ids ``(U - further,)`` of ``distinct`` that are rows of the word table."""
+        return self.distinct[: len(self.distinct) - self.n_further]
+
+    @property
+    def n_further(self) -> int:
+        """How many of ``distinct`` are beyond the word table."""
+        return 0 if self.further is None else len(self.further)
+
+    def __len__(self) -> int:
+        """The number n of words."""
+        return len(self.inverse)
+
+    def to(self, device: torch.device) -> "WordIds":
+        """The ids on ``device``."""
+        return send_fields(self, device)
+
 
 # Columns from which each kind of structure is built.
 COLUMNS = {
@@ -78,9 +165,8 @@ class Batch:
         lengths: ``(B,)`` number of words of each sentence, on the CPU.
         document: ``(B,)`` document of each sentence.
         position: ``(B,)`` index of each sentence in its document.
-        dependency, constituency: the trees, if a view needs them; merged trees are in ``ids``.
-        inference: the precision of products (``runtime.products``) in a batch to encode without gradients, whose trees
-            are merged; None for any other batch.
+        dependency, constituency: the trees, if a view needs them; where equal subtrees are merged they are in ``ids``,
+            as a vocabulary decides which words are equal.
         same: ``(B,)`` integers, equal for sentences with equal tokens, if an objective needs them.
         pieces: what a pretrained encoder reads of the sentences, on the CPU, if a view needs it.
         device: device of the tensors.
@@ -94,7 +180,6 @@ class Batch:
     constituency: TreeBatch | None = None
     same: Tensor | None = None
     pieces: SentencePieces | None = None
-    inference: str | None = None
     device: torch.device = field(default=torch.device("cpu"))
 
     def __len__(self) -> int:
@@ -166,7 +251,7 @@ def collate(
     sentences: Sequence[ParsedSentence],
     vocabularies: dict[str, Vocabulary],
     needs: Collection[str],
-    inference: str | None = None,
+    merged: bool = False,
     aligner: Aligner | None = None,
 ) -> Batch:
     """A batch from sentences in memory, each as a document of its own.
@@ -175,7 +260,7 @@ def collate(
         sentences: the sentences.
         vocabularies: vocabularies by channel.
         needs: structures to build: ``tokens``, ``dependency``, ``constituency``.
-        inference: see ``Batch``; views that do not take merged trees cannot read such a batch.
+        merged: merge equal subtrees, to encode without gradients by views that ``merge``.
         aligner: of the encoder that a view reads, if there is one.
     """
     lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
@@ -190,10 +275,10 @@ def collate(
         columns["const_height"] = constituency_heights(columns["left"], columns["right"], lengths)
     places = np.arange(len(sentences)), np.zeros(len(sentences))
     pieces = aligner.read(words) if aligner else None
-    if inference is None:
+    if not merged:
         return assemble(ids, lengths, *places, columns, pieces=pieces)
-    merged = {name: words.merged(lengths, columns) for name, words in ids.items()}
-    return replace(assemble(ids, lengths, *places, {}, pieces=pieces), ids=merged, inference=inference)
+    ids = {name: words.merged(lengths, columns) for name, words in ids.items()}
+    return replace(assemble(ids, lengths, *places, {}, pieces=pieces), ids=ids)
 
 
 def _joined(lists: Iterable[Sequence[int]]) -> Array:

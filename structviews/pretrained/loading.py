@@ -20,8 +20,8 @@ from structviews.pretrained.alignment import Aligner
 from structviews.pretrained.encoder_name import HUB_ID
 from structviews.runtime.documents import read_json
 from structviews.runtime.files import digest
-from structviews.runtime.network import network_reason
 from structviews.runtime.seals import damaged, read_arrays, write_arrays
+from structviews.runtime.wording import network_reason
 
 T = TypeVar("T")
 INSTALL = "pip install 'structviews[contextual]'"

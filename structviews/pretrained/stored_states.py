@@ -22,12 +22,11 @@ from structviews.corpus.parsed_corpus import OPEN_SHARDS, ParsedCorpus
 from structviews.errors import InputError
 from structviews.pretrained import alignment
 from structviews.pretrained.states import FrozenEncoder
-from structviews.runtime.files import digest
-from structviews.runtime.locks import creating
+from structviews.runtime.files import creating, digest
 from structviews.runtime.seals import damaged, map_arrays, read_head, write_arrays
 
 if TYPE_CHECKING:
-    from structviews.runtime.progress import OnProgress
+    from structviews.runtime.terminal import OnProgress
 
 STATES = "states"
 REMEDY = "it is made again when it is needed"

@@ -20,7 +20,7 @@ from structviews.report import html
 from structviews.report.sample import Sample, read_labels, sample_vectors
 from structviews.runtime import pictures
 from structviews.runtime.pictures import COLOURS
-from structviews.runtime.progress import OnProgress
+from structviews.runtime.terminal import OnProgress
 from structviews.runtime.wording import counted
 
 if TYPE_CHECKING:

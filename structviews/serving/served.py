@@ -19,7 +19,7 @@ from structviews.parsing import svg
 from structviews.parsing.binarise import binary_tree, unbinarise
 from structviews.parsing.drawing import reads_right_to_left
 from structviews.runs.folder import run_names
-from structviews.runtime.progress import OnProgress
+from structviews.runtime.terminal import OnProgress
 
 FIRST_SENTENCE = "Yes"  # of one word, which every limit allows
 KINDS: tuple[Literal["dependency"], Literal["constituency"]] = ("dependency", "constituency")

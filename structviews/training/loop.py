@@ -16,11 +16,10 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.folder import ENCODER
 from structviews.runs.vocabularies import open_encoder, open_vectors, save_vocabularies
 from structviews.runs.weights import save_weights
-from structviews.runtime.locks import creating
-from structviews.runtime.memory import keep_freed_memory
-from structviews.runtime.progress import rate_bar, say
-from structviews.runtime.signals import Interrupted, stop_signals
-from structviews.runtime.terminal import Terminal
+from structviews.runtime.files import creating
+from structviews.runtime.machine import keep_freed_memory
+from structviews.runtime.processes import Interrupted, stop_signals
+from structviews.runtime.terminal import Terminal, rate_bar, say
 from structviews.training.checkpoint import Place, mark, random_state, save_state
 from structviews.training.learnable import check_learnable
 from structviews.training.log import cosines, flat
@@ -119,7 +118,7 @@ def read_states(training: Training) -> str:
     encoder = training.config.words.encoder
     if training.states:
         return f"states of {encoder}: read from {training.states.path}"
-    return f"states of {encoder}: computed for each batch; `structviews states` computes them once and for all"
+    return f"states of {encoder}: computed for each batch; `structviews corpus states` computes them once and for all"
 
 
 def _take_steps(training: Training, start: Place, reporter: Reporter | None, monitor: "Monitor | None") -> Place:

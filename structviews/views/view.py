@@ -7,9 +7,10 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from structviews.batches.batch import Batch
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import Batch, WordIds
+from structviews.pretrained.loading import Blueprint
 from structviews.settings import Settings
+from structviews.views import VIEWS
 from structviews.views.word_tables import Words
 
 
@@ -54,8 +55,8 @@ class View(nn.Module, ABC):
         reads_frequencies: whether it reads how frequent words are, ``Words.frequencies``.
         reads_pieces: whether it reads the pieces of a pretrained encoder, ``Batch.pieces``, and no word vectors; its
             constructor then takes the encoder's ``Blueprint`` too.
-        merges: whether it takes trees with equal subtrees merged, where ``Batch.inference`` says so. Runs with a view
-            that reads trees and does not are encoded by the kernels of training.
+        merges: whether it takes trees with equal subtrees merged, see ``collate``. A run with a view that reads trees
+            and does not is encoded with whole trees.
         Config: class of its own settings.
         dim: dimension of its vector.
         word_dim: dimension of the word vectors that it takes.
@@ -92,3 +93,23 @@ class View(nn.Module, ABC):
             ids: the batch's word ids in the table's vocabulary.
             states: also return states and attention.
         """
+
+
+def create_view(
+    name: str, word_dim: int, dim: int, config: Settings | None = None, encoder: Blueprint | None = None
+) -> View:
+    """Create a view.
+
+    Args:
+        name: registered name.
+        word_dim: dimension of the word vectors.
+        dim: dimension of the view's vector.
+        config: an instance of the view's ``Config``; None for its defaults.
+        encoder: for views that read the pieces of a pretrained encoder.
+
+    Raises:
+        InputError: if there is no view of this name.
+    """
+    cls: type[View] = VIEWS[name]
+    given = (word_dim, dim, config or cls.Config())
+    return cls(*given, encoder) if cls.reads_pieces else cls(*given)

@@ -209,8 +209,8 @@ def test_commands(command, given, tmp_path):
     words = ("--encoder", f"{given[1]}:1..2", "--word-pooling", "first")
     code, _, error = command("train", *small, "--channels", "contextual", *words, "-o", "one")
     assert code == 0, error
-    assert re.search(r"states of .*tiny:1..2: computed for each batch; `structviews states` computes them once", error)
-    code, out, error = command("states", "x.parsed", *words)
+    assert re.search(r"states of .*tiny:1..2: computed for each batch; `structviews corpus states` computes", error)
+    code, out, error = command("corpus", "states", "x.parsed", *words)
     assert code == 0, error
     assert re.search(r"x.parsed: [\d,]+ words to compute, which take 0\.00 GB on disk", error)
     assert re.search(r"x\.parsed\.states/tiny-\w{8}: [\d,]+ words, 32 dimensions", out)
@@ -226,9 +226,9 @@ def test_commands(command, given, tmp_path):
     file.unlink()
     shutil.rmtree(tmp_path / "x.parsed")
     topic_corpus(tmp_path / "x.parsed", documents=3)
-    code, _, error = command("states", "x.parsed", *words)
+    code, _, error = command("corpus", "states", "x.parsed", *words)
     assert code == 0, error
     assert re.search(r"tiny-\w{8}: 0\.00 GB of an earlier version of the corpus or of structviews: delete it", error)
-    code, _, error = command("states", "x.parsed")
+    code, _, error = command("corpus", "states", "x.parsed")
     assert code == 2
     assert "encoder = '': give a folder with a model" in error

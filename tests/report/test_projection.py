@@ -187,7 +187,7 @@ def test_documents_of_a_text_are_those_of_its_parsed_corpus(made, tmp_path):
 
 
 def project_command(*arguments):
-    return CliRunner().invoke(app, ["project", *map(str, arguments)])
+    return CliRunner().invoke(app, ["runs", "project", *map(str, arguments)])
 
 
 @pytest.mark.parametrize(("name", "begins"), [("x.png", b"\x89PNG"), ("x.svg", b"<?xml"), ("x.html", b"<!doctype")])

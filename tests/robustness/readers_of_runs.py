@@ -1,6 +1,5 @@
 """Readers of what is in a run's folder."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from structviews.evaluation.scores.results import load_predictions, load_results
 from structviews.evaluation.scores.tables import score_table
 from structviews.hub.portable import Source, check_arrived, write_sources
 from structviews.hub.transfer import PULLED, push
-from structviews.recipes.rates import Rates, TrainingRate
 from structviews.report.curves import curves
 from structviews.runs.folder import SOURCES, model_checksum
 from structviews.runs.log_file import cut_log, read_log
@@ -173,16 +171,6 @@ def results(folder: Path) -> Any:
     return as_markdown(score_table([folder / "run", folder / "other"], intervals=True))
 
 
-def rates_of(folder: Path, shared: Shared) -> None:
-    training = {"run": TrainingRate(0.01, 1000)}
-    write_json(folder / "rates.json", asdict(Rates("x", 100, 0.001, 0.002, 300.0, training)))
-
-
-@reader(CACHE, "rates.json", rates_of, covers="recipes.rates:Rates.read", missing=(None,))
-def rates(folder: Path) -> Any:
-    return Rates.read(folder / "rates.json")
-
-
 @reader(SEALED, "run/results.json", scored, named="/run")
 def results_compared(folder: Path) -> Any:
     return compare_runs(folder / "run", folder / "other")
@@ -297,6 +285,6 @@ def card(folder: Path) -> Any:
 
 @reader(TEXT, "run/config.toml", with_card, covers="hub.card:model_card", named="run", name="pushed-settings")
 @reader(SEALED, "run/results.json", with_card)
-@reader(TEXT, "run/sources.tsv", with_sources, covers="hub.text_sources:read_sources", name="pushed-sources")
+@reader(TEXT, "run/sources.tsv", with_sources, covers="hub.portable:read_sources", name="pushed-sources")
 def pushed(folder: Path) -> Any:
     return push(folder / "run", "me/x", dry_run=True).card

@@ -1,0 +1,111 @@
+"""What this machine has: memory, and devices by name. PyTorch is imported only to try one."""
+
+import ctypes
+import math
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from structviews.errors import InputError
+
+# Constants of glibc's malloc.h, and "never" for a threshold.
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
+NEVER, PAD = -1, 2**26
+# Where Linux tells what there is, and a control group's limit, what it uses, and the part of it that is cached files.
+PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+GROUP_FILES = ("memory.max", "memory.current", "inactive_file")
+OLD_GROUP_FILES = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+
+
+def keep_freed_memory() -> bool:
+    """Make malloc keep freed memory for later allocations instead of returning it to the system.
+
+    A training step frees hundreds of megabytes. By default glibc returns large blocks to the system, which
+    hands them out again, page by page and zeroed, in the next step. This takes a tenth of the step's time or more.
+
+    Returns:
+        Whether it worked; it needs glibc.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is None:
+        return False
+    # Allocate from the heap, which is never trimmed, and not by mmap, which is unmapped when it is freed.
+    return all([mallopt(M_MMAP_MAX, 0), mallopt(M_TRIM_THRESHOLD, NEVER), mallopt(M_TOP_PAD, PAD)])
+
+
+def keep_few_shapes() -> None:
+    """Limit oneDNN's cache of matrix-product primitives to a few shapes; call this before importing torch.
+
+    By default it holds 1,024 shapes, each with its own buffers, and a server that batches whatever requests are
+    waiting keeps producing new shapes. Parsing sentences alone and in small batches takes 94 MB with the default and
+    46 MB with this limit. The products of one sentence must all fit: with 16 shapes it takes twice the time.
+    """
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(name, "128")
+
+
+def available_bytes() -> int | None:
+    """Memory that this process may still take: of the machine, and of its control group; None if it is not known."""
+    return min(filter(None, (_of_machine(), *_of_groups())), default=None)
+
+
+def check_memory(what: str, needed: int, available: int | None, remedy: str) -> None:
+    """Raise InputError if ``needed`` bytes are more than are available, before they are taken.
+
+    Args:
+        what: what needs them.
+        needed: bytes.
+        available: bytes; None if it is not known, which is never too little.
+        remedy: which setting to lower.
+    """
+    if available is not None and needed > available:
+        needs, has = needed / 1e9, available / 1e9
+        raise InputError(f"{what}: needs about {needs:,.1f} GB of memory, and {has:,.1f} GB are free: {remedy}")
+
+
+def _of_machine() -> int | None:
+    try:
+        found = dict(line.split(":") for line in (PROC / "meminfo").read_text().splitlines())
+        return 1024 * int(found["MemAvailable"].split()[0])
+    except (OSError, KeyError, ValueError):  # not Linux: all that it has, as what is free is not told
+        pages: list[int] = [os.sysconf(name) for name in ("SC_PHYS_PAGES", "SC_PAGE_SIZE") if hasattr(os, "sysconf")]
+        return math.prod(pages) if pages else None
+
+
+def _of_groups() -> Iterator[int]:
+    """What each control group that this process is in, and that has a limit, has left."""
+    try:
+        lines = (PROC / "self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        names = OLD_GROUP_FILES if controllers else GROUP_FILES
+        folder = GROUPS / ("memory" if controllers else "") / path.lstrip("/")
+        for each in (folder, *folder.parents):
+            if GROUPS in (each, *each.parents):
+                with suppress(OSError, ValueError, KeyError):  # without a limit, it says max, or has no such file
+                    limit, used = (int((each / name).read_text()) for name in names[:2])
+                    statistics = dict(line.split() for line in (each / "memory.stat").read_text().splitlines())
+                    yield limit - used + int(statistics[names[2]])  # cached files make room
+
+
+def check_device(name: str) -> None:
+    """Raise InputError if PyTorch cannot use a device; an empty name leaves the choice to others."""
+    if not name:
+        return
+    import torch  # noqa: PLC0415 - slow to import
+
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).strip().splitlines()[0]
+        if reason.startswith(("Expected one of", "Invalid device string")):
+            reason = "no such device"
+        raise InputError(
+            f"--device {name}: {reason[:120]}: give cpu, or cuda or cuda:1 on a machine with GPUs"
+        ) from None
