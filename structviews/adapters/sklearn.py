@@ -98,11 +98,11 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             input_features: ignored.
         """
         embedder = self._embedder()
-        parts = [(embedder.view_names[i], embedder.widths[i]) for i in embedder.chosen]
+        columns = [(embedder.view_names[i], embedder.widths[i]) for i in embedder.chosen]
         join = embedder.representation.join
         if embedder.only is None and join != "concatenation":
-            parts = [(join, embedder.dim)]
-        return np.array([f"{name}_{i}" for name, width in parts for i in range(width)], dtype=object)
+            columns = [(join, embedder.dim)]
+        return np.array([f"{name}_{i}" for name, width in columns for i in range(width)], dtype=object)
 
     def _embedder(self) -> Embedder:
         """The run with these parameters; reloaded if they have changed."""

@@ -59,13 +59,13 @@ class Loaded(NamedTuple):
     pad: int
 
 
-def found_folder(name: str, places: Sequence[Path] = ()) -> Path:
-    """The folder of an encoder: that of this name, here or in one of ``places``; else it is fetched from the Hub.
+def found_folder(name: str, beside: Sequence[Path] = ()) -> Path:
+    """The folder of an encoder: that of this name, here or in one of ``beside``; else it is fetched from the Hub.
 
     Raises:
         InputError: if there is none.
     """
-    if here := is_here(name, places):
+    if here := is_here(name, beside):
         return here
     if not HUB_ID.fullmatch(name) or os.path.isdir(name):
         layers = "; layers after a colon are numbers, as in -4..-1" if ":" in name else ""
@@ -74,10 +74,10 @@ def found_folder(name: str, places: Sequence[Path] = ()) -> Path:
         from huggingface_hub import snapshot_download  # noqa: PLC0415 - an extra
     except ImportError:
         raise InputError(f"{name}: no such folder, and huggingface_hub is not installed: {INSTALL}") from None
-    wanted: dict[str, Any] = {"allow_patterns": [*DESCRIPTION, "*.safetensors", INDEX], "ignore_patterns": ["*/*"]}
+    patterns: dict[str, Any] = {"allow_patterns": [*DESCRIPTION, "*.safetensors", INDEX], "ignore_patterns": ["*/*"]}
     for fetched in (True, False):  # what was fetched before needs no network
         try:
-            folder = Path(snapshot_download(name, local_files_only=fetched, **wanted))
+            folder = Path(snapshot_download(name, local_files_only=fetched, **patterns))
         except Exception as error:  # so many are those of the Hub's client and the network
             reason = network_reason(error) or " ".join(str(error).split())[:200]
             continue
@@ -89,9 +89,9 @@ def found_folder(name: str, places: Sequence[Path] = ()) -> Path:
     ) from None
 
 
-def is_here(name: str, places: Sequence[Path] = ()) -> Path | None:
-    """The folder of an encoder that is named by its folder, here or in one of ``places``; None if there is none."""
-    folders = (place / name for place in (*places, Path()))
+def is_here(name: str, beside: Sequence[Path] = ()) -> Path | None:
+    """The folder of an encoder that is named by its folder, here or in one of ``beside``; None if there is none."""
+    folders = (folder / name for folder in (*beside, Path()))
     return next((folder for folder in folders if os.path.isfile(folder / CONFIG)), None)
 
 
@@ -99,9 +99,9 @@ def _missing(folder: Path) -> list[str]:
     """What a folder lacks to be an encoder."""
     weights = _weight_files(folder)
     tokeniser = any(path.is_file() for part in (TOKENISER, *MADE_OF) for path in folder.glob(part))
-    there = {"configuration": (folder / CONFIG).is_file(), "tokeniser": tokeniser}
-    there |= {"safetensors" if path.name == WEIGHTS else path.name: os.path.isfile(path) for path in weights}
-    return [what for what, is_there in there.items() if not is_there]
+    has = {"configuration": (folder / CONFIG).is_file(), "tokeniser": tokeniser}
+    has |= {"safetensors" if path.name == WEIGHTS else path.name: os.path.isfile(path) for path in weights}
+    return [file for file, is_there in has.items() if not is_there]
 
 
 def _weight_files(folder: Path) -> list[Path]:
@@ -160,10 +160,10 @@ def load_encoder(folder: Path) -> Loaded:
         tokeniser = transformers.AutoTokenizer.from_pretrained(folder, **options)
         # A pooler that the file lacks is drawn at random: not from the numbers of the training that loads it.
         with torch.random.fork_rng(devices=[]):
-            model, told = transformers.AutoModel.from_pretrained(
+            model, report = transformers.AutoModel.from_pretrained(
                 folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **options
             )
-        missing = sorted(name for name in told["missing_keys"] if not name.startswith("pooler."))
+        missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
         if missing:
             raise ValueError(f"its weights lack {missing[0]}")
         loaded = _with_tokeniser(_encoder_of(model.eval()), tokeniser)
@@ -220,9 +220,9 @@ def _try(loaded: Loaded, n_pieces: int) -> None:
         raise ValueError(f"its states are of shapes {shapes}, not what its {CONFIG} says")
 
 
-def _longest(model: Any, told: int) -> int:
-    """How many pieces an encoder reads at once; ``told`` is what its tokeniser says, which may be no limit."""
-    limits = [told]
+def _longest(model: Any, limit: int) -> int:
+    """How many pieces an encoder reads at once; ``limit`` is what its tokeniser says, which may be no limit."""
+    limits = [limit]
     for name, part in model.named_modules():
         if name.endswith("position_embeddings") and hasattr(part, "padding_idx"):  # a table, of whatever class
             # Where padding has a position, the others come after it.

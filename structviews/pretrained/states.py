@@ -65,10 +65,10 @@ def piece_blocks(
         layers: whose mean is taken; 0 are the embeddings. By default the last one.
     """
     device = next(model.parameters()).device
-    for windows, places in _blocks(lengths, PIECES_AT_ONCE.get(device.type, PIECES_AT_ONCE["cuda"])):
-        is_piece = places >= 0
-        block, mask = (send(to_tensor(each), device) for each in (np.where(is_piece, ids[places], padding), is_piece))
-        yield Block(windows, mask, np.flatnonzero(is_piece), places[is_piece], _states(model, block, mask, layers))
+    for windows, indices in _blocks(lengths, PIECES_AT_ONCE.get(device.type, PIECES_AT_ONCE["cuda"])):
+        is_piece = indices >= 0
+        block, mask = (send(to_tensor(each), device) for each in (np.where(is_piece, ids[indices], padding), is_piece))
+        yield Block(windows, mask, np.flatnonzero(is_piece), indices[is_piece], _states(model, block, mask, layers))
 
 
 def _states(model: Any, ids: Tensor, mask: Tensor, layers: tuple[int, ...] | None) -> Tensor:
@@ -109,11 +109,11 @@ def word_states(encoder: Loaded, pieces: Pieces, layers: tuple[int, ...], poolin
     for block in piece_blocks(encoder.model, encoder.pad, pieces.ids, pieces.lengths, layers):
         states.append(block.piece_states)
         order.append(block.pieces)
-    places = inverse_of(np.concatenate(order))[pieces.places]
+    indices = inverse_of(np.concatenate(order))[pieces.indices]
     read = torch.cat(states)
     if pooling == FIRST:
-        return read.index_select(0, send(to_tensor(places[pieces.starts]), device))
-    chosen, starts = (send(to_tensor(each), device) for each in (places, pieces.starts))
+        return read.index_select(0, send(to_tensor(indices[pieces.starts]), device))
+    chosen, starts = (send(to_tensor(each), device) for each in (indices, pieces.starts))
     return F.embedding_bag(chosen, read, starts, mode="mean")
 
 
@@ -129,19 +129,19 @@ def sentence_states(
         pooling: ``mean`` of a sentence's pieces, with those that the tokeniser adds, or its ``first``.
         states: whether to return the states.
     """
-    vectors, of_pieces, order, places = [], [], [], []
+    vectors, of_pieces, order, indices = [], [], [], []
     for block in piece_blocks(model, padding, pieces.ids, pieces.lengths):
         vectors.append(_pooled(block, pooling))
         order.append(block.windows)
         if states:
             of_pieces.append(_precise(block.piece_states))
-            places.append(block.pieces)
+            indices.append(block.pieces)
     device = vectors[0].device
     back = send(to_tensor(inverse_of(np.concatenate(order))), device)
     found = torch.cat(vectors).index_select(0, back)
     if not states:
         return found, None
-    return found, torch.cat(of_pieces).index_select(0, send(to_tensor(inverse_of(np.concatenate(places))), device))
+    return found, torch.cat(of_pieces).index_select(0, send(to_tensor(inverse_of(np.concatenate(indices))), device))
 
 
 def _pooled(block: Block, pooling: str) -> Tensor:

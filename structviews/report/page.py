@@ -289,8 +289,8 @@ def examples(pool: Pool, sample: Sample, queries: Sequence[str]) -> tuple[list[s
         texts, sentences = zip(*map(pool.read, queries), strict=True)
         return list(texts), list(sentences)
     short = [i for i, text in enumerate(sample.texts) if len(text.split()) in SHORT] or range(len(sample.texts))
-    places = np.linspace(0, len(short) - 1, min(EXAMPLES, len(short)) + 2)[1:-1].round().astype(int)
-    chosen = [short[place] for place in dict.fromkeys(places.tolist())]
+    positions = np.linspace(0, len(short) - 1, min(EXAMPLES, len(short)) + 2)[1:-1].round().astype(int)
+    chosen = [short[position] for position in dict.fromkeys(positions.tolist())]
     return [sample.texts[i] for i in chosen], [sample.sentences[i] for i in chosen]
 
 

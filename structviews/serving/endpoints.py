@@ -234,34 +234,34 @@ def api(runs: Sequence[ServedRun], worker: Batcher) -> APIRouter:
         return Runs(runs=infos, corpus=corpus, characters=CHARACTERS, sentences=SENTENCES)
 
     @router.post("/encode", summary="Vectors of sentences", response_model=EncodedSentences)
-    async def encode(asked: Sentences) -> Response:
-        run = named(asked.run)
-        vectors = [each.joined.tolist() for each in await done(run.encode, asked.sentences)]
-        warning = run.warning(asked.sentences)
+    async def encode(request: Sentences) -> Response:
+        run = named(request.run)
+        vectors = [each.joined.tolist() for each in await done(run.encode, request.sentences)]
+        warning = run.warning(request.sentences)
         answer = EncodedSentences.model_construct(run=run.name, warning=warning, dim=run.embedder.dim, vectors=vectors)
         return Response(answer.model_dump_json(), media_type="application/json")  # skips re-validating long vectors
 
     @router.post("/similarity", summary="Cosine similarities of sentence pairs, per view and overall")
-    async def similarity(asked: Pairs) -> Similarities:
-        run = named(asked.run)
-        sentences = [sentence for pair in asked.pairs for sentence in pair]
+    async def similarity(request: Pairs) -> Similarities:
+        run = named(request.run)
+        sentences = [sentence for pair in request.pairs for sentence in pair]
         found = await done(run.encode, sentences)
         similarities = [run.compare(a, b) for a, b in zip(found[::2], found[1::2], strict=True)]
         return Similarities(run=run.name, warning=run.warning(sentences), similarities=similarities)
 
     @router.post("/neighbours", summary="Nearest neighbours in the corpus")
-    async def neighbours(asked: Query) -> Neighbours:
-        run = named(asked.run)
+    async def neighbours(request: Query) -> Neighbours:
+        run = named(request.run)
         if run.pool is None:
             raise HTTPException(404, "no corpus to search: start structviews serve with --corpus")
-        nearest = await done(run.neighbours, [(sentence, asked.k) for sentence in asked.sentences])
-        return Neighbours(run=run.name, warning=run.warning(asked.sentences), neighbours=nearest)
+        nearest = await done(run.neighbours, [(sentence, request.k) for sentence in request.sentences])
+        return Neighbours(run=run.name, warning=run.warning(request.sentences), neighbours=nearest)
 
     @router.post("/trees", summary="Parse trees of sentences, with attention weights where the run has them")
-    async def trees(asked: Sentences) -> TreesOfSentences:
-        run = named(asked.run)
-        drawn = await done(run.trees, asked.sentences)
-        return TreesOfSentences(run=run.name, warning=run.warning(asked.sentences), trees=drawn)
+    async def trees(request: Sentences) -> TreesOfSentences:
+        run = named(request.run)
+        drawn = await done(run.trees, request.sentences)
+        return TreesOfSentences(run=run.name, warning=run.warning(request.sentences), trees=drawn)
 
     return router
 

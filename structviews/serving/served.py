@@ -134,7 +134,7 @@ class ServedRun:
         """A number under each view and, last, of the joined vectors."""
         return Similarity(views=dict(zip(self.embedder.view_names, numbers[:-1], strict=True)), joined=numbers[-1])
 
-    def neighbours(self, asked: Sequence[tuple[str, int]]) -> list[list[Neighbour]]:
+    def neighbours(self, requests: Sequence[tuple[str, int]]) -> list[list[Neighbour]]:
         """The k nearest sentences of the pool for each (sentence, k), excluding the sentence itself.
 
         Raises:
@@ -143,9 +143,9 @@ class ServedRun:
         pool, vectors = self.pool, self._vectors
         if pool is None or vectors is None:
             raise InputError("no corpus to search: start structviews serve with --corpus")
-        texts, sentences = zip(*(pool.read(text) for text, _ in asked), strict=True)
+        texts, sentences = zip(*(pool.read(text) for text, _ in requests), strict=True)
         queries = np.stack([each.joined for each in self.encode(sentences)])
-        found = nearest(queries, vectors, max(k for _, k in asked), pool.rows_of(texts))
+        found = nearest(queries, vectors, max(k for _, k in requests), pool.rows_of(texts))
         return [
             [
                 Neighbour(
@@ -154,7 +154,7 @@ class ServedRun:
                 for score, row in zip(scores[:k], rows[:k], strict=True)
                 if row >= 0
             ]
-            for scores, rows, (_, k) in zip(found.scores, found.rows, asked, strict=True)
+            for scores, rows, (_, k) in zip(found.scores, found.rows, requests, strict=True)
         ]
 
     def trees(self, sentences: Sequence[str]) -> list[Tree]:

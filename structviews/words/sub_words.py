@@ -103,16 +103,16 @@ class SubWords:
         """The mean vectors of the n-grams of words.
 
         Returns:
-            Which words have n-grams with finite vectors, ``(n,)``, and the vectors ``(known, dim)``, float32, of these.
+            Which words have n-grams with finite vectors, ``(n,)``, and these vectors ``(found, dim)``, float32.
         """
         sums, counts = self.sums([word.encode(errors="replace") for word in words])
-        known = (counts > 0) & np.isfinite(sums).all(axis=1)
-        return known, sums[known] / counts[known, None].astype(np.float32)
+        has_vector = (counts > 0) & np.isfinite(sums).all(axis=1)
+        return has_vector, sums[has_vector] / counts[has_vector, None].astype(np.float32)
 
     def sums(self, words: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
         """Sum of the vectors of the n-grams of each word, ``(n, dim)``, float32, and their number ``(n,)``."""
         hashes, counts = hashed_ngrams(words, self.shortest, self.longest)
-        places, ends = (hashes % max(1, len(self.rows))).astype(np.int64), np.cumsum(counts)
+        indices, ends = (hashes % max(1, len(self.rows))).astype(np.int64), np.cumsum(counts)
         sums = np.zeros((len(words), self.rows.shape[1]), np.float32)
         first = 0
         while first < len(words):
@@ -120,14 +120,14 @@ class SubWords:
             last = max(first + 1, int(np.searchsorted(ends, begin + ROWS_AT_ONCE, "right")))
             some = np.flatnonzero(counts[first:last])
             if len(some):
-                read = self._read_rows(places[begin : ends[last - 1]])
+                read = self._read_rows(indices[begin : ends[last - 1]])
                 sums[first + some] = np.add.reduceat(read, (ends - counts)[first + some] - begin)
             first = last
         return sums, counts
 
-    def _read_rows(self, places: np.ndarray) -> np.ndarray:
-        rows = self.rows[places]
-        return rows if self.scales is None else restore(rows, self.scales[places])
+    def _read_rows(self, indices: np.ndarray) -> np.ndarray:
+        rows = self.rows[indices]
+        return rows if self.scales is None else restore(rows, self.scales[indices])
 
     def quantised(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows ``(buckets, dim)`` in int8, and their scales ``(buckets,)``; of rows that are float32."""

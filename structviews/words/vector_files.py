@@ -116,28 +116,28 @@ class WordVectors:
 
     def find(self, words: Iterable[str]) -> np.ndarray:
         """Indices of words in the file: ``(n,)`` int64, -1 for words it does not have."""
-        return np.fromiter(map(self._places.get, spelt(words, self.uncased), repeat(-1)), np.int64)
+        return np.fromiter(map(self._index_of.get, spelt(words, self.uncased), repeat(-1)), np.int64)
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {word: place for place, word in enumerate(self.words.to_pylist())}
+    def _index_of(self) -> dict[str, int]:
+        return {word: index for index, word in enumerate(self.words.to_pylist())}
 
     def read(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Look words up; those that the file does not have are composed of their n-grams if it has these.
 
         Returns:
-            Which words are known, ``(n,)`` bool, and the vectors ``(known, dim)``, float32, of these.
+            Which words have a vector, ``(n,)`` bool, and these vectors ``(found, dim)``, float32.
         """
-        places = self.find(words)
-        missing = np.flatnonzero(places < 0)
+        indices = self.find(words)
+        missing = np.flatnonzero(indices < 0)
         if self.sub_words is None or not len(missing):
-            return places >= 0, self.rows(places[places >= 0])
+            return indices >= 0, self.rows(indices[indices >= 0])
         composed, vectors = self.sub_words.read([*spelt((words[i] for i in missing.tolist()), self.uncased)])
-        found = self.rows(places)
+        found = self.rows(indices)
         found[missing[composed]] = vectors
-        known = places >= 0
-        known[missing[composed]] = True
-        return known, found[known]
+        has_vector = indices >= 0
+        has_vector[missing[composed]] = True
+        return has_vector, found[has_vector]
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
         """Vectors ``(n, dim)``, float32, of the words at ``indices (n,)``; zeros for -1.

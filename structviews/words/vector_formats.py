@@ -110,8 +110,8 @@ class VectorSource(NamedTuple):
             self._check_words(words, line)
             line += len(words)
             if self.n_words is not None and line - first > self.n_words:
-                place = f"{self.path}:{first + self.n_words}"
-                raise InputError(f"{place}: more words than the {self.n_words} in the header: correct line 1")
+                where = f"{self.path}:{first + self.n_words}"
+                raise InputError(f"{where}: more words than the {self.n_words} in the header: correct line 1")
             yield words, vectors
         if self.n_words is not None and line - first < self.n_words:
             raise self._cut_short(line - first)
@@ -170,9 +170,9 @@ class VectorSource(NamedTuple):
                 raise self._wrong_length(line + int(i), self.dim + surplus)
 
     def _wrong_length(self, line: int, found: int) -> InputError:
-        wanted = "the header says" if self.n_words is not None else "most lines have"
+        expected = "the header says" if self.n_words is not None else "most lines have"
         return InputError(
-            f"{self.path}:{line}: {found} numbers after the word, but {wanted} {self.dim}: correct or delete the "
+            f"{self.path}:{line}: {found} numbers after the word, but {expected} {self.dim}: correct or delete the "
             "line; if it is the last one, the file was truncated: copy it again"
         )
 
@@ -193,8 +193,8 @@ class VectorSource(NamedTuple):
             while done + len(words) < n_words:
                 space = buffer.find(b" ", at, at + LONGEST_WORD)
                 if space < 0 and len(buffer) - at >= LONGEST_WORD:
-                    place = f"{self.path}: word {done + len(words) + 1}"
-                    raise InputError(f"{place} does not end: not a word2vec file, or damaged: copy it again")
+                    where = f"{self.path}: word {done + len(words) + 1}"
+                    raise InputError(f"{where} does not end: not a word2vec file, or damaged: copy it again")
                 end = space + 1 + size
                 if space < 0 or end > len(buffer):
                     break
@@ -213,8 +213,8 @@ class VectorSource(NamedTuple):
     def _check_finite(self, matrix: np.ndarray, words: Sequence[str], done: int) -> None:
         bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
         if len(bad):
-            place = f"{self.path}: word {done + bad[0] + 1}, {words[bad[0]]!r}"
-            raise InputError(f"{place}: its vector has a value that is NaN or infinite: copy the file again")
+            where = f"{self.path}: word {done + bad[0] + 1}, {words[bad[0]]!r}"
+            raise InputError(f"{where}: its vector has a value that is NaN or infinite: copy the file again")
 
 
 def _parse(block: bytes, dim: int) -> tuple[pa.Array, np.ndarray] | None:
@@ -250,8 +250,8 @@ def _parse(block: bytes, dim: int) -> tuple[pa.Array, np.ndarray] | None:
 def _ranges(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """The ranges ``start .. end - 1`` of all pairs, concatenated."""
     lengths = ends - starts
-    places: np.ndarray = np.arange(lengths.sum()) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-    return places
+    indices: np.ndarray = np.arange(lengths.sum()) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    return indices
 
 
 def _strings(text: np.ndarray | bytes, lengths: np.ndarray) -> pa.StringArray:
@@ -339,16 +339,16 @@ class FastTextFile(NamedTuple):
             raise InputError(f"{path}: {n_words} words of dimension {dim}: not word vectors, or damaged: copy it again")
         # From the end, so that the words need not be read: output vectors of the words, input vectors, their shapes.
         output = os.path.getsize(path) - MATRIX.size - 4 * n_words * dim
-        place = output - 4 * (n_words + buckets) * dim
-        shapes = [_shape(file, at) for at in (place - MATRIX.size, output)]
+        begin = output - 4 * (n_words + buckets) * dim
+        shapes = [_shape(file, at) for at in (begin - MATRIX.size, output)]
         if shapes != [(False, n_words + buckets, dim), (False, n_words, dim)]:
             raise InputError(
                 f"{path}: quantised (.ftz), truncated or damaged: its size is not that of {n_words:,} words and "
                 f"{buckets:,} n-grams in {dim} dimensions: give the .bin file, copied again"
             )
-        matrix = np.memmap(path, "<f4", "r", place, (n_words + buckets, dim))
+        matrix = np.memmap(path, "<f4", "r", begin, (n_words + buckets, dim))
         sub_words = SubWords(matrix[n_words:], None, shortest, longest if buckets else 0)
-        return cls(path, file, dim, n_words, place - MATRIX.size, matrix[:n_words], sub_words)
+        return cls(path, file, dim, n_words, begin - MATRIX.size, matrix[:n_words], sub_words)
 
     def read(self) -> Iterator[Block]:
         """Words and their vectors ``(words, dim)``, block by block: the mean of a word's own and its n-grams'."""
@@ -361,15 +361,15 @@ class FastTextFile(NamedTuple):
             vectors = (own + sums) / (1 + counts[:, None]).astype(np.float32)
             bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
             if len(bad):
-                place = f"{self.path}: word {done + bad[0] + 1}, {words[bad[0]].decode(errors='replace')!r}"
-                raise InputError(f"{place}: its vector has a value that is NaN or infinite: copy the file again")
+                where = f"{self.path}: word {done + bad[0] + 1}, {words[bad[0]].decode(errors='replace')!r}"
+                raise InputError(f"{where}: its vector has a value that is NaN or infinite: copy the file again")
             done += len(words)
             yield pa.array([word.decode(errors="replace") for word in words], pa.string()), vectors
 
     def _words(self) -> Iterator[list[bytes]]:
         """The words, block by block."""
         self.file.seek(HEADER.size + ENTRIES.size)
-        rest, words, n_read, place = b"", list[bytes](), 0, self.file.tell()
+        rest, words, n_read, position = b"", list[bytes](), 0, self.file.tell()
         while n_read < self.n_words:
             more = self.file.read(BLOCK_BYTES)
             rest, at = rest + more, 0
@@ -382,10 +382,10 @@ class FastTextFile(NamedTuple):
                 if len(words) == LINES_AT_ONCE:
                     yield words
                     words = []
-            rest, place = rest[at:], place + at
+            rest, position = rest[at:], position + at
             if not more or (n_read < self.n_words and len(rest) > LONGEST_WORD + AFTER_WORD):
                 raise InputError(f"{self.path}: word {n_read + 1} does not end: damaged: copy it again")
-        if place != self.words_end:
+        if position != self.words_end:
             raise InputError(f"{self.path}: its words do not end where its vectors begin: damaged: copy it again")
         if words:
             yield words

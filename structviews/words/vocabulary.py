@@ -90,13 +90,17 @@ class Vocabulary:
         total = counts.total()
         counts.pop(UNKNOWN, None)
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:size]
-        known = np.array([count for _, count in ranked], dtype=np.int64)
-        return cls([UNKNOWN, *(word for word, _ in ranked)], np.concatenate([[total - known.sum()], known]), uncased)
+        frequencies = np.array([count for _, count in ranked], dtype=np.int64)
+        return cls(
+            [UNKNOWN, *(word for word, _ in ranked)],
+            np.concatenate([[total - frequencies.sum()], frequencies]),
+            uncased,
+        )
 
     def extended(self, other: "Vocabulary") -> "Vocabulary":
         """This vocabulary, ids unchanged, followed by the new words of ``other``; counts are those of ``other``."""
-        known = set(self.words)
-        words = [*self.words, *(word for word in other.words if word not in known)]
+        own = set(self.words)
+        words = [*self.words, *(word for word in other.words if word not in own)]
         if other.counts is None:
             return Vocabulary(words, uncased=self.uncased)
         counts = dict(zip(other.words, other.counts.tolist(), strict=True))

@@ -68,7 +68,7 @@ def slow_pieces(kind, words):
 def aligned(kind, sentences, longest=LONGEST):
     """Each word's pieces as ids, sentence by sentence, and what was found."""
     found = Aligner(TOKENISERS[kind].backend_tokenizer, longest, UNKNOWN[kind]).align(sentences)
-    own = [each.tolist() for each in np.split(found.ids[found.places], found.starts[1:])]
+    own = [each.tolist() for each in np.split(found.ids[found.indices], found.starts[1:])]
     ends = np.cumsum([len(each) for each in sentences])
     return [own[end - len(each) : end] for each, end in zip(sentences, ends, strict=True)], found
 
@@ -106,7 +106,7 @@ def test_each_piece_is_read_once_and_far_from_a_cut(kind):
     assert len(found.lengths) > 3
     content = LONGEST - 2
     step = content - content // 2
-    for place in found.places.tolist():
+    for place in found.indices.tolist():
         which, rank = window[place], inside[place] - 1  # without the token that begins each window
         number = which * step + rank
         others = [other for other in range(len(found.lengths)) if 0 <= number - other * step < found.lengths[other] - 2]
