@@ -86,32 +86,6 @@ def test_retrieval_evaluator(make, embedder):
     assert found == pytest.approx(np.mean([1 / rank for rank in ranks]))
 
 
-def test_a_frozen_run_stays_and_modules_behind_it_learn(make, embedder):
-    from sentence_transformers.base.modules import Dense
-
-    model = make(Dense(16, 3, activation_function=None))
-    model[0].requires_grad_(False)
-    model(model.preprocess(SENTENCES))["sentence_embedding"].square().sum().backward()
-    gradients = {name: each.grad for name, each in model.named_parameters() if each.grad is not None}
-    assert set(gradients) == {"1.linear.weight", "1.linear.bias"}
-    assert gradients["1.linear.weight"].abs().sum() > 0
-    dense = model[1].linear
-    expected = embedder.encode(SENTENCES) @ dense.weight.detach().numpy().T + dense.bias.detach().numpy()
-    np.testing.assert_allclose(model.encode(SENTENCES), expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", ["CosineSimilarityLoss", "CoSENTLoss", "MultipleNegativesRankingLoss"])
-def test_losses_reach_the_weights_of_the_run(make, name):
-    from sentence_transformers.sentence_transformer import losses
-
-    model = make()
-    features = [model.preprocess(SENTENCES), model.preprocess(SENTENCES[::-1])]
-    getattr(losses, name)(model)(features, torch.tensor([0.0, 1.0, 0.5, 0.8, 0.1])).backward()
-    gradients = {each: weight.grad for each, weight in model.named_parameters()}
-    assert all(gradient is not None and not gradient.is_sparse for gradient in gradients.values())
-    assert gradients["0.encoder.encoder.model.channels.trained.words.0.weight"].abs().sum() > 0
-
-
 def test_the_trainer_changes_the_run_and_what_is_saved(toolkit, make, embedder, run, tmp_path):
     for name in ("accelerate", "datasets"):
         pytest.importorskip(name, reason="needs sentence-transformers[train]")

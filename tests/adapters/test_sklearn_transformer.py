@@ -19,7 +19,6 @@ from sklearn.utils.validation import validate_data
 from structviews.adapters.sklearn import SentenceVectorizer
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
-from structviews.runs.settings_file import read_settings, write_settings
 from structviews.runtime.seals import write_arrays
 from structviews.training.loop import train
 
@@ -110,17 +109,6 @@ def test_parameters_choose_the_vectors(vectorizer, embedder, parameters, names):
     assert len(set(found)) == vectors.shape[1]
 
 
-def test_columns_are_those_of_the_views_that_are_not_left_out(words_run, tmp_path):
-    run = shutil.copytree(words_run, tmp_path / "run")
-    settings = read_settings(run)
-    settings["representation"]["view_weights"] = [0.0, 2.0]
-    write_settings(run, settings)
-    vectorizer = SentenceVectorizer(run)
-    assert list(vectorizer.get_feature_names_out()) == [f"seq_{i}" for i in range(8)]
-    assert vectorizer.fit_transform(TEXTS).shape == (6, 8)
-    assert list(vectorizer.set_params(view="avg").get_feature_names_out()) == [f"avg_{i}" for i in range(8)]
-
-
 def test_in_a_pipeline_and_a_search(vectorizer):
     pipeline = make_pipeline(vectorizer, LogisticRegression(C=100))
     assert clone(pipeline).fit(TEXTS, LABELS).score(TEXTS, LABELS) == 1
@@ -160,17 +148,6 @@ def test_it_is_pickled_without_the_run(words_run, tmp_path):
     with pytest.raises(InputError, match="changed since this vectorizer was fitted: fit again, or restore the run"):
         pickle.loads(pickled).transform(TEXTS)
     pickle.loads(pickled).fit(TEXTS).transform(TEXTS)
-
-
-def test_fitting_again_takes_the_run_as_it_is_now(words_run, tmp_path):
-    run = shutil.copytree(words_run, tmp_path / "run")
-    fitted = SentenceVectorizer(run).fit(TEXTS)
-    before = fitted.transform(TEXTS)
-    weights = load_file(run / "model.safetensors")
-    write_arrays(run / "model.safetensors", {name: weight * 2 for name, weight in weights.items()})
-    now = Embedder.load(run).encode(TEXTS)
-    assert not np.allclose(before, now)
-    np.testing.assert_array_equal(fitted.fit(TEXTS).transform(TEXTS), now)
 
 
 @pytest.mark.parametrize(

@@ -144,14 +144,6 @@ def test_a_packed_run_is_not_expanded(packed, corpus):
         expand(packed, corpus.parent / "v.vec")
 
 
-def test_one_whose_scales_are_missing_is_damaged(packed):
-    weights = load_file(packed / "model.safetensors")
-    del weights["channels.fixed.words.0.scale"]
-    write_arrays(packed / "model.safetensors", weights)
-    with pytest.raises(InputError, match=r"not the weights of this run's model: channels.fixed.words.0.scale is miss"):
-        Embedder.load(packed)
-
-
 def test_a_packed_run_looks_for_no_file(packed, vectors):
     """Its words are those that it has, wherever it is and whatever lies beside it."""
     assert read_settings(packed)["parsed"]["vectors"]["packed"] is True
@@ -264,17 +256,6 @@ def test_what_is_shipped(hub, packed, average, random, tmp_path):
     assert "rounded to half precision, fixed word vectors to 8 bits" in card
     assert "lr = 0.02" in card
     assert "\n\n\n" not in card
-
-
-def test_scores_have_their_intervals_beside_baselines(hub, packed, average, tmp_path):
-    scored(packed, MR=75.0)
-    results = load_results(packed)
-    results["tasks"]["MR"]["intervals"] = {"accuracy": [73.04, 76.96]}
-    save_results(packed, {name: value for name, value in results.items() if name != "model"})
-    ship(packed, tmp_path / "models/default", "mit", baselines=[average])
-    card = (tmp_path / "models/default/README.md").read_text()
-    assert "| default | dep,const | 16 | 75.0 [73.0, 77.0] |\n| average | average | 16 | 70.0 |\n" in card
-    assert "- \\[low, high\\]: 95 % bootstrap interval" in card
 
 
 def test_the_sources_go_wherever_the_run_goes(hub, packed, tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from corpora import RandomParser, load_random, small_config
+from corpora import load_random
 from report_pages import read_page
 from safetensors.numpy import load_file
 from typer.testing import CliRunner
@@ -17,7 +17,6 @@ from structviews.cli.app import app
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.plain_text import plain_text
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import save_results
 from structviews.parsing.backends import PARSERS
@@ -25,7 +24,6 @@ from structviews.report import page as report
 from structviews.report.page import write_report
 from structviews.runs.settings_file import read_settings, write_settings
 from structviews.runtime.seals import write_arrays
-from structviews.training.loop import train
 
 SECTIONS = ["scores", "curves", "pairs", "projection", "neighbours", "trees", "published", "settings"]
 
@@ -212,14 +210,6 @@ def test_the_same_runs_give_the_same_bytes_and_queries_are_taken(made, tmp_path,
     assert out.read_bytes() == first
 
 
-def test_trees_are_those_of_views_that_are_left_out_too(made, tmp_path):
-    run = train(small_config(made[0], tmp_path / "run", ("dep", "avg"), steps=1, view_weights=(0, 1)))
-    embedder = Embedder.load(run, RandomParser())
-    (sentence,), missing = report.with_trees([["a", "bird"]], [embedder])
-    assert sentence.has_dependencies
-    assert missing == []
-
-
 def test_what_is_missing_says_which_command_makes_it(made, tmp_path):
     bare = Path(shutil.copytree(made[1][1], tmp_path / "bare"))
     for name in ("results.json", "log.jsonl"):
@@ -237,21 +227,6 @@ def test_what_is_missing_says_which_command_makes_it(made, tmp_path):
     for name in ("projection", "neighbours", "trees"):
         assert missing(section(root, name)) == ["the corpus gone.parsed does not exist: give one with --corpus"]
     assert missing(section(root, "settings")) == []
-
-
-def test_a_run_without_weights_or_pair_of_views_is_told_beside_the_others(made, tmp_path):
-    corpus, (_, second) = made
-    light = Path(shutil.copytree(second, tmp_path / "light"))
-    (light / "model.safetensors").unlink()
-    joined = join_runs([second, second], tmp_path / "joined")
-    write_report([light, joined], tmp_path / "x.html", corpus=corpus)
-    root = read_page(tmp_path / "x.html")
-    assert any(each.startswith("light: ") for each in missing(section(root, "projection")))
-    assert section(root, "neighbours").all("table")[0].rows()[0] == ["joined"]
-    assert missing(section(root, "trees")) == [
-        "no attention to draw: give a run of structviews train --views dep,const"
-    ]
-    assert missing(section(root, "curves")) == ["joined: no training log; only runs made by train have one"]
 
 
 def test_bad_input_is_one_line_and_nothing_is_written(made, tmp_path, monkeypatch):

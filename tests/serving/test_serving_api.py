@@ -59,25 +59,11 @@ def test_vectors_are_those_of_the_embedder(client, served, embedders, number):
     np.testing.assert_allclose(found["vectors"], embedder.encode(SENTENCES), **CLOSE)
 
 
-def test_the_first_run_answers_where_none_is_named(client, served):
-    assert [run["name"] for run in client.get("/runs").json()["runs"]] == ["dep-const", "seq-avg"]
-    assert post(client, "/encode", sentences=["a bird"])["run"] == "dep-const"
-
-
 def test_what_is_served_is_listed(client):
     found = client.get("/runs").json()
     assert found["runs"][1] == {"name": "seq-avg", "views": ["seq", "avg"], "dim": 16, "representation": "vector"}
     assert found["corpus"] == {"name": "pool.txt", "sentences": 4, "unit": "line"}
     assert (found["characters"], found["sentences"]) == (endpoints.CHARACTERS, endpoints.SENTENCES)
-
-
-def test_a_sentence_of_too_many_words_is_refused(embedders):
-    limited = ServedRun("short", embedders[1].with_limit(max_tokens=3))
-    with TestClient(create_app([limited])) as client:
-        assert len(post(client, "/encode", sentences=["one bird sings"])["vectors"]) == 1
-        for path in ("/encode", "/trees"):
-            line = refused(client.post(path, json={"sentences": ["one bird", "one bird sings."]}), 422)
-            assert line.startswith("sentence 2: 4 words, but the limit is 3: split it, raise max_tokens")
 
 
 def test_half_a_character_is_refused(client):
@@ -226,13 +212,10 @@ def test_when_too_many_wait_the_next_is_told_to_try_again(served, counted):
         ("/encode", {"sentences": ["a", " \n"]}, "sentences.1: String should have at least 1 character"),
         ("/encode", {"sentences": ["a"] * (endpoints.SENTENCES + 1)}, f"at most {endpoints.SENTENCES} items"),
         ("/encode", {"sentences": ["a" * (endpoints.CHARACTERS + 1)]}, f"at most {endpoints.CHARACTERS} characters"),
-        ("/encode", {"sentences": "a bird"}, "sentences: Input should be a valid list"),
-        ("/encode", {"sentences": [["a", "bird"]]}, "sentences.0: Input should be a valid string"),
         ("/encode", {"sentences": ["a"], "views": True}, "views: Extra inputs are not permitted"),
         ("/encode", {}, "sentences: Field required"),
         ("/trees", {"sentences": ["stop"]}, "sentence 1: 'stop': not parsed: says stop"),
         ("/similarity", {"pairs": [["a"]]}, "pairs.0.1: Field required"),
-        ("/neighbours", {"sentences": ["a"], "k": 0}, "k: Input should be greater than or equal to 1"),
         ("/neighbours", {"sentences": ["a"], "k": 10**6}, "k: Input should be less than or equal to 100"),
     ],
 )
@@ -245,7 +228,6 @@ def test_what_cannot_be_answered_is_said_in_one_line(client, path, body, line):
     [
         (b'{"sentences": ["a"', "application/json", 422, "not JSON at character 18"),
         (b'{"sentences": ["a"]}', "text/plain", 422, "with Content-Type: application/json"),
-        (b'["a"]', "application/json", 422, "send a JSON object"),
         (b"", "application/json", 422, "send a JSON object"),
         (b'{"sentences": ["\\ud800"]}', "application/json", 422, "unicode"),
         (b"\xff\xfe{", "application/json", 400, "error parsing"),

@@ -11,7 +11,6 @@ from vector_files import random_vectors, write_vectors
 from structviews.batches.batch import collate
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
-from structviews.model import Channel
 from structviews.runs.settings_file import load_run
 from structviews.training.checkpoint import read_progress
 from structviews.training.loop import train
@@ -171,21 +170,7 @@ def test_other_vectors_are_another_run(config, tmp_path):
         Training(config.replaced(vectors=str(other), init_from=config.data.out, out=str(tmp_path / "next")))
 
 
-def test_training_begins_from_a_run_of_both_channels(config, tmp_path):
-    first = train(config)
-    made = Training(config.replaced(init_from=str(first), out=str(tmp_path / "next")))
-    torch.testing.assert_close(dict(made.model.state_dict()), load_file(first / "model.safetensors"))
-    with pytest.raises(InputError, match="it has channels = fixed,trained, not fixed"):
-        Training(config.replaced(channels=("fixed",), init_from=str(first), out=str(tmp_path / "next")))
-
-
 def test_vectors_of_another_language(corpus, tmp_path):
     path = write_vectors(tmp_path / "v.vec", ["autre", "mots"])
     with pytest.raises(InputError, match=r"v\.vec: has no word of .*x\.parsed: give vectors for its language"):
         fixed_words(opened(corpus), WordVectors.open(path))
-
-
-def test_given_vectors_take_the_place_of_learnt_ones():
-    channel = Channel(("seq", "avg"), 7, 300, 8, "pairwise", fixed=torch.randn(7, 4))
-    assert [view.word_dim for view in channel.views] == [4, 4]
-    assert {name.split(".")[0] for name, _ in channel.named_parameters()} == {"views"}

@@ -12,8 +12,7 @@ from vector_files import fasttext_model, random_vectors, write_vectors
 from structviews.corpus.format import Row
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
-from structviews.errors import InputError
-from structviews.runs.settings_file import load_run, read_settings, write_settings
+from structviews.runs.settings_file import load_run
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
 from structviews.words.learning import learn_file
@@ -108,17 +107,6 @@ def test_a_baseline_weighs_words_by_their_count_in_any_case(corpus, file, tmp_pa
     np.testing.assert_array_equal(plain, upper)
 
 
-def test_a_baseline_whose_words_were_looked_up_otherwise_is_to_be_made_again(corpus, file, tmp_path):
-    run = make_baseline("sif", corpus, tmp_path / "sif", file, None, Console(quiet=True))
-    settings = read_settings(run)
-    del settings["parsed"]["vectors"]["uncased"]
-    write_settings(run, settings)
-    with pytest.raises(
-        InputError, match=r"x\.bin: not the word vectors that .* was made from: make the baseline again"
-    ):
-        Embedder.load(run)
-
-
 def test_words_that_differ_in_case_are_one_word_of_the_file(corpus, file, tmp_path):
     run = train(small_config(corpus, tmp_path / "run", ("avg", "seq"), epochs=1))
     own = set(Vocabulary.load(run / "vocabulary.trained.txt").words)
@@ -126,12 +114,6 @@ def test_words_that_differ_in_case_are_one_word_of_the_file(corpus, file, tmp_pa
     assert len(found) < sum(word.lower() in KNOWN for word in own)
     report = expand(run, file)
     assert report.n_new == len(KNOWN) - len(found)
-
-
-def test_a_vocabulary_with_further_words_is_looked_up_as_before():
-    first = Vocabulary([UNKNOWN, "a"], uncased=True)
-    for counts in (None, np.array([3, 2])):
-        assert first.extended(Vocabulary([UNKNOWN, "b"], counts)).ids(["A", "B", "C"]).tolist() == [1, 2, 0]
 
 
 def test_vectors_are_learnt_of_lower_cased_words(corpus, tmp_path):
