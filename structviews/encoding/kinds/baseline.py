@@ -35,8 +35,9 @@ from structviews.views.view import Encoded, NoSettings
 from structviews.views.weighted_mean import WordAverage
 from structviews.views.word_tables import FixedWords
 from structviews.words.vector_files import WordVectors
-from structviews.words.vocabulary import UNKNOWN, Vocabulary
-from structviews.words.word_weights import (
+from structviews.words.vocabulary import (
+    UNKNOWN,
+    Vocabulary,
     WordStatistics,
     equal_weights,
     inverse_document_frequencies,

@@ -17,8 +17,8 @@ from structviews.encoding.preparation import Preparer, Sentence
 from structviews.encoding.representation import Encoder
 from structviews.model import Model, build_model
 from structviews.parsing.parser import Parser
-from structviews.pretrained.blueprint import Blueprint
-from structviews.pretrained.contextual_words import ContextualWords
+from structviews.pretrained.loading import Blueprint
+from structviews.pretrained.states import ContextualWords
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG
 from structviews.runs.settings_file import Parsed, config_of
