@@ -41,8 +41,8 @@ def sweep_views(
     from structviews.runs.settings_file import load_config
     from structviews.runtime.device import using
     from structviews.runtime.signals import Interrupted
+    from structviews.training.loop import sweep_jobs, train_jobs
     from structviews.training.ranks import joined_ranks
-    from structviews.training.sweep import sweep_jobs, train_jobs
 
     base = load_config(config)[0] if config else None
     settings = dict(given)

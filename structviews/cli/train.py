@@ -60,9 +60,9 @@ def train_views(
     from structviews.recipes.recipe import Recipe
     from structviews.runtime.device import using
     from structviews.runtime.signals import Interrupted
+    from structviews.training.checkpoint import extend
     from structviews.training.loop import train
     from structviews.training.ranks import joined_ranks
-    from structviews.training.resuming import extend
 
     try:
         with joined_ranks() as ranks, using(own_device(device, ranks.count)):
@@ -101,7 +101,7 @@ def resumed(run: Path, config: Path | None, recipe: str | None, given: Mapping[s
     Raises:
         InputError: if anything else is given.
     """
-    from structviews.training.resuming import extended
+    from structviews.training.checkpoint import extended
 
     others = [name for name in given if name not in ("epochs", "steps")]
     others += [name for name, value in (("config", config), ("recipe", recipe)) if value]
@@ -112,7 +112,7 @@ def resumed(run: Path, config: Path | None, recipe: str | None, given: Mapping[s
 
 def print_estimate(settings: "TrainConfig") -> None:
     """Print a run's estimated steps, memory and time on one line."""
-    from structviews.training.estimate import estimate
+    from structviews.training.loop import estimate
 
     needed = estimate(settings)
     say(

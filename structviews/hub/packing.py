@@ -15,8 +15,7 @@ from structviews.hub.portable import CARD, stage
 from structviews.hub.text_sources import read_sources, write_sources
 from structviews.runs.folder import COMPONENTS, SOURCES
 from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
-from structviews.runs.vocabularies import load_vocabularies, save_sub_words, save_vocabularies
-from structviews.runs.weights import read_weights, write_weights
+from structviews.runs.weights import load_vocabularies, read_weights, save_sub_words, save_vocabularies, write_weights
 from structviews.runtime.files import new_folder
 from structviews.words import CONTEXTUAL, FIXED, TRAINED
 from structviews.words.eight_bits import quantise

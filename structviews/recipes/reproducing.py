@@ -7,7 +7,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.expansion import Expansion
 from structviews.errors import InputError
 from structviews.recipes.joining import no_longer_joined
@@ -16,12 +15,12 @@ from structviews.recipes.rates import Rates
 from structviews.recipes.reproduction import Reproduction
 from structviews.recipes.stages import Evaluate, Expand, JoinRuns, LearnVectors, stages_of
 from structviews.runs.folder import weight_files
-from structviews.runs.vocabularies import identified
 from structviews.runtime.locks import clear_below
 from structviews.runtime.memory import available_bytes
 from structviews.runtime.progress import rate_bar, say
 from structviews.runtime.wording import counted, duration
-from structviews.training.resuming import check_same, check_settings
+from structviews.training.checkpoint import check_same, check_settings
+from structviews.training.data import Inputs
 from structviews.words.learning import require_gensim
 from structviews.words.vector_files import WordVectors
 
@@ -91,7 +90,7 @@ def _check_runs(job: Reproduction) -> None:
     """Raise InputError if the folder has another run of the same name than the one to make, before any is made."""
     for folder, config in job.configs.items():
         if job.is_prepared:
-            check_same(config, identified(config, ParsedCorpus.open(job.parsed)))
+            check_same(config, Inputs.open(config).parsed)
         else:
             check_settings(config)
         expansion, file = Expansion.load(folder), job.expanded.get(folder)

@@ -28,8 +28,8 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.folder import model_checksum, weight_files
 from structviews.runtime.locks import writing
 from structviews.runtime.progress import rate_bar
+from structviews.training.checkpoint import is_finished
 from structviews.training.loop import train
-from structviews.training.resuming import is_finished
 from structviews.words.learning import learn_file
 from structviews.words.learning_settings import Word2VecConfig
 from structviews.words.vector_files import WordVectors

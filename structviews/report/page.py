@@ -25,8 +25,7 @@ from structviews.report.clouds import cloud
 from structviews.report.projection import Classes, Projection, project
 from structviews.report.sample import Sample, prepared, read_labels, sample_vectors
 from structviews.report.score_section import pairs_of_views, published, scores
-from structviews.runs.folder import model_checksum, run_names
-from structviews.runs.log_file import read_log
+from structviews.runs.folder import model_checksum, read_log, run_names
 from structviews.runs.settings_file import PARSED, Parsed, read_settings, run_kind, run_views
 from structviews.runtime import pictures
 

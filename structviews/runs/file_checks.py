@@ -8,14 +8,12 @@ from structviews.corpus.format import JOB, MANIFEST
 from structviews.corpus.tools.verification import verify_corpus
 from structviews.errors import InputError
 from structviews.pretrained import stored_states
-from structviews.runs.folder import CONFIG, LOG, REMEDY
-from structviews.runs.log_file import read_log
+from structviews.runs.folder import CONFIG, LOG, REMEDY, read_log
 from structviews.runs.settings_file import load_run, run_kind
 from structviews.runtime.documents import read_sealed
 from structviews.runtime.npy import check_blocks
 from structviews.runtime.tensors import read_tensors
 from structviews.words.vector_files import arrow_file, check_arrow
-from structviews.words.vocabulary import Vocabulary
 
 Progress = Callable[[int, int], None]
 REMAKE = "delete it; it is made again when it is needed"
@@ -73,7 +71,6 @@ def _check_of(file: Path) -> Callable[[], Any] | None:
         (file.suffix == ".safetensors", lambda: read_tensors(file, of_run)),
         (file.suffix == ".json", lambda: read_sealed(file, dict[str, Any], of_document)),
         (file.name == LOG, lambda: read_log(file.parent)),
-        (file.match("vocabulary.*.txt"), lambda: Vocabulary.load(file)),
         (file.suffix == ".npy" and journal.exists(), lambda: check_blocks(file, journal, REMAKE)),
         (arrow is not None, lambda: check_arrow(arrow or file, REMAKE)),
     ]

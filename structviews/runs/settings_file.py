@@ -117,7 +117,10 @@ def load_config(path: Path) -> tuple[TrainConfig, Parsed]:
     Raises:
         InputError: if it cannot be read, is not TOML, or has unknown or invalid settings.
     """
-    settings = read_toml(path, REMEDY)
+    return _parsed_settings(read_toml(path, REMEDY), path)
+
+
+def _parsed_settings(settings: dict[str, Any], path: Path) -> tuple[TrainConfig, Parsed]:
     parsed = read_parsed(settings.pop(PARSED, {}), path)
     settings.pop(KIND, None)
     return TrainConfig.from_table(settings, str(path)), parsed
@@ -192,8 +195,7 @@ def load_run(run: Path) -> tuple[TrainConfig, Parsed]:
     Raises:
         InputError: if it is not a run's folder.
     """
-    read_settings(run)
-    return load_config(run / CONFIG)
+    return _parsed_settings(read_settings(run), run / CONFIG)
 
 
 def _toml(table: Mapping[str, Any], name: str = "") -> str:

@@ -66,7 +66,7 @@ def test_views_are_trained_and_sentences_encoded(command, corpus, tmp_path):
     assert learnt.endswith(f" s; held-out {held_out}")
     run = tmp_path / "runs" / "dep-const"
     assert sorted(path.name for path in run.iterdir()) == [
-        "components.safetensors", "config.toml", "log.jsonl", "model.safetensors", "state", "vocabulary.trained.txt",
+        "components.safetensors", "config.toml", "log.jsonl", "model.safetensors", "state", "words.safetensors",
     ]  # fmt: skip
     assert Embedder.load(run).config == small_config(
         "x.parsed", run, batch_size=8, epochs=1, held_out=0.3, precision="fp32", seed=3, log_every=10, lr=5e-4
@@ -327,8 +327,8 @@ def test_vectors_that_cannot_be_written(command, trained, tmp_path):
         (lambda run: (run / "config.toml").write_text("x ="), "config.toml: not TOML"),
         (lambda run: (run / "model.safetensors").unlink(), "model.safetensors: no such file"),
         (lambda run: (run / "model.safetensors").write_bytes(b"\0" * 99), "model.safetensors: damaged"),
-        (lambda run: (run / "vocabulary.trained.txt").write_text("<unk>\n"), "vocabulary.trained.txt: damaged"),
-        (lambda run: (run / "vocabulary.trained.txt").unlink(), "vocabulary.trained.txt: No such file"),
+        (lambda run: (run / "words.safetensors").write_text("<unk>\n"), "words.safetensors: damaged"),
+        (lambda run: (run / "words.safetensors").unlink(), "words.safetensors: no such file"),
     ],
 )
 def test_damaged_runs(command, run_folder, tmp_path, damage, message):

@@ -32,15 +32,16 @@ from structviews.hub.text_sources import HEADER, read_sources, summed
 from structviews.runs import bundled
 from structviews.runs.folder import SOURCES
 from structviews.runs.settings_file import read_settings
+from structviews.runs.weights import load_words
 from structviews.runtime.tensors import write_tensors
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
 from structviews.words.eight_bits import quantise, restore
-from structviews.words.vocabulary import Vocabulary, count_words
+from structviews.words.vocabulary import count_words
 
 WORDS = 12
 TASK = {"partial": {}, "dim": 16}
-FILES = ["components.safetensors", "config.toml", "model.safetensors", "vocabulary.fixed.txt", "vocabulary.trained.txt"]
+FILES = ["components.safetensors", "config.toml", "model.safetensors", "words.safetensors"]
 
 
 def scored(run, unavailable=(), representation="vector", **tasks):
@@ -118,8 +119,8 @@ def test_what_a_packed_run_holds(run, packed, corpus):
         assert torch.equal(weights[name], expected.half()), name
 
     for channel in ("fixed", "trained"):
-        words = Vocabulary.load(run / f"vocabulary.{channel}.txt").words
-        assert Vocabulary.load(packed / f"vocabulary.{channel}.txt").words == words[: WORDS + 1]
+        words = load_words(run, channel).words
+        assert load_words(packed, channel).words == words[: WORDS + 1]
         assert len(words) > WORDS + 1
     settings = read_settings(packed)
     assert [settings["data"]["corpus"], settings["words"]["vectors"], settings["data"]["out"]] == [
@@ -163,7 +164,7 @@ def test_one_whose_scales_are_missing_is_damaged(packed):
 
 def test_all_words_are_kept_where_there_are_fewer(run, tmp_path):
     pack(run, tmp_path / "all", 10**6)
-    for name in ("vocabulary.fixed.txt", "vocabulary.trained.txt"):
+    for name in ("words.safetensors",):
         assert (tmp_path / "all" / name).read_bytes() == (run / name).read_bytes()
 
 
@@ -178,7 +179,7 @@ def test_an_expansion_stays(run, vectors, tmp_path):
 def test_a_packed_run_looks_for_no_file(packed, vectors):
     """Its words are those that it has, wherever it is and whatever lies beside it."""
     assert read_settings(packed)["parsed"]["vectors"]["packed"] is True
-    write_vectors(packed.parent / vectors.name, sorted(Vocabulary.load(packed / "vocabulary.fixed.txt").words))
+    write_vectors(packed.parent / vectors.name, sorted(load_words(packed, "fixed").words))
     sentences = [random_trees(["elsewhere", "the"]), random_trees(["zzz", "the"])]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -221,14 +222,11 @@ def test_numbers_that_half_precision_has_not(run, tmp_path):
 def test_words_that_are_not_ranked_are_not_cut(run, corpus, vectors, tmp_path):
     settings = {"channels": ("fixed", "trained"), "vectors": str(vectors), "epochs": 1}
     second = train(small_config(corpus, tmp_path / "second", init_from=str(run), **settings))
-    n_words = len(Vocabulary.load(second / "vocabulary.trained.txt")) - 1
+    n_words = len(load_words(second, "trained")) - 1
     refused(f"keep all with --words {n_words}", second, tmp_path / "out", n_words - 1)
     assert not (tmp_path / "out").exists()
     pack(second, tmp_path / "out", n_words)
-    assert (
-        Vocabulary.load(tmp_path / "out" / "vocabulary.trained.txt").words
-        == Vocabulary.load(second / "vocabulary.trained.txt").words
-    )
+    assert load_words(tmp_path / "out", "trained").words == load_words(second, "trained").words
 
 
 @pytest.fixture

@@ -16,9 +16,8 @@ from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.consensus import AGREEMENTS, TEMPERATURES
-from structviews.training.checkpoint import read_progress
+from structviews.training.checkpoint import extend, extended, read_progress
 from structviews.training.loop import train
-from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training
 
 SETTINGS = {

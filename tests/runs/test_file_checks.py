@@ -89,7 +89,7 @@ def test_every_file_that_is_believed_is_found_damaged(copied):
 
 
 @pytest.mark.parametrize(
-    "name", ["model.safetensors", "components.safetensors", "expansion.safetensors", "vocabulary.trained.txt"]
+    "name", ["model.safetensors", "components.safetensors", "expansion.safetensors", "words.safetensors"]
 )
 def test_a_damaged_run_is_not_loaded(copied, name):
     for folder in (copied / "run", copied / "joined" / "members" / "1-run"):

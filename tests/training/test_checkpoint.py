@@ -9,9 +9,9 @@ from torch import nn
 
 from structviews.errors import InputError
 from structviews.runs.weights import load_weights, save_weights
-from structviews.training.checkpoint import Place, load_state, read_progress, save_state
+from structviews.training.checkpoint import Progress, load_state, read_progress, save_state
 
-PLACE = Place(step=12, epoch=1, batch=3)
+PLACE = Progress(step=12, epoch=1, batch=3)
 
 
 def model_and_optimiser(seed=0, width=3):
@@ -68,7 +68,7 @@ def test_weights_come_back(run):
 
 def test_a_run_without_a_state(tmp_path):
     assert read_progress(tmp_path) is None
-    assert load_state(tmp_path, *model_and_optimiser()) == Place()
+    assert load_state(tmp_path, *model_and_optimiser()) == Progress()
     with pytest.raises(InputError, match=r"model\.safetensors: no such file: .*no checkpoint yet"):
         load_weights(tmp_path, model_and_optimiser()[0])
 
@@ -82,19 +82,19 @@ def test_an_older_state_goes_once_the_newer_is_whole(run, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full)
         with pytest.raises(OSError, match="No space left"):
-            save_state(run, *model_and_optimiser(), Place(step=1_000_000_000))
+            save_state(run, *model_and_optimiser(), Progress(step=1_000_000_000))
         with pytest.raises(OSError, match="No space left"):
             save_weights(run, model_and_optimiser()[0])
     assert sorted(p.name for p in run.rglob("*") if p.is_file()) == ["model.safetensors", older.name]
     assert read_progress(run) == PLACE
-    save_state(run, *model_and_optimiser(), Place(step=13))
+    save_state(run, *model_and_optimiser(), Progress(step=13))
     assert state_file(run) != older
 
 
 def test_the_newest_of_two_states_counts(run):
     """As after a kill between writing one and dropping the other."""
     older = state_file(run).read_bytes()
-    save_state(run, *model_and_optimiser(), Place(step=13))
+    save_state(run, *model_and_optimiser(), Progress(step=13))
     (run / "state" / "step-000000012.safetensors").write_bytes(older)
     (run / "state" / ".step-000000014.safetensors.1.tmp").write_bytes(b"cut")
     assert read_progress(run).step == 13

@@ -30,9 +30,8 @@ from structviews.pretrained.frozen import FrozenEncoder
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import load_run, read_settings, write_settings
 from structviews.training.baselines import make_baseline
-from structviews.training.estimate import estimate
-from structviews.training.loop import train
-from structviews.training.resuming import extend, extended
+from structviews.training.checkpoint import extend, extended
+from structviews.training.loop import estimate, train
 from structviews.training.trainer import Training
 from structviews.views import VIEWS
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
@@ -119,8 +118,8 @@ def test_the_same_word_has_another_vector_in_another_sentence(settings):
 @pytest.mark.parametrize("cut_off", [0, 3])
 def test_a_corpus_is_read_as_sentences_in_memory_are(settings, cut_off):
     training = Training(settings(views=("seq", "avg"), cut_off=cut_off))
-    corpus, rows = training.corpus, np.array([0, 1, 2, 29, 30, 31, 50])
-    batch = training.reader.batch(rows)
+    corpus, rows = training.inputs.corpus, np.array([0, 1, 2, 29, 30, 31, 50])
+    batch = training.data.reader.batch(rows)
     sentences = [corpus.sentence(int(row)) for row in rows]
     own = torch.cat([states[: cut_off or None] for states in states_of(training, sentences)])
     table = dict(training.model.each())["contextual"].tables[0]
@@ -132,9 +131,9 @@ def test_other_channels_read_what_they_read_without_it(settings):
     """In a run with two channels, the ids of the trained one are those of a run with it alone."""
     both = Training(settings(channels=["contextual", "trained"]))
     assert [name for name, _ in both.model.each()] == ["contextual", "trained"]
-    alone = CorpusReader(both.corpus, {"trained": both.vocabularies["trained"]}, both.reader.needs)
+    alone = CorpusReader(both.inputs.corpus, {"trained": both.vocabularies["trained"]}, both.data.reader.needs)
     rows = np.arange(20, 40)
-    assert torch.equal(both.reader.batch(rows).ids["trained"].distinct, alone.batch(rows).ids["trained"].distinct)
+    assert torch.equal(both.data.reader.batch(rows).ids["trained"].distinct, alone.batch(rows).ids["trained"].distinct)
 
 
 def test_training_learns_and_resumes(settings):

@@ -23,10 +23,9 @@ from tiny_encoders import encoder_folder
 
 from structviews.errors import InputError
 from structviews.runs.settings_file import Parsed, save_config
-from structviews.training.checkpoint import Place, read_progress
+from structviews.training.checkpoint import Progress, extend, extended, read_progress
 from structviews.training.loop import train
 from structviews.training.ranks import Ranks, deal
-from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training
 
 HERE = Path(__file__).parent
@@ -219,18 +218,18 @@ def test_more_ranks_go_on(corpus, tmp_path):
 
 def test_the_place_in_an_epoch_is_kept_to_a_step(corpus, tmp_path):
     made = Training(settings(corpus, tmp_path / "run", accumulate=2))
-    length, of_two = made.epoch_length(1), made.epoch_length(1, 2)
+    length, of_two = made.data.epoch_length(1), made.data.epoch_length(1, 2)
     assert of_two < length
     (tmp_path / "run").mkdir()
     for batch in range(of_two):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("structviews.training.trainer.load_state", lambda *_, b=batch: Place(7, 1, b, ranks=2))
+            patch.setattr("structviews.training.trainer.load_state", lambda *_, b=batch: Progress(7, 1, b, ranks=2))
             place = made.restore()
-        assert place == Place(7, 1, place.batch, ranks=1)
+        assert place == Progress(7, 1, place.batch, ranks=1)
         assert place.batch % 2 == 0
         assert 0 <= batch / of_two - place.batch / length < 2 / length
         steps = list(made.steps(place))
-        assert steps[-1].place.step == made.last_step(place) == 7 + len(steps)
+        assert steps[-1].progress.step == made.data.last_step(place) == 7 + len(steps)
 
 
 def test_an_error_of_one_rank_is_one_line(tmp_path):
@@ -285,8 +284,8 @@ def test_every_rank_has_as_many_steps(corpus, tmp_path):
     for accumulate in (1, 2):
         config = settings(corpus, tmp_path / "run", accumulate=accumulate)
         made = [Training(config, Rank(rank, 3)) for rank in range(3)]
-        steps = [list(training.steps(Place(ranks=3))) for training in made]
+        steps = [list(training.steps(Progress(ranks=3))) for training in made]
         assert {len(each) for each in steps} == {made[0].n_steps}
         documents = [{d for s in each for b in s.batches for d in b.document.tolist()} for each in steps]
         assert not any(documents[i] & documents[j] for i, j in ((0, 1), (0, 2), (1, 2)))
-        assert [[s.place for s in each] for each in steps[1:]] == [[s.place for s in steps[0]]] * 2
+        assert [[s.progress for s in each] for each in steps[1:]] == [[s.progress for s in steps[0]]] * 2

@@ -37,10 +37,9 @@ from structviews.pretrained.blueprint import Blueprint
 from structviews.runs.file_checks import verify
 from structviews.runs.settings_file import read_settings, write_settings
 from structviews.training.baselines import make_baseline
-from structviews.training.checkpoint import Place
+from structviews.training.checkpoint import Progress, extend, extended
 from structviews.training.loop import open_monitor, train
 from structviews.training.ranks import Ranks
-from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training, training_bytes
 from structviews.views.transformer import Transformer, TransformerConfig, freeze_below
 
@@ -90,8 +89,8 @@ def test_it_begins_as_the_encoder_reads_each_sentence(settings, tmp_path, kind, 
     folder = encoder_folder(tmp_path / kind, kind)
     training = Training(settings(encoder=str(folder), sentence_pooling=pooling))
     model, pieces = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
-    sentences = [training.corpus.sentence(row).tokens for row in (0, 3, 40)]
-    batch = training.reader.batch(np.array([0, 3, 40]))
+    sentences = [training.inputs.corpus.sentence(row).tokens for row in (0, 3, 40)]
+    batch = training.data.reader.batch(np.array([0, 3, 40]))
     with torch.no_grad():
         found = training.model.eval().encode(batch)[0][0].vector
         for vector, words in zip(found, sentences, strict=True):
@@ -104,8 +103,8 @@ def test_it_begins_as_the_encoder_reads_each_sentence(settings, tmp_path, kind, 
 def test_a_corpus_is_read_as_sentences_in_memory_are(settings):
     training = Training(settings(views=("transformer", "seq"), cut_off=3))
     rows = np.array([0, 1, 29, 50])
-    pieces = training.reader.batch(rows).sentence_pieces
-    cut = [training.corpus.sentence(int(row)).tokens[:3] for row in rows]
+    pieces = training.data.reader.batch(rows).sentence_pieces
+    cut = [training.inputs.corpus.sentence(int(row)).tokens[:3] for row in rows]
     own = training.blueprint.aligner.read(cut)
     assert pieces.ids.tolist() == own.ids.tolist()
     assert pieces.lengths.tolist() == own.lengths.tolist()
@@ -286,7 +285,7 @@ def test_contextual_words_of_the_same_encoder(settings):
 def test_simcse(settings):
     """Every sentence counts, and the two encodings differ by dropout alone."""
     training = Training(settings(views=("transformer",), objective="simcse", lr=1e-3))
-    batch = training.reader.batch(np.arange(20))
+    batch = training.data.reader.batch(np.arange(20))
     context = training.model.context(batch, 1)
     torch.manual_seed(0)
     _, metrics, ((first, second),) = training.model.losses(batch, context)
@@ -303,7 +302,7 @@ def test_simcse(settings):
 )
 def test_what_reads_no_neighbours_is_trained_on_random_sentences(settings, objective, views, drawn):
     training = Training(settings(views=views, objective=objective, batch_size=10))
-    (first, *_) = training.steps(Place())
+    (first, *_) = training.steps(Progress())
     documents = first.batches[0].document
     assert (len(documents.unique()) > 2) == drawn  # each has ten sentences
 
@@ -317,19 +316,19 @@ def test_lines_in_no_order_are_held_out_and_dealt_one_by_one(place, tmp_path, mo
         return small_config(lines, tmp_path / "run", views, **own | others)
 
     one = Training(settings(["transformer"], objective="simcse"))
-    assert 2 <= len(one.held_out_rows) <= 20
-    assert sorted([*one.train_rows, *one.held_out_rows]) == [*range(40)]
+    assert 2 <= len(one.data.held_out_rows) <= 20
+    assert sorted([*one.data.train_rows, *one.data.held_out_rows]) == [*range(40)]
     run, corpus = train(settings(["transformer"], objective="simcse", steps=2)), ParsedCorpus.open(lines)
-    assert np.flatnonzero(unseen([run], corpus, np.zeros(40))).tolist() == one.held_out_rows.tolist()
+    assert np.flatnonzero(unseen([run], corpus, np.zeros(40))).tolist() == one.data.held_out_rows.tolist()
     monkeypatch.setattr(Ranks, "count", 2)
     shares = []
     for rank in range(2):
         monkeypatch.setattr(Ranks, "rank", rank)
-        steps = Training(one.config).steps(Place())
+        steps = Training(one.config).steps(Progress())
         shares.append({row for step in steps for batch in step.batches for row in batch.position.tolist()})
     assert min(map(len, shares)) >= 8
     assert not shares[0] & shares[1]
-    assert shares[0] | shares[1] <= {*one.train_rows.tolist()}
+    assert shares[0] | shares[1] <= {*one.data.train_rows.tolist()}
     with pytest.raises(InputError, match="has enough training documents for 1 of 2 processes"):
         Training(settings(["transformer", "dep"]))
 

@@ -15,6 +15,7 @@ from structviews.encoding.expansion import expand
 from structviews.errors import InputError
 from structviews.hub.packing import pack
 from structviews.runs.settings_file import Parsed, load_run, read_settings, write_settings
+from structviews.runs.weights import load_words
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
 from structviews.words.channels import fixed_words
@@ -146,7 +147,7 @@ def test_a_run_of_words_with_case_says_nothing_of_it(corpus, tmp_path):
 
 def test_words_that_differ_in_case_are_one_word_of_the_file(corpus, file, tmp_path):
     run = train(small_config(corpus, tmp_path / "run", ("avg", "seq"), epochs=1))
-    own = set(Vocabulary.load(run / "vocabulary.trained.txt").words)
+    own = set(load_words(run, "trained").words)
     found = [word for word in KNOWN if word in own or word.title() in own]
     assert len(found) < sum(word.lower() in KNOWN for word in own)
     report = expand(run, file)
