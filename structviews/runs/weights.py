@@ -19,8 +19,7 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG, ENCODER, REMEDY, SUB_WORDS, WEIGHTS, WORDS
 from structviews.runs.settings_file import PARSED, Parsed, PretrainedEncoder
 from structviews.runtime.documents import checked
-from structviews.runtime.seals import damaged, read_arrays, read_head, write_arrays
-from structviews.runtime.tensors import read_tensors, write_tensors
+from structviews.runtime.seals import damaged, read_arrays, read_head, read_tensors, write_arrays
 from structviews.words import CONTEXTUAL, FIXED
 from structviews.words.sub_words import LONGEST_NGRAM, SubWords
 from structviews.words.vocabulary import Vocabulary
@@ -33,7 +32,7 @@ def save_weights(run: Path, model: nn.Module) -> None:
 
 def write_weights(run: Path, weights: Mapping[str, Tensor], notes: Mapping[str, Any] | None = None) -> None:
     """Write ``model.safetensors`` from weights by name, atomically; ``notes`` say what else identifies the model."""
-    write_tensors(run / WEIGHTS, weights, notes)
+    write_arrays(run / WEIGHTS, weights, notes)
 
 
 def check_weights(run: Path, model: nn.Module) -> None:

@@ -27,7 +27,7 @@ from structviews.pretrained.frozen import FrozenEncoder
 from structviews.pretrained.stored_states import StoredStates
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import Parsed
-from structviews.runtime.progress import OnProgress
+from structviews.runtime.terminal import OnProgress
 from structviews.runtime.wording import counted
 from structviews.training.checkpoint import Progress
 from structviews.training.ranks import Ranks, deal

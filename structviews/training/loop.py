@@ -13,11 +13,10 @@ from rich.console import Console
 from structviews.batches.reader import prefetch
 from structviews.errors import InputError
 from structviews.runs.config import TrainConfig
-from structviews.runtime.locks import creating
-from structviews.runtime.memory import keep_freed_memory
-from structviews.runtime.progress import rate_bar, say
-from structviews.runtime.signals import Interrupted, stop_signals
-from structviews.runtime.terminal import Terminal
+from structviews.runtime.files import creating
+from structviews.runtime.machine import keep_freed_memory
+from structviews.runtime.processes import Interrupted, stop_signals
+from structviews.runtime.terminal import Terminal, rate_bar, say
 from structviews.training.checkpoint import Progress, is_finished, mark, open_run
 from structviews.training.data import Inputs, Step
 from structviews.training.ranks import Agreement, Ranks

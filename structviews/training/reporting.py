@@ -13,7 +13,7 @@ from torch import Tensor
 from structviews.errors import InputError
 from structviews.objectives.objective import Objective, view_letters
 from structviews.runs.folder import TENSORBOARD, append_log, cut_log, metrics_of, read_log
-from structviews.runtime.progress import Bar, say
+from structviews.runtime.terminal import Bar, say
 from structviews.runtime.wording import counted, duration
 from structviews.training.checkpoint import Progress
 

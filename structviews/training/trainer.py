@@ -22,9 +22,8 @@ from structviews.pretrained.loading import load_encoder
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import ENCODER
 from structviews.runs.weights import load_words, save_vocabularies, save_weights, start_from
-from structviews.runtime.device import best_device, free_bytes, half_precision, send
-from structviews.runtime.memory import check_memory
-from structviews.runtime.unfilled import Unfilled
+from structviews.runtime.device import Unfilled, best_device, free_bytes, half_precision, send
+from structviews.runtime.machine import check_memory
 from structviews.training.checkpoint import Progress, check_source, load_state, random_state, read_progress, save_state
 from structviews.training.data import Data, Inputs, Step
 from structviews.training.optimiser import LazyAdam, clip_gradients, merge_rows
