@@ -97,7 +97,7 @@ def _say_what_is_read(training: Training, console: Console) -> None:
             f"whole documents split unevenly between {training.ranks.count} processes",
         )
     if CONTEXTUAL in words.channels:
-        computed = "computed for each batch; `structviews states` computes them once and for all"
+        computed = "computed for each batch; `structviews corpus states` computes them once and for all"
         source = f"read from {data.states.path}" if data.states else computed
         say(console, f"states of {words.encoder}: {source}")
 

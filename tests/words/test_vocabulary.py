@@ -5,7 +5,7 @@ import pytest
 import torch
 from corpora import opened, tiny_corpus, topic_corpus
 
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import WordIds
 from structviews.errors import InputError
 from structviews.runs.weights import load_words, save_vocabularies
 from structviews.runtime.seals import write_arrays
