@@ -85,8 +85,8 @@ class Views(Settings):
         for name in self.options:
             if name not in classes:
                 raise InputError(f"[views.{name}]: not a view of this run: remove the table")
-        made = {name: _options(cls, self.options.get(name), f"[views.{name}]") for name, cls in classes.items()}
-        object.__setattr__(self, "options", {name: each for name, each in made.items() if each.table()})
+        built = {name: _options(cls, self.options.get(name), f"[views.{name}]") for name, cls in classes.items()}
+        object.__setattr__(self, "options", {name: each for name, each in built.items() if each.table()})
 
 
 @dataclass(frozen=True)
@@ -103,14 +103,14 @@ class ObjectiveChoice(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        made = _options(OBJECTIVES[self.name].Config, self.options, f"[objective.{self.name}]")
-        object.__setattr__(self, "options", made)
+        built = _options(OBJECTIVES[self.name].Config, self.options, f"[objective.{self.name}]")
+        object.__setattr__(self, "options", built)
 
 
-def _options(cls: type[Settings], given: Settings | Mapping[str, Any] | None, place: str) -> Settings:
-    if isinstance(given, cls):
-        return given
-    return cls.from_table(given or {}, place)  # type: ignore[arg-type]  # settings of another class are not a table
+def _options(cls: type[Settings], options: Settings | Mapping[str, Any] | None, place: str) -> Settings:
+    if isinstance(options, cls):
+        return options
+    return cls.from_table(options or {}, place)  # type: ignore[arg-type]  # settings of another class are not a table
 
 
 @dataclass(frozen=True)
@@ -268,24 +268,24 @@ class TrainConfig:
 
     @classmethod
     def _made(cls, tables: Mapping[str, Mapping[str, Any]], place: str) -> Self:
-        made: dict[str, Any] = {}
+        built: dict[str, Any] = {}
         for each in fields(cls):
             name, section, table = each.name, cast("type[Settings]", each.type), dict(tables.get(each.name, {}))
             where = f"{place}: [{name}]" if place else ""
             options = {key: table.pop(key) for key, value in tuple(table.items()) if isinstance(value, Mapping)}
             if name == "views":
-                made[name] = _with_options(section, table, options, where)
+                built[name] = _with_options(section, table, options, where)
             elif name == "objective":
                 chosen = ObjectiveChoice.from_table(table, where).name
                 if others := options.keys() - {chosen}:
                     raise InputError(
                         f"{place}: [objective.{min(others)}]: the objective is {chosen!r}: remove the table"
                     )
-                made[name] = _with_options(section, table, options.get(chosen), where)
+                built[name] = _with_options(section, table, options.get(chosen), where)
             else:
-                made[name] = section.from_table(table | options, where)
+                built[name] = section.from_table(table | options, where)
         with _within(place):
-            return cls(**made)
+            return cls(**built)
 
     @classmethod
     def settings(cls) -> Iterator[tuple[str, Setting]]:
@@ -334,9 +334,9 @@ class TrainConfig:
 
     def difference(self, other: "TrainConfig") -> str | None:
         """The flat name of the first setting that makes the other a different run; None if they are the same."""
-        theirs = other.flat()
+        others = other.flat()
         for _, each, holder in self.own_settings():
-            if each.compare and theirs.get(each.flat) != getattr(holder, each.name):
+            if each.compare and others.get(each.flat) != getattr(holder, each.name):
                 return each.flat
         return None
 

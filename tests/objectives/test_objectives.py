@@ -12,7 +12,6 @@ from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.consensus import AGREEMENTS
 from structviews.objectives.objective import Context, ContextWords, Inputs, context_indices, next_indices
-from structviews.objectives.objective_by_name import create
 from structviews.objectives.pairwise import Pairwise
 from structviews.runs.config import TrainConfig
 from structviews.settings import settings_of
@@ -264,7 +263,7 @@ def test_its_options_are_settings_of_a_run(name):
     assert own <= config.flat().keys()
     assert config.table()["objective"].get(name, {}).keys() == own
     inputs = Inputs(config.views.names, (DIM,) * len(config.views.names), WORD_DIM, n_words=VOCABULARY)
-    create(name, inputs, config.objective.options)
+    OBJECTIVES[name].create(name, inputs, config.objective.options)
 
 
 @every_name

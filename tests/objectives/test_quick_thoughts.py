@@ -17,8 +17,8 @@ from test_pairwise import (
 )
 
 from structviews.errors import InputError
-from structviews.objectives.negatives import at_random, eligible, nearest
 from structviews.objectives.objective import Inputs
+from structviews.objectives.quick_thoughts import at_random, eligible, nearest
 
 every_loss = pytest.mark.parametrize("loss", ["softmax", "binary", "margin"])
 MARGIN = 0.7
