@@ -5,7 +5,7 @@ from itertools import islice
 import pytest
 import torch
 from corpora import small_config, topic_corpus
-from test_training import Heard, result
+from test_training import result
 
 from structviews.training.checkpoint import Progress, extend, extended
 from structviews.training.loop import train
@@ -78,16 +78,6 @@ def test_parts_make_the_whole_bit_for_bit(config, tmp_path, step):
     extend(extended(tmp_path / "parts", epochs=None, steps=0))
     parts, _, _ = result(train(extended(tmp_path / "parts", None, None)))
     assert parts == whole
-
-
-def test_a_step_asks_the_device_for_nothing(config):
-    made = Training(config)
-    steps = list(islice(made.steps(Progress()), 2))
-    with Heard() as heard:
-        for step in steps:
-            made.step(*step.batches, words=step.words)
-    waiting = {"_local_scalar_dense", "is_nonzero", "equal", "nonzero", "masked_select", "_coalesce"}
-    assert not heard.names & (waiting | {name for name in heard.names if "unique" in name})
 
 
 def test_merged_rows_are_those_of_coalescing():

@@ -60,12 +60,6 @@ def made(folder, *rest):
     return rest
 
 
-def test_weights_come_back(run):
-    model, _ = model_and_optimiser(seed=9)
-    load_weights(run, model)
-    assert all(torch.equal(t, load_file(run / "model.safetensors")[n]) for n, t in model.state_dict().items())
-
-
 def test_a_run_without_a_state(tmp_path):
     assert read_progress(tmp_path) is None
     assert load_state(tmp_path, *model_and_optimiser()) == Progress()
@@ -89,15 +83,6 @@ def test_an_older_state_goes_once_the_newer_is_whole(run, monkeypatch):
     assert read_progress(run) == PLACE
     save_state(run, *model_and_optimiser(), Progress(step=13))
     assert state_file(run) != older
-
-
-def test_the_newest_of_two_states_counts(run):
-    """As after a kill between writing one and dropping the other."""
-    older = state_file(run).read_bytes()
-    save_state(run, *model_and_optimiser(), Progress(step=13))
-    (run / "state" / "step-000000012.safetensors").write_bytes(older)
-    (run / "state" / ".step-000000014.safetensors.1.tmp").write_bytes(b"cut")
-    assert read_progress(run).step == 13
 
 
 def cut(content):

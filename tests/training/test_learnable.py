@@ -10,7 +10,7 @@ from structviews.batches.reader import CorpusReader
 from structviews.corpus.parsed_corpus import Row
 from structviews.errors import InputError
 from structviews.training import trainer
-from structviews.training.loop import estimate, train
+from structviews.training.loop import train
 from structviews.training.trainer import Training
 
 ALONE = "no sentence has a neighbour in its document, so there is nothing to learn: parse running text"
@@ -39,12 +39,6 @@ def test_documents_of_one_sentence(tmp_path, views, settings):
     with pytest.raises(InputError, match=ALONE):
         train(config)
     assert not (tmp_path / "run").exists()
-
-
-def test_an_estimate_says_so_too(tmp_path):
-    config = small_config(write_corpus(tmp_path / "x.parsed", rows(40, 1)), tmp_path / "run", ["bow", "bow"])
-    with pytest.raises(InputError, match=ALONE):
-        estimate(config)
 
 
 @pytest.mark.parametrize(("context", "learns"), [(1, False), (2, True)])
@@ -127,12 +121,3 @@ def test_a_model_beyond_memory_is_one_line(tmp_path, monkeypatch):
     assert str(e.value).endswith("1.0 GB are free: lower --hidden, --word-dim or --vocabulary")
     assert {parameter.device.type for model in made for parameter in model.parameters()} == {"meta"}
     assert not (tmp_path / "run").exists()
-
-
-def test_asking_for_memory_draws_no_random_numbers(tmp_path, monkeypatch):
-    corpus = topic_corpus(tmp_path / "x.parsed")
-    checked = Training(small_config(corpus, tmp_path / "run"))
-    monkeypatch.setattr(Training, "_check_memory", lambda *_: None)
-    plain = Training(small_config(corpus, tmp_path / "run"))
-    for one, other in zip(checked.model.parameters(), plain.model.parameters(), strict=True):
-        assert torch.equal(one, other)

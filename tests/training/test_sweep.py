@@ -101,7 +101,3 @@ def test_settings_from_a_file(command, corpus, tmp_path):
 )
 def test_what_is_no_sweep(command, corpus, tmp_path, arguments, message):
     assert fails(command, tmp_path, "runs", "sweep", *arguments).startswith(f"error: {message}")
-
-
-def test_a_flag_that_train_does_not_have(command, corpus, tmp_path):
-    assert "No such option: --hiden" in fails(command, tmp_path, "runs", "sweep", "--views", "bow,avg", "--hiden", "3")

@@ -187,15 +187,6 @@ def test_a_finished_run_is_left_alone(config):
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
 
 
-def test_another_path_to_a_run_is_the_same_run(config, tmp_path, monkeypatch):
-    run = train(config)
-    monkeypatch.chdir(tmp_path)
-    _, said = quietly(small_config(config.data.corpus, run.name, epochs=3, validate_every=4))
-    assert said == "run: already trained\n"
-    extend(extended(run, None, None))
-    assert read_progress(run).finished
-
-
 @pytest.mark.parametrize("finished", [True, False])
 def test_other_settings_need_another_folder(config, finished):
     steps = 0 if finished else 2
@@ -328,11 +319,6 @@ def test_held_out_documents_are_never_trained_on(config, monkeypatch):
         assert set().union(*(batch.document.tolist() for batch in validated)) == left_out
 
 
-def test_without_documents_held_out_there_is_no_validation(config):
-    run = train(small_config(config.data.corpus, config.data.out, epochs=1, held_out=0.0))
-    assert log_of(run, "validation") == []
-
-
 def test_a_validation_is_the_mean_over_its_anchors(config):
     made = Training(small_config(config.data.corpus, config.data.out, held_out=0.3, batch_size=16))
     whole = Training(small_config(config.data.corpus, config.data.out, held_out=0.3, batch_size=16))
@@ -372,18 +358,6 @@ def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(config, log_every, r
     assert "\n" not in str(error.value)
     assert 5 <= read_progress(run).step < len(taken) <= 8
     assert all(tensor.isfinite().all() for tensor in load_file(run / "model.safetensors").values())
-
-
-def test_views_in_other_numbers(config, tmp_path):
-    for views in (("dep", "const", "seq"), ("seq", "seq"), ("bow", "bow", "avg", "dep-sum")):
-        run = train(small_config(config.data.corpus, tmp_path / "-".join(views), views, steps=2))
-        letters = "fghi"[: len(views)]
-        pairs = {f"cos_{a}{b}" for i, a in enumerate(letters) for b in letters[i:]}
-        assert {name for name in log_of(run)[0] if name.startswith("cos")} == pairs
-        weights = Embedder.load(run).model.channels["trained"].views
-        assert len(weights) == len(views)
-        if views == ("seq", "seq"):
-            assert not torch.equal(weights[0].network.weight_hh_l0, weights[1].network.weight_hh_l0)
 
 
 def test_dense_adam_also_moves_words_that_are_not_in_the_batch(config):
