@@ -243,7 +243,7 @@ class TrainConfig:
                     tables[section].setdefault(name, {})[each.name] = own[each.flat]
         for flat in own.keys() - {each.flat for _, _, config in chosen for each in settings_of(config)}:
             raise InputError(_not_chosen(flat, own[flat], objective, place))
-        return cls._made(tables, "")
+        return cls._of_tables(tables, "")
 
     @classmethod
     def from_table(cls, tables: Mapping[str, Any], place: str) -> Self:
@@ -264,10 +264,10 @@ class TrainConfig:
                 raise InputError(
                     f"{place}: {name} = {tables[name]!r}: not a table: write [{name}] with its settings below it"
                 )
-        return cls._made(tables, place)
+        return cls._of_tables(tables, place)
 
     @classmethod
-    def _made(cls, tables: Mapping[str, Mapping[str, Any]], place: str) -> Self:
+    def _of_tables(cls, tables: Mapping[str, Mapping[str, Any]], place: str) -> Self:
         built: dict[str, Any] = {}
         for each in fields(cls):
             name, section, table = each.name, cast("type[Settings]", each.type), dict(tables.get(each.name, {}))

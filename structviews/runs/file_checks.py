@@ -15,11 +15,11 @@ from structviews.runtime.documents import read_sealed
 from structviews.runtime.seals import read_tensors
 from structviews.words.vector_files import arrow_file, check_arrow
 
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 REMAKE = "delete it; it is made again when it is needed"
 
 
-def verify(path: Path, progress: Progress) -> Iterator[str]:
+def verify(path: Path, progress: OnProgress) -> Iterator[str]:
     """Check a corpus, a run, a cache of vectors or a single file of these; yield one line per fault.
 
     Args:

@@ -234,20 +234,6 @@ def test_accuracy_counts_anchors_whose_best_other_sentence_is_a_context(batch, n
     assert metrics["accuracy"].item() == pytest.approx(sum(accuracies) / len(accuracies))
 
 
-@both_self_scores
-@pytest.mark.parametrize("scale", [1, 1e3])
-def test_accuracy_never_takes_the_sentence_itself(self_score, scale):
-    """Where all scores are negative, the zero that the sentence itself may have is the best.
-
-    It may leave nothing to the others, whose probabilities are too small for a float.
-    """
-    f = torch.eye(2, dtype=torch.float64)[[1, 1, 0, 0]]
-    g = scale * (f - 3)
-    assert (f @ g.T < 0).all()
-    _, metrics = objective(self_score=self_score)([f, g], contexts_of([(0, 0), (0, 1), (1, 0), (1, 1)]))
-    assert metrics["accuracy"].item() == 1
-
-
 @every_batch
 @pytest.mark.parametrize("distance", [1, 2, 3])
 def test_contexts_are_neighbours_in_the_same_document(batch, distance):

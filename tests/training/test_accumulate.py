@@ -5,10 +5,8 @@ from itertools import islice
 import pytest
 import torch
 from corpora import small_config, topic_corpus
-from test_training import result
 
-from structviews.training.checkpoint import Progress, extend, extended
-from structviews.training.loop import train
+from structviews.training.checkpoint import Progress
 from structviews.training.optimiser import merge_rows
 from structviews.training.trainer import Training
 
@@ -69,15 +67,6 @@ def test_steps_and_places(config):
     assert [b.position.tolist() for s in again for b in s.batches] == [
         b.position.tolist() for s in steps[2:] for b in s.batches
     ]
-
-
-@pytest.mark.parametrize("step", [1, 3, 4])
-def test_parts_make_the_whole_bit_for_bit(config, tmp_path, step):
-    whole, _, _ = result(train(config))
-    train(config.replaced(out=str(tmp_path / "parts"), steps=step))
-    extend(extended(tmp_path / "parts", epochs=None, steps=0))
-    parts, _, _ = result(train(extended(tmp_path / "parts", None, None)))
-    assert parts == whole
 
 
 def test_merged_rows_are_those_of_coalescing():

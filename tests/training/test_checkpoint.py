@@ -42,24 +42,6 @@ def run(tmp_path):
     return tmp_path
 
 
-def test_training_goes_on_as_if_it_had_not_stopped(tmp_path):
-    model, optimiser = model_and_optimiser()
-    take_step(model, optimiser)
-    save_state(tmp_path, model, optimiser, PLACE)
-    take_step(model, optimiser)
-    again, again_optimiser = model_and_optimiser(seed=5)
-    assert load_state(tmp_path, again, again_optimiser) == read_progress(tmp_path) == PLACE
-    take_step(again, again_optimiser)  # draws the same random numbers
-    save_state(tmp_path / "a", *made(tmp_path / "a", model, optimiser), PLACE)
-    save_state(tmp_path / "b", *made(tmp_path / "b", again, again_optimiser), PLACE)
-    assert state_file(tmp_path / "a").read_bytes() == state_file(tmp_path / "b").read_bytes()
-
-
-def made(folder, *rest):
-    folder.mkdir()
-    return rest
-
-
 def test_a_run_without_a_state(tmp_path):
     assert read_progress(tmp_path) is None
     assert load_state(tmp_path, *model_and_optimiser()) == Progress()
@@ -83,29 +65,6 @@ def test_an_older_state_goes_once_the_newer_is_whole(run, monkeypatch):
     assert read_progress(run) == PLACE
     save_state(run, *model_and_optimiser(), Progress(step=13))
     assert state_file(run) != older
-
-
-def cut(content):
-    return content[: len(content) // 2]
-
-
-def flip_header(content):
-    return content[:20] + bytes([content[20] ^ 255]) + content[21:]
-
-
-@pytest.mark.parametrize("damage", [cut, flip_header, lambda _: b"", lambda _: b"\x80\x04pickle"])
-def test_damaged_files_are_one_line(run, damage):
-    for path in (state_file(run), run / "model.safetensors"):
-        path.write_bytes(damage(path.read_bytes()))
-    model, optimiser = model_and_optimiser()
-    for act in (
-        lambda: load_state(run, model, optimiser),
-        lambda: read_progress(run),
-        lambda: load_weights(run, model),
-    ):
-        with pytest.raises(InputError, match=r"\.safetensors: ") as error:
-            act()
-        assert "\n" not in str(error.value)
 
 
 def without_notes(tensors):

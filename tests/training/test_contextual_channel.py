@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -22,9 +21,8 @@ from structviews.hub.packing import pack
 from structviews.hub.portable import check_arrived, stage
 from structviews.model import build_model
 from structviews.runs.folder import model_checksum
-from structviews.runs.settings_file import load_run, read_settings, write_settings
+from structviews.runs.settings_file import read_settings, write_settings
 from structviews.training.baselines import make_baseline
-from structviews.training.checkpoint import extend, extended
 from structviews.training.loop import train
 from structviews.training.trainer import Training
 from structviews.views import VIEWS
@@ -119,19 +117,6 @@ def test_other_channels_read_what_they_read_without_it(settings):
     alone = CorpusReader(both.inputs.corpus, {"trained": both.vocabularies["trained"]}, both.data.reader.needs)
     rows = np.arange(20, 40)
     assert torch.equal(both.data.reader.batch(rows).ids["trained"].distinct, alone.batch(rows).ids["trained"].distinct)
-
-
-def test_training_learns_and_resumes(settings):
-    whole = train(settings("whole", epochs=2))
-    training = Training(settings("whole", epochs=2))
-    assert training.restore().epoch == 2
-    stopped = train(settings("parts", epochs=2, steps=3))
-    assert load_run(stopped)[1].encoder == {"files": ANY, "layers": [2], "dim": 32}
-    rest = extended(stopped, None, 0)
-    extend(rest)
-    train(rest)
-    for name, weight in load_file(whole / "model.safetensors").items():
-        assert torch.equal(weight, load_file(stopped / "model.safetensors")[name]), name
 
 
 def test_the_encoder_is_not_trained_nor_copied(run, place):

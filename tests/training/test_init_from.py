@@ -91,14 +91,6 @@ def test_outputs_for_words_of_another_corpus_start_fresh(settings, tmp_path):
     assert torch.equal(made[decoder], old[decoder])
 
 
-def test_training_goes_on_from_there(settings):
-    config = settings(steps=1, lr=1e-9)
-    run = train(config)
-    torch.testing.assert_close(
-        load_file(run / "model.safetensors"), dict(Training(settings("other")).model.state_dict()), rtol=0, atol=1e-6
-    )
-
-
 def test_a_run_goes_on_without_the_one_that_it_began_from(source, settings, tmp_path):
     copy = shutil.copytree(source, tmp_path / "copy")
     whole = train(settings("whole", init_from=str(copy), epochs=2))

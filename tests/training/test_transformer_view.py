@@ -1,6 +1,5 @@
 """The view ``transformer``: training, resuming, encoding, sharing and exporting a run with a trained transformer."""
 
-import pickle
 import shutil
 from pathlib import Path
 
@@ -203,13 +202,6 @@ def test_encoding_never_drops_states(run):
     assert all(module.training for module in encoder.modules())
 
 
-def test_recomputed_layers_learn_the_same(settings):
-    plain, again = (train(settings(f"{recompute}", steps=4, recompute=recompute)) for recompute in (False, True))
-    other = weights_of(again)
-    for name, weight in weights_of(plain).items():
-        torch.testing.assert_close(weight, other[name], rtol=1e-5, atol=1e-6)
-
-
 def test_a_monitor_encodes_as_the_run_does(settings, tmp_path, monkeypatch):
     for file, size in small_sts14(tmp_path / "senteval").items():
         monkeypatch.setitem(PUBLISHED, file, size)
@@ -221,17 +213,6 @@ def test_a_monitor_encodes_as_the_run_does(settings, tmp_path, monkeypatch):
     training.model.eval()
     found = monitor.embedder.encode(SENTENCES)
     np.testing.assert_allclose(found, Embedder.load(run).encode(SENTENCES), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("top_layers", [0, 1])
-def test_a_run_is_pickled_to_the_same_bytes_after_use_and_loaded_without_gradients(settings, top_layers):
-    run = train(settings(steps=2, top_layers=top_layers))
-    with torch.inference_mode():
-        embedder = Embedder.load(run)
-    before = pickle.dumps(embedder)
-    expected = embedder.encode(SENTENCES)
-    assert pickle.dumps(embedder) == before
-    np.testing.assert_array_equal(pickle.loads(before).encode(SENTENCES), expected)
 
 
 def test_views_that_learn_nothing_have_the_dimension_of_the_words_they_read(settings):
