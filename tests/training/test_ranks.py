@@ -70,7 +70,7 @@ def ended(processes):
 
 
 @pytest.fixture(scope="module")
-def told(corpus, tmp_path_factory):
+def gradients(corpus, tmp_path_factory):
     """The folder with both ranks' gradients."""
     folder = tmp_path_factory.mktemp("gradients")
     codes, lines = ended(start([HERE.parent / "ranks.py", "gradients", corpus, folder], folder))
@@ -78,10 +78,10 @@ def told(corpus, tmp_path_factory):
     return folder
 
 
-def steps_of(told, name):
+def steps_of(gradients, name):
     """For each step the rows of each rank's batches, and the results by name, which both ranks agree on."""
-    rows = [json.loads((told / f"{name}.{rank}.json").read_text()) for rank in range(2)]
-    results = [load_file(told / f"{name}.{rank}.safetensors") for rank in range(2)]
+    rows = [json.loads((gradients / f"{name}.{rank}.json").read_text()) for rank in range(2)]
+    results = [load_file(gradients / f"{name}.{rank}.safetensors") for rank in range(2)]
     assert results[0].keys() == results[1].keys()
     for number, batches in enumerate(zip(*rows, strict=True)):
         both = [
@@ -92,7 +92,7 @@ def steps_of(told, name):
         yield number, batches, both
 
 
-def test_gathered_negatives_are_those_of_one_process(told, corpus, tmp_path):
+def test_gathered_negatives_are_those_of_one_process(gradients, corpus, tmp_path):
     """Loss and gradients of two ranks are those of a single one with both batches, for every objective."""
     configs = worker.case_configs(corpus, tmp_path / "run")
     sizes = set()
@@ -100,10 +100,10 @@ def test_gathered_negatives_are_those_of_one_process(told, corpus, tmp_path):
         if not config.optimisation.gather_negatives:
             continue
         alone = worker.prepared(config)
-        for number, (((first,), (second,))), both in steps_of(told, name):
+        for number, (((first,), (second,))), both in steps_of(gradients, name):
             sizes.add((len(first), len(second)))
             torch.manual_seed(number)
-            metrics, _ = alone.step(alone.reader.batch(np.array(first + second)))
+            metrics, _ = alone.step(alone.data.reader.batch(np.array(first + second)))
             expected = worker.gradients(alone) | {"loss": metrics["trained"]["loss"]}
             for results in both:
                 assert results.keys() == expected.keys()
@@ -117,15 +117,15 @@ def test_gathered_negatives_are_those_of_one_process(told, corpus, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["own", "own-accumulated"])
-def test_own_negatives_give_the_mean_of_the_batches(told, corpus, tmp_path, name):
+def test_own_negatives_give_the_mean_of_the_batches(gradients, corpus, tmp_path, name):
     config = worker.case_configs(corpus, tmp_path / "run")[name]
     alone = worker.prepared(config.replaced(accumulate=1))
-    for _, batches, (results, _) in steps_of(told, name):
+    for _, batches, (results, _) in steps_of(gradients, name):
         each = []
         for rows in batches:
             of_rank = []
             for part in rows:
-                alone.step(alone.reader.batch(np.array(part)))
+                alone.step(alone.data.reader.batch(np.array(part)))
                 of_rank.append(worker.gradients(alone))
             each.append({n: torch.stack([one[n] for one in of_rank]).mean(dim=0) for n in of_rank[0]})
         for key in each[0]:
@@ -261,8 +261,8 @@ def test_sentences_that_unequal_shares_leave_out(tmp_path):
     """Documents of 30, 6 and 6 sentences make shares of 30 and 12."""
     rows = [replace(row, document=max(0, row.document - 4)) for row in topic_rows(documents=7, sentences=6)]
     config = settings(write_corpus(tmp_path / "x.parsed", rows), tmp_path / "run", held_out=0.0)
-    assert Training(config).left_out == 0
-    assert Training(config, Rank(1, 2)).left_out == pytest.approx(1 - 2 * 12 / 42)
+    assert Training(config).data.left_out == 0
+    assert Training(config, Rank(1, 2)).data.left_out == pytest.approx(1 - 2 * 12 / 42)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
@@ -285,7 +285,7 @@ def test_every_rank_has_as_many_steps(corpus, tmp_path):
         config = settings(corpus, tmp_path / "run", accumulate=accumulate)
         made = [Training(config, Rank(rank, 3)) for rank in range(3)]
         steps = [list(training.steps(Progress(ranks=3))) for training in made]
-        assert {len(each) for each in steps} == {made[0].n_steps}
+        assert {len(each) for each in steps} == {made[0].data.last_step()}
         documents = [{d for s in each for b in s.batches for d in b.document.tolist()} for each in steps]
         assert not any(documents[i] & documents[j] for i, j in ((0, 1), (0, 2), (1, 2)))
         assert [[s.progress for s in each] for each in steps[1:]] == [[s.progress for s in steps[0]]] * 2
