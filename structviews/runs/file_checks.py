@@ -35,7 +35,10 @@ def verify(path: Path, progress: OnProgress) -> Iterator[str]:
     if path.is_dir() and ((path / MANIFEST).exists() or (path / JOB).exists()):
         yield from verify_corpus(path, progress)
         return
-    checks = list(_checks(path))
+    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    checks = [check for file in files if not file.name.startswith(".") and (check := _check_of(file))]
+    if (path / CONFIG).is_file():
+        checks.insert(0, lambda: run_kind(path) in ("trained", "random") and load_run(path))
     if not checks:
         raise InputError(f"{path}: not a corpus, a run or a cache: give one of these")
     for number, check in enumerate(checks, 1):
@@ -44,21 +47,6 @@ def verify(path: Path, progress: OnProgress) -> Iterator[str]:
         except InputError as fault:
             yield str(fault)
         progress(number, len(checks))
-
-
-def _checks(path: Path) -> Iterator[Callable[[], Any]]:
-    """A function for each file, which raises InputError if the file is damaged."""
-    if (path / CONFIG).is_file():
-        yield lambda: _check_settings(path)
-    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
-    for file in files:
-        if not file.name.startswith(".") and (check := _check_of(file)):
-            yield check
-
-
-def _check_settings(run: Path) -> None:
-    if run_kind(run) in ("trained", "random"):
-        load_run(run)
 
 
 def _check_of(file: Path) -> Callable[[], Any] | None:

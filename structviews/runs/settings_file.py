@@ -97,13 +97,8 @@ class Parsed:
             if vectors.uncased:
                 about["uncased"] = True
         manifest = corpus.manifest
-        read = cls.of_encoder(encoder) if encoder else {}
+        read = {"files": encoder.files, "layers": list(encoder.layers), "dim": encoder.dim} if encoder else {}
         return cls(corpus.fingerprint, corpus.parser, manifest["tokeniser"], about, read, manifest.get(MODELS, ""))
-
-    @staticmethod
-    def of_encoder(identity: Identity) -> dict[str, Any]:
-        """A ``PretrainedEncoder``."""
-        return {"files": identity.files, "layers": list(identity.layers), "dim": identity.dim}
 
 
 def save_config(run: Path, config: TrainConfig, parsed: Parsed, kind: str = "") -> None:

@@ -180,21 +180,17 @@ def check_same(config: TrainConfig, parsed: Parsed) -> bool:
         InputError: if it has other settings, another corpus, other word vectors or another encoder.
     """
     stored, run = check_settings(config), config.data.out
-    if stored and stored.fingerprint != parsed.fingerprint:
-        raise InputError(
-            f"{run}: was trained on another version of {config.data.corpus}: give another folder with --out"
-        )
-    if stored and stored.vectors != parsed.vectors:
-        raise InputError(
-            f"{run}: was trained with other vectors than {config.words.vectors}: "
-            "give those, or another folder with --out"
-        )
-    if stored and stored.encoder != parsed.encoder:
-        raise InputError(
-            f"{run}: was trained with another encoder, or other layers of it, than {config.words.encoder}: "
-            "give that, or another folder with --out"
-        )
-    return stored is not None
+    if stored is None:
+        return False
+    if stored.fingerprint != parsed.fingerprint:
+        what = f"on another version of {config.data.corpus}: give"
+    elif stored.vectors != parsed.vectors:
+        what = f"with other vectors than {config.words.vectors}: give those, or"
+    elif stored.encoder != parsed.encoder:
+        what = f"with another encoder, or other layers of it, than {config.words.encoder}: give that, or"
+    else:
+        return True
+    raise InputError(f"{run}: was trained {what} another folder with --out")
 
 
 def check_settings(config: TrainConfig) -> Parsed | None:
@@ -231,15 +227,14 @@ def check_source(config: TrainConfig, parsed: Parsed) -> TrainConfig:
                 f"{source}: cannot start from its weights: it has {name} = {was}, not {now}: "
                 f"give --{name.replace('_', '-')} {was}, or another run with --init-from"
             )
+    other = ""
     if parsed.vectors and of_stored.vectors.get("fingerprint") != parsed.vectors["fingerprint"]:
+        other = f"other vectors than {config.words.vectors}: give those"
+    elif parsed.encoder and of_stored.encoder != parsed.encoder:
+        other = f"another encoder, or other layers of it, than {config.words.encoder}: give that"
+    if other:
         raise InputError(
-            f"{source}: cannot start from its weights: it was trained with other vectors than {config.words.vectors}: "
-            "give those, or another run with --init-from"
-        )
-    if parsed.encoder and of_stored.encoder != parsed.encoder:
-        raise InputError(
-            f"{source}: cannot start from its weights: it was trained with another encoder, or other layers of it, "
-            f"than {config.words.encoder}: give that, or another run with --init-from"
+            f"{source}: cannot start from its weights: it was trained with {other}, or another run with --init-from"
         )
     return stored
 
