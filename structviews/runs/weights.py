@@ -10,11 +10,9 @@ from msgspec import Meta
 from torch import Tensor, nn
 
 from structviews.errors import InputError
-from structviews.pretrained.blueprint import Blueprint
-from structviews.pretrained.contextual_words import ContextualWords
 from structviews.pretrained.encoder_name import EncoderName, Identity
-from structviews.pretrained.frozen import FrozenEncoder
-from structviews.pretrained.loading import files_digest, found_folder
+from structviews.pretrained.loading import Blueprint, files_digest, found_folder
+from structviews.pretrained.states import ContextualWords, FrozenEncoder
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG, ENCODER, REMEDY, SUB_WORDS, WEIGHTS, WORDS
 from structviews.runs.settings_file import PARSED, Parsed, PretrainedEncoder

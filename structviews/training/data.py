@@ -21,9 +21,8 @@ from structviews.batches.reader import CorpusReader
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.model import Model
-from structviews.pretrained.blueprint import Blueprint
-from structviews.pretrained.contextual_words import ContextualWords
-from structviews.pretrained.frozen import FrozenEncoder
+from structviews.pretrained.loading import Blueprint
+from structviews.pretrained.states import ContextualWords, FrozenEncoder
 from structviews.pretrained.stored_states import StoredStates
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import Parsed
@@ -32,8 +31,7 @@ from structviews.runtime.wording import counted
 from structviews.training.checkpoint import Progress
 from structviews.training.ranks import Ranks, deal
 from structviews.words import CONTEXTUAL, FIXED
-from structviews.words.channels import corpus_words
-from structviews.words.vector_files import WordVectors
+from structviews.words.vector_files import WordVectors, corpus_words
 from structviews.words.vocabulary import Vocabulary
 from structviews.words.word_settings import RANDOM
 
@@ -84,7 +82,8 @@ class Inputs:
         vocabularies, fixed = corpus_words(of_corpus, self.corpus, self.vectors, words.vocabulary, unknown)
         if self.encoder and CONTEXTUAL in words.channels:
             vocabularies[CONTEXTUAL] = ContextualWords(self.encoder)
-        return {name: vocabularies[name] for name in words.channels}, fixed
+        table = None if fixed is None else torch.from_numpy(fixed)
+        return {name: vocabularies[name] for name in words.channels}, table
 
 
 class Step(NamedTuple):

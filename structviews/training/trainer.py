@@ -17,8 +17,7 @@ from structviews.encoding.representation import reference_sentences, save_compon
 from structviews.errors import DivergedError, InputError
 from structviews.kernels import message_passing
 from structviews.model import Join, Model, build_model
-from structviews.pretrained.blueprint import Blueprint
-from structviews.pretrained.loading import load_encoder
+from structviews.pretrained.loading import Blueprint, load_encoder
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import ENCODER
 from structviews.runs.weights import load_words, save_vocabularies, save_weights, start_from

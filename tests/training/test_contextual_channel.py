@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from corpora import random_trees, small_config, topic_corpus
+from packed_runs import pack
 from safetensors.torch import load_file
 from tiny_encoders import encoder_folder
 from vector_files import write_vectors
@@ -17,7 +18,6 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
 from structviews.errors import InputError
 from structviews.hub import push
-from structviews.hub.packing import pack
 from structviews.hub.portable import check_arrived, stage
 from structviews.model import build_model
 from structviews.runs.folder import model_checksum
