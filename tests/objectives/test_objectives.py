@@ -84,9 +84,11 @@ def on_meta(part):
 @every_objective
 def test_losses_and_metrics_are_numbers_and_validation_has_what_it_reports(name, settings):
     objective, views = make(name, settings)
+    facts = context()
     for training in (True, False):
         before = torch.get_rng_state()
-        loss, metrics = objective.train(training)(views, context())
+        with torch.set_grad_enabled(training):
+            loss, metrics = objective.train(training)(views, facts)
         assert loss.shape == ()
         assert metrics.keys() >= {"loss", "chance_loss", "anchors"}
         assert metrics["loss"] == loss
@@ -112,12 +114,12 @@ def test_every_view_and_parameter_learns(name, settings):
 @every_objective
 def test_following_the_gradient_lowers_the_loss(name, settings):
     objective, views = make(name, settings)
-    told = context()
+    facts = context()
     torch.manual_seed(1)
-    before, _ = objective(views, told)
+    before, _ = objective(views, facts)
     before.backward()
     torch.manual_seed(1)
-    after, _ = objective([view.detach() - 1e-3 * view.grad for view in views], told)
+    after, _ = objective([view.detach() - 1e-3 * view.grad for view in views], facts)
     assert after < before
 
 
@@ -154,9 +156,9 @@ def test_the_order_of_documents_does_not_matter(name, settings):
     if settings.get("negatives") == "random" or (name == "generative" and settings.get("draw") != "batch"):
         objective.eval()  # in training, each sentence or word has draws of its own
     order = torch.tensor([6, 3, 4, 5, 0, 1, 2])
-    told = context()
+    facts = context()
     place = torch.argsort(order)
-    words = replace(told.words, sentence=place[told.words.sentence])
+    words = replace(facts.words, sentence=place[facts.words.sentence])
     sorted_words = torch.argsort(words.sentence, stable=True)
     words = replace(
         words,
@@ -164,9 +166,9 @@ def test_the_order_of_documents_does_not_matter(name, settings):
         inverse=words.inverse[sorted_words],
         lengths=words.lengths[order.numpy()],
     )
-    moved = replace(context(DOCUMENT[order], POSITION[order]), same=told.same[order], words=words)
+    moved = replace(context(DOCUMENT[order], POSITION[order]), same=facts.same[order], words=words)
     losses = []
-    for some, at in ((views, told), ([view[order] for view in views], moved)):
+    for some, at in ((views, facts), ([view[order] for view in views], moved)):
         torch.manual_seed(1)
         losses.append(objective(some, at)[0])
     torch.testing.assert_close(*losses, rtol=1e-12, atol=0)
@@ -178,13 +180,13 @@ def test_half_precision_is_promoted(name, settings, dtype):
     objective, views = make(name, settings)
     objective.float()
     halves = [view.detach().to(dtype).requires_grad_() for view in views]
-    told = context()
-    table, of_words = (part.float() for part in (told.words.table, told.words.vectors))
-    told = replace(told, words=replace(told.words, table=table, vectors=of_words))
+    facts = context()
+    table, of_words = (part.float() for part in (facts.words.table, facts.words.vectors))
+    facts = replace(facts, words=replace(facts.words, table=table, vectors=of_words))
     losses = []
     for some in (halves, [half.detach().float() for half in halves]):
         torch.manual_seed(1)
-        losses.append(objective(some, told)[0])
+        losses.append(objective(some, facts)[0])
     assert losses[0].dtype == torch.float32
     assert torch.equal(*losses)
     losses[0].backward()
@@ -196,12 +198,12 @@ def test_nothing_waits_for_the_device(name, settings):
     objective, views = make(name, settings)
     views = [view.detach().to("meta").requires_grad_() for view in views]
     document, position = torch.empty(2, B, dtype=torch.int64, device="meta")
-    told = replace(
+    facts = replace(
         on_meta(context()),
         neighbours=context_indices(document, position, 1),
         next=next_indices(document, position),
     )
-    loss, metrics = objective.to("meta")(views, told)
+    loss, metrics = objective.to("meta")(views, facts)
     loss.backward()
     objective.after_step()
     assert all(tensor.is_meta for tensor in (loss, *metrics.values(), *(view.grad for view in views)))
@@ -220,10 +222,10 @@ def test_after_a_step_it_can_go_on(name, settings):
 def test_nothing_is_read_that_it_does_not_need(name, settings):
     objective, views = make(name, settings)
     needed = {"neighbours"} | objective.needs
-    told = context()
-    less = replace(told, **{f.name: None for f in fields(Context) if f.name not in needed})
+    facts = context()
+    less = replace(facts, **{f.name: None for f in fields(Context) if f.name not in needed})
     losses = []
-    for some in (told, less):
+    for some in (facts, less):
         torch.manual_seed(1)
         losses.append(objective(views, some)[0])
     assert torch.equal(*losses)
