@@ -5,59 +5,18 @@ from typing import Annotated
 
 import typer
 
-from structviews.cli.console import console, errors, say
-from structviews.cli.options import Corpus, ForSimilarity, Precision, Tokenised, check_writable
+from structviews.cli.console import console, errors
+from structviews.cli.options import ForSimilarity, Precision, Tokenised
 from structviews.cli.which_runs import OwnRun
-from structviews.errors import InputError
-from structviews.runtime.wording import counted
 
-WORD_ANALOGIES = Path("questions-words.txt")
 PANEL = "Evaluation"
 GROUP = "analogy"
-app = typer.Typer(help="Make and score sentence analogies: A is to B as C is to D.", no_args_is_help=True)
+app = typer.Typer(help="Score sentence analogies: A is to B as C is to D.", no_args_is_help=True)
 
 
 @app.callback()
 def group() -> None:
-    """Make and score sentence analogies: A is to B as C is to D."""
-
-
-@app.command("make")
-def make_analogies(
-    corpus: Corpus,
-    out: Annotated[Path, typer.Option("-o", "--out", help="File to write.", show_default=False)],
-    words: Annotated[Path, typer.Option(help="Word analogies, in the format of word2vec's questions-words.txt.")] = (
-        WORD_ANALOGIES
-    ),
-) -> None:
-    """Make sentence analogies: sentences of a corpus that differ in one word, combined by word analogies.
-
-    questions-words.txt comes with the source code of word2vec (Mikolov et al. 2013), and with gensim.
-
-    Example: structviews analogy make corpus.parsed --words questions-words.txt -o analogies.tsv
-    """
-    from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.evaluation.retrieval.analogy_mining import (
-        mine,
-        read_word_analogies,
-        write_tuples,
-    )
-
-    check_writable(out)
-    if words == WORD_ANALOGIES and not words.exists():
-        raise InputError(
-            f"{words}: not here: copy it from the source code of word2vec, or from gensim's folder test/test_data, or "
-            "give a file of your own with --words, whose lines have four words such as: he she king queen"
-        )
-    mined = mine(ParsedCorpus.open(corpus), read_word_analogies(words))
-    write_tuples(out, mined)
-    lines = [
-        f"{name}: {counted(len(found.tuples), 'tuple')} from "
-        f"{counted(found.analogies, 'word analogy', 'word analogies')}"
-        for name, found in mined.items()
-    ]
-    lines.append(f"{out}: {counted(sum(len(found.tuples) for found in mined.values()), 'sentence tuple')}")
-    say("\n".join(lines))
+    """Score sentence analogies: A is to B as C is to D."""
 
 
 @app.command("score")
@@ -71,7 +30,7 @@ def score_analogies(
 ) -> None:
     """Find the sentence nearest to v(C) + v(B) - v(A), with each of a tuple's four sentences as the target in turn.
 
-    Writes scores to RUN/retrieval.json. The output of analogy make is tokenised.
+    Writes scores to RUN/retrieval.json. A parsed corpus as the pool goes with --tokenised.
 
     Example: structviews analogy score runs/dep-const --tuples analogies.tsv --pool corpus.parsed --tokenised
     """
@@ -87,7 +46,6 @@ def score_analogies(
         progress.stage("loading the run")
         embedder = Embedder.load(run, precision=precision)
         embedder = embedder.for_similarity() if similarity else embedder
-        answers = analogy.answer(read, opened, run, embedder, progress)
-    scores = analogy.analogy_scores(answers)
+        scores = analogy.answer(read, opened, run, embedder, progress)
     save_entry(run, analogy.entry(embedder.description, tuples, read, opened, scores))
     console.print(analogy.analogy_table(scores))

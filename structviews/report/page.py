@@ -15,9 +15,8 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Preparer, Sentence
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool, open_pool
-from structviews.evaluation.retrieval.neighbours import Found, nearest
+from structviews.evaluation.retrieval.neighbours import Found, Neighbours, nearest
 from structviews.evaluation.retrieval.next_sentence import corpus_of
-from structviews.evaluation.retrieval.side_by_side import Neighbours
 from structviews.evaluation.scores.results import all_results
 from structviews.parsing import svg
 from structviews.report import curves, html

@@ -1,5 +1,6 @@
 """Scores a similarity task during training, for learning curves like the papers'."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from structviews.encoding.further_words import read_further_words
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.errors import InputError
-from structviews.evaluation.senteval.suite import TaskVectors
+from structviews.evaluation.senteval.suite import TaskEncoder, task_vectors
 from structviews.evaluation.senteval.task_scores import score_task
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.finding import read_task
@@ -53,7 +54,8 @@ class Monitor:
     def score(self) -> dict[str, float]:
         """Correlations of cosines with gold scores, averaged over the task's data sets, as ``TASK.KIND``."""
         self.model.eval()
-        vectors = TaskVectors(self._encode, whole=self.embedder.representation.transductive).of(self.task)
+        encoder = TaskEncoder(partial(map, self._encode), self.embedder.representation.transductive)
+        (vectors,) = task_vectors(encoder, [self.task])
         self.model.train()
         scores = score_task(self.task, vectors)["scores"]
         return {f"{self.task.name}.{kind}": scores[f"{kind} mean"] for kind in ("pearson", "spearman")}

@@ -375,7 +375,7 @@ def test_the_shell_sees_the_same(trained, tmp_path):
     [
         (["tabel"], "unknown command 'tabel' (did you mean table?): see structviews --help"),
         (["table"], "structviews table: runs is missing: give it, as in structviews table runs "),
-        (["table", "x", "--format", "yaml"], "--format yaml: choose one of rich, md, csv, latex, html"),
+        (["table", "x", "--format", "yaml"], "--format yaml: choose one of rich, md, latex"),
         (["train", "--hiden", "3"], "structviews train: no option --hiden (did you mean --hidden?): see "),
         (["train", "--hidden", "few"], "--hidden few: not a whole number: give one"),
         (["train", "--views"], "--views: no value after it: give one, or see structviews --help"),

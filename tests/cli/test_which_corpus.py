@@ -20,7 +20,6 @@ OF_A_CORPUS = [
     ("cache split --parts 2 -o parts", 0),
     ("vectors -o x.vec --epochs 1 --dim 4", 0),
     ("probe make -o probing", 2),
-    ("analogy make --words words.txt -o x.tsv", 2),
     ("nearest default --query he", 0),
     ("project default -o x.svg", 0),
 ]
@@ -72,12 +71,3 @@ def test_training_on_a_device(command, tmp_path):
     assert "--device gpu: no such device" in fails(command, tmp_path, *train, "--device", "gpu")
     assert command(*train, "--device", "cpu").code == 0
     assert "no such device" in fails(command, tmp_path, "sweep", "--views", "bow,avg", "--device", "gpu")
-
-
-def test_word_analogies_are_here_or_the_error_says_where_they_come_from(command, tmp_path):
-    tiny_corpus(tmp_path / "x.parsed")
-    said = fails(command, tmp_path, "analogy", "make", "-o", "x.tsv")
-    assert said.startswith("error: questions-words.txt: not here: copy it from the source code of word2vec, ")
-    (tmp_path / "questions-words.txt").write_text("he she\n")
-    said = fails(command, tmp_path, "analogy", "make", "-o", "x.tsv")
-    assert said == "error: questions-words.txt:1: 2 words, not 4: fix the line"

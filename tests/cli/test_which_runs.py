@@ -30,9 +30,10 @@ def runs(tmp_path):
 
 
 def rows(ended):
-    """The first column of a table in CSV."""
+    """The first column of a table in Markdown."""
     assert ended.code == 0, ended.errors
-    return [line.split(",")[0] for line in ended.output.decode().splitlines()[1:]]
+    table, _, _ = ended.output.decode().partition("\n\n")
+    return [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]]
 
 
 ALL = ["dep-const", "bow-avg-seed1", "seq-seq-seed1"]
@@ -49,16 +50,16 @@ ALL = ["dep-const", "bow-avg-seed1", "seq-seq-seed1"]
     ],
 )
 def test_a_folder_of_runs_means_all_of_them(command, runs, typed, found):
-    assert rows(command("table", *typed, "--format", "csv")) == found
+    assert rows(command("table", *typed, "--format", "md")) == found
 
 
 def test_names_within_runs(command, runs, monkeypatch, capsysbinary):
     inside = shell_command(monkeypatch, capsysbinary, runs)
-    assert rows(inside("table", "dep-const", "sweep", "--format", "csv")) == ALL
+    assert rows(inside("table", "dep-const", "sweep", "--format", "md")) == ALL
 
 
 def test_files_among_runs_are_skipped(command, runs):
-    ended = command("table", "runs/dep-const", "runs/note.txt", "runs/sweep", "--format", "csv")
+    ended = command("table", "runs/dep-const", "runs/note.txt", "runs/sweep", "--format", "md")
     assert rows(ended) == ALL
     assert ended.errors[0] == "skipping runs/note.txt: not a run"
 

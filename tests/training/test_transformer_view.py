@@ -30,7 +30,7 @@ from structviews.encoding.encoding_pool import open_pool
 from structviews.encoding.kinds.joined import Member, join_runs
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.next_sentence import unseen
-from structviews.evaluation.senteval.tasks.sts import PUBLISHED
+from structviews.evaluation.senteval.tasks.pairs import PUBLISHED
 from structviews.hub.portable import check_arrived, stage
 from structviews.pretrained.alignment import Aligner
 from structviews.pretrained.blueprint import Blueprint

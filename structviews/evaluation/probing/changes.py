@@ -7,14 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structviews.evaluation.probing.labels import (
-    NO_WORD,
-    QUOTES,
-    edit_distances,
-    top_children,
-    top_constituents,
-)
-from structviews.evaluation.probing.parses import Column, Parses
+from structviews.evaluation.parses import Column, Parses
+from structviews.evaluation.probing.labels import NO_WORD, QUOTES, edit_distances, top_children, top_constituents
 from structviews.evaluation.probing.sampling import PARTS
 from structviews.runtime.arrays import Array, inverse_of
 
@@ -33,9 +27,10 @@ class Text(NamedTuple):
     lengths: Array
 
     @classmethod
-    def of(cls, parses: Parses, sentences: Array) -> "Text":
-        """The sentences (k,), unaltered."""
-        return cls(Column(parses.words.ids[words_of(parses, sentences)], parses.words.names), parses.lengths[sentences])
+    def of(cls, parses: Parses, sentences: Array, words: Array | None = None) -> "Text":
+        """The sentences (k,), unaltered or with other words (indices) in the places of ``words_of``."""
+        words = words_of(parses, sentences) if words is None else words
+        return cls(Column(parses.words.ids[words], parses.words.names), parses.lengths[sentences])
 
 
 def words_of(parses: Parses, sentences: Array) -> Array:
@@ -46,19 +41,13 @@ def words_of(parses: Parses, sentences: Array) -> Array:
     return words
 
 
-def punctuation(words: Column) -> Array:
-    """Whether each word has no letter or digit; (n,) bool."""
-    found: Array = np.array([not any(map(str.isalnum, name)) for name in words.names])[words.ids]
-    return found
-
-
 def pick_bigrams(parses: Parses, rng: np.random.Generator) -> Array:
     """BShift: the first word of a random bigram of each sentence, or -1 if there is none; (B,).
 
     The bigram has two different words and includes neither the sentence's first word nor punctuation. Sentences with
     double quotes are skipped.
     """
-    word = ~punctuation(parses.words) & (parses.places > 0)
+    word = ~parses.is_punctuation & (parses.places > 0)
     ids = parses.words.ids
     fits = word[:-1] & word[1:] & (parses.places[1:] > 1) & (ids[:-1] != ids[1:])
     quoted = np.bincount(parses.sentences[parses.words.isin(*QUOTES)], minlength=len(parses)) > 0
@@ -69,12 +58,9 @@ def pick_bigrams(parses: Parses, rng: np.random.Generator) -> Array:
 def swap(parses: Parses, sentences: Array, bigrams: Array, changed: Array) -> Text:
     """The sentences (k,), with the two words of the bigram swapped where ``changed`` (k,)."""
     words = words_of(parses, sentences)
-    at = np.searchsorted(words_starts(parses, sentences), np.arange(len(words)), side="right") - 1
-    first = changed[at] & (words == bigrams[at])
-    second = changed[at] & (words == bigrams[at] + 1)
-    return Text(
-        Column(parses.words.ids[words + first.astype(np.int64) - second], parses.words.names), parses.lengths[sentences]
-    )
+    at = (words_starts(parses, sentences) + bigrams - parses.starts[sentences])[changed]
+    words[at], words[at + 1] = words[at + 1], words[at]
+    return Text.of(parses, sentences, words)
 
 
 def words_starts(parses: Parses, sentences: Array) -> Array:
@@ -174,7 +160,7 @@ def put(parses: Parses, sentences: Array, old: Array, new: Array, changed: Array
     words = words_of(parses, sentences)
     at = words_starts(parses, sentences) + old - parses.starts[sentences]
     words[at[changed]] = new[changed]
-    return Text(Column(parses.words.ids[words], parses.words.names), parses.lengths[sentences])
+    return Text.of(parses, sentences, words)
 
 
 class Coordinations(NamedTuple):

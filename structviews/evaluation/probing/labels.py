@@ -8,7 +8,7 @@ Shapes: B sentences, n words, m nodes, as in ``parses``.
 
 import numpy as np
 
-from structviews.evaluation.probing.parses import Column, Parses
+from structviews.evaluation.parses import Column, Parses
 from structviews.runtime.arrays import Array
 
 LENGTH_BINS = (9, 13, 17, 21, 26)

@@ -1,4 +1,5 @@
-"""Linear maps of images and captions into one space, where an image is to be nearer to its own captions than to others.
+"""Linear maps of images and captions into one space, where an image is to be nearer to its own captions than to others;
+and the ranks there.
 
 Two protocols: SentEval's (``senteval/rank.py``, ``senteval/tools/ranking.py``) and that of the skip-thought scripts
 (Kiros et al. 2015; ``eval_rank.py`` of ryankiros/skip-thoughts), which quick-thoughts follows.
@@ -9,7 +10,7 @@ projection.
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,19 +19,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from structviews.evaluation.retrieval.caption_ranks import (
-    CAPTIONS,
-    DIRECTIONS,
-    caption_ranks,
-    fold_means,
-    folds,
-    image_ranks,
-)
 from structviews.evaluation.retrieval.ranking import Ranks
+from structviews.evaluation.scores.intervals import proportion
 from structviews.runtime.device import best_device
 
 DIM = 1000
 MARGIN = 0.2
+CAPTIONS = 5
+FOLD = 1000
+AMONG = (1, 5, 10)
+MEDIAN = "median rank"
+DIRECTIONS = ("image to text", "text to image")
 
 
 @dataclass(frozen=True)
@@ -131,6 +130,54 @@ def outside(permutation: np.ndarray, start: int, stop: int, count: int, rng: np.
     """Draw ``count`` elements of a permutation with replacement, excluding those from ``start`` to ``stop``."""
     places = rng.integers(len(permutation) - (stop - start), size=count)
     return permutation[places + (places >= start) * (stop - start)]
+
+
+def image_ranks(scores: np.ndarray) -> Ranks:
+    """Rank of each image's best own caption among all captions.
+
+    Args:
+        scores: (n, p) scores of images with captions, five per image, grouped by image.
+    """
+    n = len(scores)
+    own = scores.reshape(n, n, CAPTIONS)[np.arange(n), np.arange(n)]
+    best = own.max(axis=1, keepdims=True)
+    level = (scores == best).sum(axis=1) - (own == best).sum(axis=1)
+    return Ranks((scores > best).sum(axis=1), level + 1)
+
+
+def caption_ranks(scores: np.ndarray) -> Ranks:
+    """Rank of each caption's own image among all images; ``scores`` as in :func:`image_ranks`."""
+    captions = np.arange(scores.shape[1])
+    own = scores[captions // CAPTIONS, captions]
+    return Ranks((scores > own).sum(axis=0), (scores == own).sum(axis=0))
+
+
+def retrieval_scores(ranks: Ranks) -> dict[str, float]:
+    """R@k in per cent, and the median rank, rounded down as SentEval does."""
+    shares = {f"R@{k}": 100 * float(ranks.recalled(k).mean()) for k in AMONG}
+    return shares | {MEDIAN: float(np.floor(ranks.median()))}
+
+
+def folds(n: int) -> list[slice]:
+    """Folds of 1,000 images, without the remainder; a single fold if there are fewer."""
+    return [slice(start, start + FOLD) for start in range(0, n - FOLD + 1, FOLD)] or [slice(0, n)]
+
+
+def fold_means(ranks: Sequence[dict[str, Ranks]]) -> dict[str, float]:
+    """Scores in both directions, averaged over folds."""
+    found = [{f"{way} {name}": v for way in fold for name, v in retrieval_scores(fold[way]).items()} for fold in ranks]
+    return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
+
+
+def recall_intervals(ranks: Sequence[dict[str, Ranks]]) -> dict[str, list[float]]:
+    """95 % intervals of the recalls in per cent; the bootstrap draws images, each with its captions."""
+    found = {}
+    for way in DIRECTIONS:
+        for k in AMONG:
+            hits = np.concatenate([fold[way].recalled(k) for fold in ranks])
+            share = proportion(hits, np.arange(len(hits)) // (1 if way == DIRECTIONS[0] else CAPTIONS))
+            found[f"{way} R@{k}"] = [100 * share.low, 100 * share.high]
+    return found
 
 
 class Pairs(NamedTuple):

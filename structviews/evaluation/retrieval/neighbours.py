@@ -1,16 +1,19 @@
-"""Exact search by cosine over vectors that need not fit in memory.
+"""Exact search by cosine over vectors that need not fit in memory, and what several runs find side by side.
 
 Shapes: q queries, n vectors, d dimensions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
+from rich.text import Text
 
 from structviews.encoding.representation import normalised
 from structviews.evaluation.retrieval.ranking import Ranks
+from structviews.runtime.terminal_tables import Table as RichTable
 
 FIRST_BLOCK = 256
 BLOCK_BYTES = 2**26
@@ -130,3 +133,40 @@ def count_rivals(queries: np.ndarray, vectors: np.ndarray, scores: np.ndarray, h
         higher[some] += (rivals > scores[some, None]).sum(axis=1)
         tied[some] += (rivals == scores[some, None]).sum(axis=1)
     return Ranks(higher, tied)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The nearest sentences to some queries by several runs.
+
+    Attributes:
+        queries: the query sentences.
+        runs: names of the runs.
+        found: results of each run.
+    """
+
+    queries: Sequence[str]
+    runs: Sequence[str]
+    found: Sequence[Found]
+
+    def of(self, query: int, run: int) -> list[tuple[float, int]]:
+        """Cosines and rows of a query's nearest sentences by a run, nearest first."""
+        scores, rows = self.found[run].scores[query], self.found[run].rows[query]
+        return [(float(score), int(row)) for score, row in zip(scores, rows, strict=True) if row >= 0]
+
+
+def as_rich(neighbours: Neighbours, describe: Callable[[int], str]) -> list[RichTable]:
+    """Terminal output: one table per query, one column per run; ``describe`` gives the sentence of a row."""
+    tables = []
+    for number, query in enumerate(neighbours.queries):
+        table = RichTable(title=Text(query), title_justify="left", show_lines=True)
+        for name in neighbours.runs:
+            table.add_column(Text(name), ratio=1, overflow="fold")
+        columns = [
+            [f"{score:.3f}  {describe(row)}" for score, row in neighbours.of(number, run)]
+            for run in range(len(neighbours.runs))
+        ]
+        for rank in range(max(map(len, columns), default=0)):
+            table.add_row(*(Text(column[rank]) if rank < len(column) else "" for column in columns))
+        tables.append(table)
+    return tables

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from structviews.errors import InputError
-from structviews.evaluation.scores.figures import MISSING
-from structviews.evaluation.scores.tables import score_table
-from structviews.runtime.pictures import write_picture
+from structviews.evaluation.scores.tables import MISSING, score_table
 from structviews.runtime.terminal_tables import Table as RichTable
 from structviews.views import VIEWS
 
@@ -93,8 +91,8 @@ def view_matrix(runs: Sequence[Path], task: str, *, intervals: bool = False) -> 
             )
     if not pairs:
         raise InputError(f"--matrix {task}: no run with two views has a score for this task; evaluate one first")
-    known = {name: place for place, name in enumerate(VIEWS)}
-    names = sorted(set().union(*pairs), key=lambda name: (known.get(name, len(known)), name))
+    order = {name: number for number, name in enumerate(VIEWS)}
+    names = sorted(set().union(*pairs), key=lambda name: (order.get(name, len(order)), name))
     values = np.full((len(names), len(names)), np.nan)
     texts = [[MISSING] * len(names) for _ in names]
     for both, (_, text, value) in pairs.items():
@@ -116,15 +114,6 @@ def as_rich(matrix: Matrix) -> RichTable:
     for name, texts in zip(matrix.views, matrix.texts, strict=True):
         table.add_row(name, *texts)
     return table
-
-
-def draw(matrix: Matrix, path: Path) -> None:
-    """Write the heat map to a file, in the format of its extension.
-
-    Raises:
-        InputError: if the extension is unknown, the folder does not exist, or matplotlib is not installed.
-    """
-    write_picture(path, lambda: picture(matrix))
 
 
 def picture(matrix: Matrix) -> "Picture":

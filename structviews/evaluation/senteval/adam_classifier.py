@@ -16,7 +16,7 @@ from scipy.special import log_softmax
 from torch import Tensor
 
 from structviews.errors import InputError
-from structviews.evaluation.senteval.classifier import Choice, Classifier, Fitted
+from structviews.evaluation.senteval.protocols.protocol import Choice, Classifier, Fitted
 from structviews.runtime.wording import counted
 
 BATCH = 64

@@ -69,12 +69,6 @@ def test_of_another_corpus_all_documents_are_asked_about(place, tmp_path):
     assert (len(passages.sentences), passages.chosen) == (len(other), "all")
 
 
-def test_nothing_held_out_is_an_error(place, tmp_path):
-    run = train(small_config(place / "x.parsed", tmp_path / "run", ("seq", "avg"), steps=1, held_out=0))
-    with pytest.raises(InputError, match=r"x\.parsed: the runs were trained on all its documents: give another"):
-        next_sentence.read_passages([run], opened(place / "x.parsed"), 10**6)
-
-
 def test_the_corpus_is_that_of_the_runs(place, tmp_path):
     runs = [place / "run-1", place / "random", place / "joined"]
     assert next_sentence.corpus_of(runs) == place / "x.parsed"

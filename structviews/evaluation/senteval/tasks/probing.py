@@ -2,16 +2,12 @@
 
 from pathlib import Path
 
-import numpy as np
-
 from structviews.errors import InputError
 from structviews.evaluation.senteval.tasks import TASKS
-from structviews.evaluation.senteval.tasks.reading import Examples, Task, TaskFolder, Tokens, tokens_of
+from structviews.evaluation.senteval.tasks.reading import Task, TaskFolder, Tokens, examples_of, tokens_of
 
 # Probing tasks on sentence pairs.
 PAIRS = ("TreeEdit",)
-
-
 # SentEval's probing tasks (Conneau et al. 2018), with the names and files of senteval/probing.py, and those that
 # `probe make` adds, named alike.
 PROBING = {
@@ -84,9 +80,8 @@ def read_probing(name: str, folder: TaskFolder) -> Task:
     for place, label, _ in (line for lines in rows.values() for line in lines):
         if label not in classes:
             raise InputError(f"{place}: label {label!r} does not occur in part 'tr'; correct it")
-    splits = {}
-    for part, split in parts.items():
-        sentences = [tuple(texts) for texts in zip(*(texts for _, _, texts in rows[part]), strict=True)]
-        targets = np.array([classes[label] for _, label, _ in rows[part]], dtype=np.int64)
-        splits[split] = Examples(sentences[0], sentences[1] if width == 2 else (), targets)
-    return Task(name, "classification", splits, folder.checksums, folder.partial)
+    splits = {
+        split: examples_of([(*texts, classes[label]) for _, label, texts in rows[part]])
+        for part, split in parts.items()
+    }
+    return folder.task(name, "classification", splits)

@@ -7,18 +7,16 @@ split them on white space. The readers here do the same: a sentence is a tuple o
 import hashlib
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from structviews.errors import InputError
 
 Tokens = tuple[str, ...]
-
-
 Kind = Literal["classification", "relatedness", "similarity"]
 
 
@@ -70,7 +68,7 @@ class Task:
         return list(dict.fromkeys(sentence for part in parts for sentence in part))
 
 
-# Number of examples in each published file (for STS, of pairs with a score); each task module adds its own.
+# Number of examples in each published file (for STS, of pairs with a score); each module of tasks adds its own.
 PUBLISHED: dict[str, int] = {}
 
 
@@ -127,6 +125,19 @@ class TaskFolder:
             )
         self.partial[name] = counts
 
+    def splits(self, files: dict[str, str], rows: Callable[[str], Sequence[tuple[Any, ...]]]) -> dict[str, Examples]:
+        """The examples of each split's file, which must be complete; ``rows`` reads a file as ``examples_of`` takes."""
+        found = {}
+        for split, file in files.items():
+            examples = rows(file)
+            self.check_complete(file, len(examples))
+            found[split] = examples_of(examples)
+        return found
+
+    def task(self, name: str, kind: Kind, splits: dict[str, Examples], **options: Any) -> Task:
+        """The task with these splits; ``options`` are further attributes of ``Task``."""
+        return Task(name, kind, splits, self.checksums, self.partial, **options)
+
 
 def tokens_of(text: str) -> Tokens:
     """Tokens of a tokenised sentence; a full stop if it is empty, as in SentEval's own encoders."""
@@ -160,13 +171,7 @@ def score_of(text: str, low: float, high: float, place: str) -> float:
     return score
 
 
-def pairs_of(rows: list[tuple[Tokens, Tokens, float]] | list[tuple[Tokens, Tokens, int]]) -> Examples:
-    """Examples from rows of first sentence, second sentence and class or score."""
-    first, second, targets = zip(*rows, strict=True)
-    return Examples(first, second, np.array(targets))
-
-
-def singles_of(rows: list[tuple[Tokens, int]]) -> Examples:
-    """Examples from rows of sentence and class."""
-    sentences, labels = zip(*rows, strict=True)
-    return Examples(sentences, (), np.array(labels, dtype=np.int64))
+def examples_of(rows: Sequence[tuple[Any, ...]]) -> Examples:
+    """Examples from rows of one sentence or two and a class (int) or score (float)."""
+    *sentences, targets = zip(*rows, strict=True)
+    return Examples(sentences[0], sentences[1] if len(sentences) > 1 else (), np.array(targets))
