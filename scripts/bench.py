@@ -56,7 +56,7 @@ def main() -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # hide GPUs
     from benchmarks import corpora, measure, parts  # noqa: PLC0415 - PyTorch reads the environment
 
-    from structviews.runtime.memory import keep_freed_memory  # noqa: PLC0415
+    from structviews.runtime.machine import keep_freed_memory  # noqa: PLC0415
 
     keep_freed_memory()  # as training does
     with tempfile.TemporaryDirectory() as folder:

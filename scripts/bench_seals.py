@@ -69,7 +69,6 @@ def nothing_checked() -> Iterator[None]:
     with (
         mock.patch("structviews.runtime.seals.digest", return_value="0" * 32),
         mock.patch("structviews.runtime.seals.check_data"),
-        mock.patch("structviews.runtime.tensors.check_data"),
         mock.patch("structviews.corpus.parsed_corpus.sound_shard", lambda path, entry: read_shard(path)),
     ):
         yield

@@ -26,10 +26,9 @@ from transformers import BertForMaskedLM, PreTrainedTokenizerFast
 
 from structviews.errors import InputError
 from structviews.hub.text_sources import read_sources, write_sources
-from structviews.runtime.files import holds_something, new_folder, write_bytes
-from structviews.runtime.locks import creating
-from structviews.runtime.memory import keep_freed_memory
-from structviews.runtime.signals import Interrupted
+from structviews.runtime.files import creating, holds_something, new_folder, write_bytes
+from structviews.runtime.machine import keep_freed_memory
+from structviews.runtime.processes import Interrupted
 
 # In the configuration of the finished model, as in BERT's.
 DROPOUT = 0.1

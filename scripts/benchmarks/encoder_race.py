@@ -195,10 +195,10 @@ def large_products(size: int, precision: str) -> list[Run]:
     """One large product in some precision, in ways of which one or another is faster, depending on the processor."""
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.uint8}[precision]
     rows, weight = torch.randint(0, 2, (size, size), dtype=dtype), torch.randn(size, size)
-    packed = Product(weight, precision=precision)
     if precision == "int8":
         layer, floats = int8(nn.Sequential(nn.Linear(size, size, bias=False))), rows.float()
-        return [lambda _: packed(rows), lambda _: layer(floats)]
+        return [lambda _: layer(floats)]
+    packed = Product(weight, precision=precision)
     return [lambda _: packed(rows), product(size, dtype, rows.device)[0]]
 
 

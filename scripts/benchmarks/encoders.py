@@ -29,7 +29,6 @@ from structviews.runs.settings_file import save_config
 from structviews.runs.vocabularies import save_vocabularies
 from structviews.runs.weights import save_weights
 from structviews.runs.which_vectors import Representation
-from structviews.runtime.device import multiplies_bytes
 from structviews.training.baselines import RANDOM
 
 RAW, PREPARED = "raw", "prepared"
@@ -237,11 +236,7 @@ def in_precisions(run: str | Path, precisions: Sequence[str]) -> dict[str, Train
     """A run in each precision that it has on this CPU."""
     embedder = Embedder.load(run)
     assert isinstance(embedder, TrainedEmbedder)
-    return {
-        precision: embedder.with_precision(precision)
-        for precision in precisions
-        if precision != "int8" or multiplies_bytes()
-    }
+    return {precision: embedder.with_precision(precision) for precision in precisions if precision != "int8"}
 
 
 def random_run(views: Sequence[str], folder: Path) -> Path:

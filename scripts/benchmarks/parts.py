@@ -38,7 +38,7 @@ from benchmarks.measure import (
 from structviews.batches.batch import Batch
 from structviews.batches.reader import CorpusReader, prefetch
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.runtime.memory import keep_freed_memory
+from structviews.runtime.machine import keep_freed_memory
 
 Row = dict[str, Any]
 VIEWS = ("dep", "const")

@@ -14,7 +14,7 @@ from transformers import BertConfig, BertForMaskedLM
 
 from masked.texts import MASK, SPECIAL, Rows, Texts, batches_of, ids_of
 from structviews.runtime.device import multiplies_half
-from structviews.runtime.signals import Interrupted, stop_signals
+from structviews.runtime.processes import Interrupted, stop_signals
 from structviews.runtime.wording import duration
 from structviews.training.checkpoint import Place, load_state, save_state
 

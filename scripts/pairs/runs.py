@@ -12,7 +12,7 @@ from pairs.work import Work
 from structviews.errors import DivergedError, InputError
 from structviews.runs.folder import STATE
 from structviews.runtime.documents import write_json
-from structviews.runtime.signals import Interrupted
+from structviews.runtime.processes import Interrupted
 
 
 def run_all(work: Work, only: str, prepared: Callable[[], object]) -> None:

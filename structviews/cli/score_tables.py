@@ -158,7 +158,7 @@ def compare_by(runs: list[Path], names: Sequence[str], corpus: Path, most: int, 
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.encoding.embedder import Embedder
     from structviews.evaluation.perturbing import noticing
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     kinds = noticing.chosen_kinds(names)
     samples = noticing.draw(ParsedCorpus.open(corpus), kinds, most, seed)

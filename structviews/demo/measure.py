@@ -18,7 +18,7 @@ from structviews.evaluation.parses import Parses
 from structviews.evaluation.probing.labels import top_constituents
 from structviews.evaluation.retrieval.ranking import CANDIDATES, cosine_scores, neighbour_trials, recall
 from structviews.evaluation.scores.intervals import Proportion, proportion
-from structviews.runtime.terminal_tables import Table
+from structviews.runtime.terminal import Table
 
 UNTRAINED = "untrained bag of words"
 FOLDS = 5

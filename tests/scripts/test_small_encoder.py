@@ -14,7 +14,7 @@ from scripts_for_tests import load
 
 from structviews.errors import InputError
 from structviews.hub.text_sources import Source
-from structviews.runtime.signals import Interrupted
+from structviews.runtime.processes import Interrupted
 
 pytest.importorskip("transformers")
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM

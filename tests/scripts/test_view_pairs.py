@@ -21,7 +21,7 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import Parsed, save_config
-from structviews.runtime.signals import Interrupted
+from structviews.runtime.processes import Interrupted
 
 DATA = Path(__file__).parents[2] / "data"
 

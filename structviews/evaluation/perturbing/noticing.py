@@ -21,8 +21,7 @@ from structviews.evaluation.perturbing.clause import Clause, Spelling
 from structviews.evaluation.perturbing.perturbations import CONTRASTS, KINDS, Perturbation
 from structviews.evaluation.scores.intervals import Difference, Proportion, holm, mean_difference, proportion
 from structviews.runtime.arrays import Array
-from structviews.runtime.progress import OnProgress
-from structviews.runtime.terminal_tables import Table
+from structviews.runtime.terminal import OnProgress, Table
 
 SHORTEST, LONGEST = 4, 28
 READ = 200_000

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from structviews.encoding.representation import normalised
 from structviews.evaluation.retrieval.ranking import Ranks
-from structviews.runtime.terminal_tables import Table as RichTable
+from structviews.runtime.terminal import Table as RichTable
 
 FIRST_BLOCK = 256
 BLOCK_BYTES = 2**26

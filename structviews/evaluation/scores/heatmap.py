@@ -9,7 +9,7 @@ import numpy as np
 
 from structviews.errors import InputError
 from structviews.evaluation.scores.tables import MISSING, score_table
-from structviews.runtime.terminal_tables import Table as RichTable
+from structviews.runtime.terminal import Table as RichTable
 from structviews.views import VIEWS
 
 if TYPE_CHECKING:

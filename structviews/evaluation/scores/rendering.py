@@ -8,8 +8,8 @@ from html import escape
 from rich.text import Text
 
 from structviews.evaluation.scores.tables import BEST, MISSING, TIE, Cell, Row, ScoreTable
-from structviews.runtime.markdown import as_text
-from structviews.runtime.terminal_tables import Table as RichTable
+from structviews.runtime.terminal import Table as RichTable
+from structviews.runtime.wording import as_text
 
 PUBLISHED = "published"
 MARKS = "bold: best of the runs; underlined: within the 95 % interval of the best"
