@@ -37,7 +37,7 @@ def score_analogies(
     from structviews.encoding.embedder import Embedder
     from structviews.evaluation.retrieval import analogy
     from structviews.evaluation.retrieval.candidates import open_pool
-    from structviews.evaluation.retrieval.records import save_entry
+    from structviews.evaluation.scores.results import save_entry
     from structviews.runtime.terminal import rate_bar
 
     opened = open_pool(pool, tokenised)

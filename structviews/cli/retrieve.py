@@ -41,7 +41,7 @@ def retrieve_neighbours(
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.encoding.embedder import Embedder
     from structviews.evaluation.retrieval import next_sentence
-    from structviews.evaluation.retrieval.records import save_entry
+    from structviews.evaluation.scores.results import save_entry
     from structviews.runtime.terminal import rate_bar
 
     if candidates is not None and candidates < 2:

@@ -137,7 +137,7 @@ class Parses:
         """(B,) bool: whether no earlier sentence has the same words; ``longest``: the most words of a sentence."""
         noise = rng.integers(2**64, size=(longest, len(self.words.names)), dtype=np.uint64)
         # Equal sentences have equal sums, others almost never.
-        sums = np.add.reduceat(noise[self.places, self.words.ids], self.starts)
+        sums = np.add.reduceat(noise[self.positions, self.words.ids], self.starts)
         first = np.zeros(len(self), dtype=bool)
         first[np.unique(sums, return_index=True)[1]] = True
         return first
@@ -161,7 +161,7 @@ class Parses:
         return np.repeat(np.arange(len(self), dtype=np.int32), self.lengths)
 
     @cached_property
-    def places(self) -> Array:
+    def positions(self) -> Array:
         """(n,) position of each word in its sentence, from 0."""
         before: Array = np.arange(len(self.words.ids)) - self.starts[self.sentences]
         return before

@@ -136,7 +136,7 @@ def draw(corpus: ParsedCorpus, kinds: Sequence[Perturbation], most: int, seed: i
 
 def plain_sentences(parses: Parses) -> Array:
     """The sentences that end with a full stop and have no quotes, brackets, dashes and the like, each once; (k,)."""
-    last = parses.places == parses.lengths[parses.sentences] - 1
+    last = parses.positions == parses.lengths[parses.sentences] - 1
     stop = parses.words.isin(".")
     wrong = np.where(last, ~stop, parses.is_punctuation & ~parses.words.isin(*INNER_MARKS))
     plain = np.bincount(parses.sentences[wrong], minlength=len(parses)) == 0
@@ -289,7 +289,7 @@ def rows_of_runs(samples: Sequence[Sample], runs: Sequence[Sequence[Mapping[str,
     views = list(dict.fromkeys(view for run in runs for view in run[0]))
     rows = []
     for number, sample in enumerate(samples):
-        documents = sample.documents if len(np.unique(sample.documents)) > 1 else np.arange(len(sample))
+        documents = sample.documents if len(np.unique(sample.documents)) > 1 else np.arange(len(sample.documents))
         for view in views:
             values = {k: outcomes(run[number][view]) for k, run in enumerate(runs) if view in run[number]}
             found = {k: proportion(each, documents) for k, each in values.items()}

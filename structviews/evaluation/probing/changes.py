@@ -28,7 +28,7 @@ class Text(NamedTuple):
 
     @classmethod
     def of(cls, parses: Parses, sentences: Array, words: Array | None = None) -> "Text":
-        """The sentences (k,), unaltered or with other words (indices) in the places of ``words_of``."""
+        """The sentences (k,), unaltered or with other words (indices) in the positions of ``words_of``."""
         words = words_of(parses, sentences) if words is None else words
         return cls(Column(parses.words.ids[words], parses.words.names), parses.lengths[sentences])
 
@@ -47,9 +47,9 @@ def pick_bigrams(parses: Parses, rng: np.random.Generator) -> Array:
     The bigram has two different words and includes neither the sentence's first word nor punctuation. Sentences with
     double quotes are skipped.
     """
-    word = ~parses.is_punctuation & (parses.places > 0)
+    word = ~parses.is_punctuation & (parses.positions > 0)
     ids = parses.words.ids
-    fits = word[:-1] & word[1:] & (parses.places[1:] > 1) & (ids[:-1] != ids[1:])
+    fits = word[:-1] & word[1:] & (parses.positions[1:] > 1) & (ids[:-1] != ids[1:])
     quoted = np.bincount(parses.sentences[parses.words.isin(*QUOTES)], minlength=len(parses)) > 0
     found = np.flatnonzero(fits)
     return one_a_sentence(parses, found[~quoted[parses.sentences[found]]], rng)
@@ -83,7 +83,7 @@ class Bigrams:
     def __init__(self, parses: Parses):
         self._n_words = len(parses.words.names)
         ids = parses.words.ids.astype(np.int64)
-        inside = parses.places[1:] > 0
+        inside = parses.positions[1:] > 0
         keys = np.sort((ids[:-1] * self._n_words + ids[1:])[inside])
         first = np.flatnonzero(np.diff(keys, prepend=-1))
         self._keys, self._counts = keys[first], np.diff(first, append=len(keys))
@@ -100,8 +100,8 @@ class Bigrams:
     def occurrence(self, words: Array, rng: np.random.Generator) -> Array:
         """A random occurrence (k,), as a position in the text, of each word (k,)."""
         among = (rng.random(len(words)) * self._counts_of_words[words]).astype(int)
-        places: Array = self._by_word[self._starts[words] + among]
-        return places
+        positions: Array = self._by_word[self._starts[words] + among]
+        return positions
 
 
 def replace_words(
@@ -126,7 +126,7 @@ def replace_words(
     ids, bigrams = parses.words.ids, Bigrams(parses)
     counts = np.bincount(ids, minlength=len(parses.words.names))
     usable = parses.tags.isin(*REPLACED) & ((counts >= least) & (counts <= most))[ids]
-    inner = (parses.places > 0) & (parses.places < parses.lengths[parses.sentences] - 1)
+    inner = (parses.positions > 0) & (parses.positions < parses.lengths[parses.sentences] - 1)
     pool = np.flatnonzero(usable)
     old = one_a_sentence(parses, np.flatnonzero(usable & inner), rng)
     old[parts < 0] = NO_WORD
@@ -137,17 +137,17 @@ def replace_words(
     open_ = np.flatnonzero(old >= 0)
     wanted = [bigrams.counts(ids[old - 1], ids[old]) - 1, bigrams.counts(ids[old], ids[(old + 1) % len(ids)]) - 1]
     for round_ in range(ROUNDS):
-        place = old[open_]
+        at = old[open_]
         # In turn: a word seen after the left neighbour, a word seen before the right neighbour, any word.
         if round_ % 3 == 2:
             drawn = rng.choice(pool, size=len(open_))
         else:
             step = 1 - 2 * (round_ % 3)
-            drawn = (bigrams.occurrence(ids[place - step], rng) + step).clip(0, len(ids) - 1)
-        fits = usable[drawn] & (parses.tags.ids[drawn] == parses.tags.ids[place]) & (ids[drawn] != ids[place])
+            drawn = (bigrams.occurrence(ids[at - step], rng) + step).clip(0, len(ids) - 1)
+        fits = usable[drawn] & (parses.tags.ids[drawn] == parses.tags.ids[at]) & (ids[drawn] != ids[at])
         fits = np.flatnonzero(fits & (home[ids[drawn]] == parts[open_]))
         for step, others in zip((-1, 1), wanted, strict=True):
-            pair = (ids[place[fits] + step], ids[drawn[fits]])
+            pair = (ids[at[fits] + step], ids[drawn[fits]])
             ratio = (bigrams.counts(*pair[::-step]) + 1) / (others[open_[fits]] + 1)
             fits = fits[(ratio <= 2) & (ratio >= 0.5)]
         new[open_[fits]] = drawn[fits]

@@ -26,7 +26,7 @@ MANIFEST, INTACT = "probing.json", "intact.parsed"
 
 
 @dataclass(frozen=True)
-class Made:
+class TaskResult:
     """The result for a task: number of examples per part and labels, or why it was left out."""
 
     task: ProbingTask
@@ -43,7 +43,7 @@ def make_tasks(
     sentences: int = 1_000_000,
     seed: int = 1,
     progress: Callable[[str], None] = lambda stage: None,
-) -> list[Made]:
+) -> list[TaskResult]:
     """Write every task that the corpus has enough examples for.
 
     ``probing.json`` describes the tasks, and ``intact.parsed`` has the unaltered sentences with their trees.
@@ -109,18 +109,20 @@ def make_tasks(
         return results
 
 
-def make_task(task: ProbingTask, pool: Pool) -> tuple[Examples | None, Made]:
+def make_task(task: ProbingTask, pool: Pool) -> tuple[Examples | None, TaskResult]:
     """The examples of a task, or None, and its result."""
     lacking = [need for need in task.needs if need in pool.parses.lacking]
     if lacking:
-        return None, Made(task, reason=f"the corpus has no {lacking[0]}{'' if lacking[0] == 'tags' else ' trees'}")
+        return None, TaskResult(
+            task, reason=f"the corpus has no {lacking[0]}{'' if lacking[0] == 'tags' else ' trees'}"
+        )
     examples = task.make(pool)
     counts = tuple(np.bincount(examples.parts, minlength=len(PARTS)).tolist())
     names = tuple(sorted(set(examples.labels)))
     if min(counts) < LEAST_OF_PART or len(names) < 2:
         few = f"{counts[0]:,} / {counts[1]:,} / {counts[2]:,} examples; every part needs {LEAST_OF_PART}"
-        return None, Made(task, reason=few)
-    return examples, Made(task, counts, names)
+        return None, TaskResult(task, reason=few)
+    return examples, TaskResult(task, counts, names)
 
 
 def write_examples(path: Path, examples: Examples) -> None:

@@ -126,12 +126,6 @@ def ranking_loss(images: Tensor, captions: Tensor, other_images: Tensor, other_c
     return (MARGIN - pair + wrong_caption).clamp(min=0).sum() + (MARGIN - pair + wrong_image).clamp(min=0).sum()
 
 
-def outside(permutation: np.ndarray, start: int, stop: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw ``count`` elements of a permutation with replacement, excluding those from ``start`` to ``stop``."""
-    places = rng.integers(len(permutation) - (stop - start), size=count)
-    return permutation[places + (places >= start) * (stop - start)]
-
-
 def image_ranks(scores: np.ndarray) -> Ranks:
     """Rank of each image's best own caption among all captions.
 
@@ -152,21 +146,14 @@ def caption_ranks(scores: np.ndarray) -> Ranks:
     return Ranks((scores > own).sum(axis=0), (scores == own).sum(axis=0))
 
 
-def retrieval_scores(ranks: Ranks) -> dict[str, float]:
-    """R@k in per cent, and the median rank, rounded down as SentEval does."""
-    shares = {f"R@{k}": 100 * float(ranks.recalled(k).mean()) for k in AMONG}
-    return shares | {MEDIAN: float(np.floor(ranks.median()))}
-
-
-def folds(n: int) -> list[slice]:
-    """Folds of 1,000 images, without the remainder; a single fold if there are fewer."""
-    return [slice(start, start + FOLD) for start in range(0, n - FOLD + 1, FOLD)] or [slice(0, n)]
-
-
 def fold_means(ranks: Sequence[dict[str, Ranks]]) -> dict[str, float]:
-    """Scores in both directions, averaged over folds."""
-    found = [{f"{way} {name}": v for way in fold for name, v in retrieval_scores(fold[way]).items()} for fold in ranks]
-    return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
+    """R@k in per cent, and the median rank, rounded down as SentEval does, in both directions; means over folds."""
+    scores = {}
+    for way in DIRECTIONS:
+        for k in AMONG:
+            scores[f"{way} R@{k}"] = [100 * float(fold[way].recalled(k).mean()) for fold in ranks]
+        scores[f"{way} {MEDIAN}"] = [float(np.floor(fold[way].median())) for fold in ranks]
+    return {name: float(np.mean(values)) for name, values in scores.items()}
 
 
 def recall_intervals(ranks: Sequence[dict[str, Ranks]]) -> dict[str, list[float]]:
@@ -194,27 +181,31 @@ class Pairs(NamedTuple):
 
 @torch.no_grad()
 def split_ranks(model: Projections, pairs: Pairs) -> list[dict[str, Ranks]]:
-    """Ranks for each fold, by direction."""
+    """Ranks by direction, for each fold of 1,000 images, without the remainder; for all images if there are fewer."""
     device = next(model.parameters()).device
     features, vectors = pairs.features.to(device), pairs.captions.to(device)
-    found = []
-    for fold in folds(len(features)):
-        captions = model.captions(vectors[CAPTIONS * fold.start : CAPTIONS * fold.stop])
-        scores = (model.images(features[fold]) @ captions.T).cpu().numpy()
+    n, found = len(features), []
+    for start in range(0, n - FOLD + 1, FOLD) or [0]:
+        stop = min(start + FOLD, n)
+        captions = model.captions(vectors[CAPTIONS * start : CAPTIONS * stop])
+        scores = (model.images(features[start:stop]) @ captions.T).cpu().numpy()
         found.append(dict(zip(DIRECTIONS, (image_ranks(scores), caption_ranks(scores)), strict=True)))
     return found
 
 
 def drawn_batches(n: int, protocol: CaptionProtocol, rng: np.random.Generator) -> Iterator[tuple[Tensor, ...]]:
-    """The batches of an epoch over n pairs: the pairs (B,), and those (B, c) of the other images and other captions."""
+    """The batches of an epoch over n pairs: the pairs (B,), and those (B, c) of the other images and other captions.
+
+    The others are drawn with replacement, from outside the batch unless the protocol is that of Kiros.
+    """
     permutation = rng.permutation(n)
     for start in range(0, n, protocol.batch):
         pairs = permutation[start : start + protocol.batch]
-        left_out = (0, 0) if protocol.kiros else (start, start + len(pairs))
-        contrasts = (
-            outside(permutation, *left_out, protocol.contrasts * len(pairs), rng).reshape(-1, protocol.contrasts)
-            for _ in range(2)
-        )
+        left_out = 0 if protocol.kiros else len(pairs)
+        contrasts = []
+        for _ in range(2):
+            drawn = rng.integers(n - left_out, size=(len(pairs), protocol.contrasts))
+            contrasts.append(permutation[drawn + (drawn >= start) * left_out])
         yield tuple(torch.from_numpy(each) for each in (pairs, *contrasts))
 
 

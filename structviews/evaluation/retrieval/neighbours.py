@@ -5,7 +5,6 @@ Shapes: q queries, n vectors, d dimensions.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,6 @@ FIRST_BLOCK = 256
 BLOCK_BYTES = 2**26
 QUERIES = 512
 """Queries scored at once."""
-FAISS = find_spec("faiss") is not None
 
 
 class Found(NamedTuple):
@@ -69,7 +67,7 @@ def scored(queries: np.ndarray, vectors: np.ndarray, hidden: np.ndarray) -> Iter
 
 
 def nearest(queries: np.ndarray, vectors: np.ndarray, k: int, itself: np.ndarray | None = None) -> Found:
-    """Exact search for the k vectors with the highest cosine to each query; uses FAISS if installed.
+    """Exact search for the k vectors with the highest cosine to each query.
 
     Args:
         queries: (q, d) float32.
@@ -79,28 +77,12 @@ def nearest(queries: np.ndarray, vectors: np.ndarray, k: int, itself: np.ndarray
     """
     found = Found(np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), -1))
     own = np.full(len(queries), -1) if itself is None else itself
-    for some, rows, scores in _candidates(queries, vectors, k):
+    for some, block, scores in scored(queries, vectors, np.empty(0, np.int64)):
+        rows = np.arange(block.start, block.stop)
         # On a tie with the last one found, the earlier row stays.
-        beats = (scores > found.scores[some, -1:]) & (rows != own[some, None]) & (rows >= 0)
-        query, place = np.nonzero(beats)
-        _merge(found, some, query, np.broadcast_to(rows, scores.shape)[query, place], scores[query, place])
+        query, position = np.nonzero((scores > found.scores[some, -1:]) & (rows != own[some, None]))
+        _merge(found, some, query, rows[position], scores[query, position])
     return found
-
-
-def _candidates(queries: np.ndarray, vectors: np.ndarray, k: int) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Per block: the slice of queries, rows ``(1 or some, m)`` of vectors, -1 for none, and cosines ``(some, m)``."""
-    if not FAISS:
-        for some, block, scores in scored(queries, vectors, np.empty(0, np.int64)):
-            yield some, np.arange(block.start, block.stop)[None], scores
-        return
-    import faiss  # noqa: PLC0415  an extra
-
-    unit = normalised(queries)
-    for block in blocks(*vectors.shape):
-        candidates = normalised(np.asarray(vectors[block]))
-        # One more, as the query itself is dropped.
-        scores, rows = faiss.knn(unit, candidates, min(k + 1, len(candidates)), metric=faiss.METRIC_INNER_PRODUCT)
-        yield slice(0, len(unit)), np.where(rows < 0, -1, rows + block.start), scores
 
 
 def _merge(found: Found, some: slice, query: np.ndarray, row: np.ndarray, score: np.ndarray) -> None:
@@ -114,8 +96,8 @@ def _merge(found: Found, some: slice, query: np.ndarray, row: np.ndarray, score:
     rows = np.concatenate([found.rows[some].ravel(), row])
     order = np.lexsort((rows, -values, queries))
     counts = np.bincount(queries, minlength=n)
-    place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    best = order[place < k].reshape(n, k)
+    position = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    best = order[position < k].reshape(n, k)
     found.scores[some], found.rows[some] = values[best], rows[best]
 
 

@@ -211,12 +211,12 @@ def _encode_blocks(
     With a pool, as many processes as pay encode the blocks to come while a task is scored.
     """
 
-    def given(sentences: list[Tokens]) -> Sequence[Sentence]:
+    def with_trees(sentences: list[Tokens]) -> Sequence[Sentence]:
         return sentences if trees is None or embedder.needs == {"tokens"} else trees.find(sentences)
 
     if pool:
-        return lambda blocks: pool.each(embedder, map(given, blocks))
+        return lambda blocks: pool.each(embedder, map(with_trees, blocks))
     if not ensemble:
-        return lambda blocks: (embedder.encode(given(sentences)) for sentences in blocks)
+        return lambda blocks: (embedder.encode(with_trees(sentences)) for sentences in blocks)
     joined = _members(run, embedder)
-    return lambda blocks: (np.concatenate(joined.encode_views(given(sentences)), axis=1) for sentences in blocks)
+    return lambda blocks: (np.concatenate(joined.encode_views(with_trees(sentences)), axis=1) for sentences in blocks)

@@ -136,7 +136,9 @@ def test_prepositional_phrases_behind_objects():
     sentences = [sentence(rng) for _ in range(100)] + [annotated(9, rng) for _ in range(2000)]
     parses = Parses.of(sentences)
     words, to_noun = labels.prepositional_phrases(parses)
-    found = sorted(zip(parses.sentences[words].tolist(), parses.places[words].tolist(), to_noun.tolist(), strict=True))
+    found = sorted(
+        zip(parses.sentences[words].tolist(), parses.positions[words].tolist(), to_noun.tolist(), strict=True)
+    )
     assert found == [(i, *each) for i, s in enumerate(sentences) for each in slow_phrases(s)]
     assert len({(noun, sentence < 100) for sentence, _, noun in found}) >= 2
 

@@ -12,7 +12,7 @@ from structviews.errors import InputError
 from structviews.evaluation.retrieval import analogy
 from structviews.evaluation.retrieval.analogy import answer, rank_answers, read_tuples, scores_by_category
 from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
-from structviews.evaluation.retrieval.records import load_entries
+from structviews.evaluation.scores.results import load_entries
 from structviews.runs.folder import model_checksum
 from structviews.training.loop import train
 

@@ -33,21 +33,13 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(neighbours, "BLOCK_BYTES", 4 * 6 * 17)
 
 
-@pytest.fixture(params=["numpy", "faiss"])
-def each_searcher(request, monkeypatch):
-    """Search with and without FAISS."""
-    if request.param == "faiss":
-        pytest.importorskip("faiss")
-    monkeypatch.setattr(neighbours, "FAISS", request.param == "faiss")
-
-
 def cosine(a, b):
     lengths = np.sqrt(float(a @ a)) * np.sqrt(float(b @ b))
     return float(a @ b) / lengths if lengths else 0.0
 
 
 @pytest.mark.parametrize("k", [1, 10, 130])
-@pytest.mark.usefixtures("small_blocks", "each_searcher")
+@pytest.mark.usefixtures("small_blocks")
 def test_nearest_is_that_of_plain_loops(k):
     rng = np.random.default_rng(k)
     vectors, queries = rng.standard_normal((120, 6)).astype(np.float32), rng.standard_normal((8, 6)).astype(np.float32)
@@ -59,7 +51,7 @@ def test_nearest_is_that_of_plain_loops(k):
         np.testing.assert_allclose(scores[: len(expected)], [cosine(query, vectors[i]) for i in expected], atol=1e-4)
 
 
-@pytest.mark.usefixtures("small_blocks", "each_searcher")
+@pytest.mark.usefixtures("small_blocks")
 def test_of_equals_the_first_is_found():
     rng = np.random.default_rng(0)
     vectors = np.eye(6, dtype=np.float32)[rng.integers(6, size=100)] * rng.choice([1, 2, 4], size=(100, 1)).astype("f4")

@@ -13,7 +13,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
 from structviews.evaluation.retrieval import next_sentence
-from structviews.evaluation.retrieval.records import load_entries, save_entry
+from structviews.evaluation.scores.results import load_entries, save_entry
 from structviews.runs.folder import model_checksum
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train

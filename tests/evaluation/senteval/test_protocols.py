@@ -455,23 +455,6 @@ def test_members_are_those_of_the_plain_loop(classes, elements, monkeypatch):
     assert len(epochs) > 3  # members stop at different times
 
 
-@pytest.mark.parametrize(
-    ("correct", "evaluations"),
-    [
-        (range(1, 100), 51),
-        ([5, 4, 5, 6, 3, 2, 1, 6, 7, 8, 9], 8),
-    ],  # ends after 204 epochs, or at the sixth without gain
-)
-def test_when_training_ends(correct, evaluations, monkeypatch):
-    script = iter(correct)
-    monkeypatch.setattr(adam_classifier._Race, "correct", lambda *given: torch.tensor([next(script)]))
-    part = Part(np.arange(50), np.arange(50, 60))
-    adam_classifier.fit_softmaxes(
-        in_blocks(noisy(60, 3, 2, seed=1)), [part], torch.tensor([[1e-3]]), AdamClassifier(1111)
-    )
-    assert list(script) == list(correct)[evaluations:]
-
-
 def test_too_few_examples_to_stop_by_are_refused():
     with pytest.raises(InputError, match="19 training examples: too few to set aside 5%"):
         TORCH.divided(np.arange(19))

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from structviews.errors import InputError
 from structviews.evaluation.senteval import design as designs
-from structviews.evaluation.senteval import logistic, relatedness
+from structviews.evaluation.senteval import logistic
 from structviews.evaluation.senteval.design import Design
 from structviews.evaluation.senteval.logistic import fit_logistic
 from structviews.evaluation.senteval.relatedness import (
@@ -252,14 +252,6 @@ def test_relatedness_is_that_of_the_plain_loop(training):
     np.testing.assert_allclose(predicted, expected, atol=1e-3)
     if training is SENTEVAL_RELATEDNESS:  # the other is cut short here
         assert pearsonr(predicted, scores["test"])[0] > 0.9
-
-
-def test_relatedness_ends_at_the_fourth_round_without_gain(monkeypatch):
-    features, scores = relatedness_data()
-    scripted = iter([0.5, 0.4, 0.5, 0.6, 0.3, 0.2, 0.9, 0.95])
-    monkeypatch.setattr(relatedness, "correlation", lambda *arguments: next(scripted))
-    assert fit_relatedness(features, scores, ORDER, seed=1)[0] == 0.6
-    assert list(scripted) == [0.9, 0.95]
 
 
 def test_relatedness_repeats_by_seed_and_leaves_the_global_generators_alone():

@@ -120,11 +120,9 @@ class Protocol:
 
     def covers(self, task: Task) -> bool:
         """Whether the protocol defines how to score the task."""
-        if task.kind == "similarity":
-            return self.similarity
-        if task.kind == "relatedness":
-            return self.similarity or task.name == "SICK-R"
-        return bool(self.grid(task))
+        if task.kind == "classification":
+            return bool(self.grid(task))
+        return self.similarity or (task.kind == "relatedness" and task.name == "SICK-R")
 
     def grid(self, task: Task) -> tuple[float, ...]:
         """The strengths to choose from for a classification task, ascending; empty if it is not covered."""

@@ -44,10 +44,10 @@ def known_tasks(tasks: Sequence[str], folder: Path | None, probing: Path | None 
     """
     files = probing_files(probing) if probing else PROBING
     spelt = {name.lower(): name for name in (*files, *task_names())}
-    for given in tasks:
-        name = spelt.get(given.lower())
+    for typed in tasks:
+        name = spelt.get(typed.lower())
         if name is None:
-            raise unknown("task", given, (*task_names(), *files))
+            raise unknown("task", typed, (*task_names(), *files))
         if name in TASKS and folder is None:
             raise InputError(f"{name} is one of SentEval's tasks; give their folder with --senteval")
         if name in files and probing is None:

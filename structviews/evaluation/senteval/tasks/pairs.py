@@ -56,7 +56,7 @@ def mrpc(name: str, folder: TaskFolder) -> Task:
 
     def rows(file: str) -> Pairs:
         lines = folder.rows(file, 5, header=True)
-        return [(tokens_of(row[3]), tokens_of(row[4]), class_of(row[0], ("0", "1"), place)) for place, row in lines]
+        return [(tokens_of(row[3]), tokens_of(row[4]), class_of(row[0], ("0", "1"), where)) for where, row in lines]
 
     files = {split: f"MRPC/msr_paraphrase_{split}.txt" for split in ("train", "test")}
     return folder.task(name, "classification", folder.splits(files, rows), metrics=("accuracy", "f1"))
@@ -69,13 +69,13 @@ def sick(kind: Kind) -> Callable[[str, TaskFolder], Task]:
     if kind == "similarity":
         files = {"test": files["test"]}
 
-    def target(row: list[str], place: str) -> float:
-        return class_of(row[4].strip(), classes, place) if kind == "classification" else score_of(row[3], 1, 5, place)
+    def target(row: list[str], where: str) -> float:
+        return class_of(row[4].strip(), classes, where) if kind == "classification" else score_of(row[3], 1, 5, where)
 
     def read(name: str, folder: TaskFolder) -> Task:
         def rows(file: str) -> Pairs:
             lines = folder.rows(file, 5, header=True)
-            return [(tokens_of(row[1]), tokens_of(row[2]), target(row, place)) for place, row in lines]
+            return [(tokens_of(row[1]), tokens_of(row[2]), target(row, where)) for where, row in lines]
 
         return folder.task(name, kind, folder.splits(files, rows))
 
@@ -112,8 +112,8 @@ def sts_benchmark(kind: Kind) -> Callable[[str, TaskFolder], Task]:
     def read(name: str, folder: TaskFolder) -> Task:
         def rows(file: str) -> Pairs:
             return [
-                (tokens_of(row[5]), tokens_of(row[6]), score_of(row[4], 0, 5, place))
-                for place, row in folder.rows(file, 7)
+                (tokens_of(row[5]), tokens_of(row[6]), score_of(row[4], 0, 5, where))
+                for where, row in folder.rows(file, 7)
                 if row[4].strip()
             ]
 

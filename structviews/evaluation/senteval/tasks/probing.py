@@ -66,10 +66,10 @@ def read_probing(name: str, folder: TaskFolder) -> Task:
     parts = {"tr": "train", "va": "dev", "te": "test"}
     width = 2 if name in PAIRS else 1
     rows: dict[str, list[tuple[str, str, list[Tokens]]]] = {part: [] for part in parts}
-    for place, row in folder.rows(file, 2 + width):
+    for where, row in folder.rows(file, 2 + width):
         if row[0] not in parts:
-            raise InputError(f"{place}: part {row[0]!r} is not one of {', '.join(parts)}; correct it")
-        rows[row[0]].append((place, row[1], [tokens_of(text) for text in row[-width:]]))
+            raise InputError(f"{where}: part {row[0]!r} is not one of {', '.join(parts)}; correct it")
+        rows[row[0]].append((where, row[1], [tokens_of(text) for text in row[-width:]]))
     for part, lines in rows.items():
         if not lines:
             end = f"{folder.path / file}:{sum(map(len, rows.values()))}"
@@ -77,9 +77,9 @@ def read_probing(name: str, folder: TaskFolder) -> Task:
     classes = {label: number for number, label in enumerate(sorted({label for _, label, _ in rows["tr"]}))}
     if len(classes) < 2:
         raise InputError(f"{folder.path / file}: only one class, {next(iter(classes))!r}; a task needs at least two")
-    for place, label, _ in (line for lines in rows.values() for line in lines):
+    for where, label, _ in (line for lines in rows.values() for line in lines):
         if label not in classes:
-            raise InputError(f"{place}: label {label!r} does not occur in part 'tr'; correct it")
+            raise InputError(f"{where}: label {label!r} does not occur in part 'tr'; correct it")
     splits = {
         split: examples_of([(*texts, classes[label]) for _, label, texts in rows[part]])
         for part, split in parts.items()

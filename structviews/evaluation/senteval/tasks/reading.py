@@ -103,12 +103,12 @@ class TaskFolder:
     def rows(self, name: str, columns: int, header: bool = False) -> Iterator[tuple[str, list[str]]]:
         """The tab-separated rows of a file, each with its location, ``file:line``."""
         for number, line in enumerate(self.lines(name), 1):
-            place = f"{self.path / name}:{number}"
+            where = f"{self.path / name}:{number}"
             row = line.split("\t")
             if len(row) < columns:
-                raise InputError(f"{place}: {len(row)} tab-separated columns, not {columns}; fix or remove the line")
+                raise InputError(f"{where}: {len(row)} tab-separated columns, not {columns}; fix or remove the line")
             if number > 1 or not header:
-                yield place, row
+                yield where, row
 
     def check_complete(self, name: str, examples: int) -> None:
         """Reject a truncated file. Copies in circulation differ by a few lines, so up to 1 % may be missing."""
@@ -145,29 +145,29 @@ def tokens_of(text: str) -> Tokens:
     return tuple(map(sys.intern, text.split())) or (".",)
 
 
-def class_of(label: str, classes: tuple[str, ...], place: str) -> int:
+def class_of(label: str, classes: tuple[str, ...], where: str) -> int:
     """Index of a label among the classes.
 
     Raises:
-        InputError: for an unknown label; ``place`` is its ``file:line``.
+        InputError: for an unknown label; ``where`` is its ``file:line``.
     """
     if label not in classes:
-        raise InputError(f"{place}: label {label!r} is not one of {', '.join(classes)}; correct it")
+        raise InputError(f"{where}: label {label!r} is not one of {', '.join(classes)}; correct it")
     return classes.index(label)
 
 
-def score_of(text: str, low: float, high: float, place: str) -> float:
+def score_of(text: str, low: float, high: float, where: str) -> float:
     """A gold score from ``low`` to ``high``.
 
     Raises:
-        InputError: if it is not a number in this range; ``place`` is its ``file:line``.
+        InputError: if it is not a number in this range; ``where`` is its ``file:line``.
     """
     try:
         score = float(text)
     except ValueError:
         score = math.nan
     if not low <= score <= high:
-        raise InputError(f"{place}: score {text!r} is not a number from {low:g} to {high:g}; correct it")
+        raise InputError(f"{where}: score {text!r} is not a number from {low:g} to {high:g}; correct it")
     return score
 
 

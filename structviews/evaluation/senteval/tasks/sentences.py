@@ -55,7 +55,7 @@ def sst(kind: str, classes: tuple[str, ...]) -> Callable[[str, TaskFolder], Task
         """The label comes last in the binary files and first in the fine ones."""
         if kind == "binary":
             return [
-                (tokens_of(row[0]), class_of(row[1].strip(), classes, place)) for place, row in folder.rows(file, 2)
+                (tokens_of(row[0]), class_of(row[1].strip(), classes, where)) for where, row in folder.rows(file, 2)
             ]
         examples = []
         for number, line in enumerate(folder.lines(file), 1):
@@ -81,12 +81,12 @@ def trec(name: str, folder: TaskFolder) -> Task:
     def rows(file: str) -> list[tuple[Tokens, int]]:
         examples = []
         for number, line in enumerate(folder.lines(file, "latin-1"), 1):
-            place = f"{folder.path / file}:{number}"
+            where = f"{folder.path / file}:{number}"
             label, colon, rest = line.partition(":")
             _, space, question = rest.partition(" ")
             if not colon or not space:
-                raise InputError(f"{place}: not of the form CLASS:subclass question; fix or remove the line")
-            examples.append((tokens_of(question), class_of(label, classes, place)))
+                raise InputError(f"{where}: not of the form CLASS:subclass question; fix or remove the line")
+            examples.append((tokens_of(question), class_of(label, classes, where)))
         return examples
 
     files = {"train": "TREC/train_5500.label", "test": "TREC/TREC_10.label"}
