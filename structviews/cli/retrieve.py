@@ -143,27 +143,26 @@ def retrieve_captions(
     from structviews.evaluation.retrieval.joint_space import CAPTION_PROTOCOLS
     from structviews.evaluation.scores.results import CAPTION_TASK, save_results
     from structviews.evaluation.senteval.protocols import PROTOCOLS
-    from structviews.evaluation.senteval.scoring import kept_as, scaled
+    from structviews.evaluation.senteval.scoring import Scored, scored_vectors
     from structviews.evaluation.senteval.suite import results_of
     from structviews.evaluation.senteval.task_trees import TaskTrees
 
     if protocol not in CAPTION_PROTOCOLS:
         raise unknown("protocol", protocol, CAPTION_PROTOCOLS)
-    trained_by, kept_with = CAPTION_PROTOCOLS[protocol], PROTOCOLS[protocol]
+    trained_by, scored_by = CAPTION_PROTOCOLS[protocol], PROTOCOLS[protocol]
     data = read_captions(images, trained_by.batch)
     trees = TaskTrees(parsed) if parsed else None
     scored = []
     for run in runs:
-        own = Embedder.load(run)
-        embedder = own.with_precision(precision)
+        choice = Scored(flags=f" --precision {precision}", precision=precision)
+        embedder, vectors, file = scored_vectors(Embedder.load(run), choice, scored_by)
         with errors.status("") as status:
 
             def show(stage: str, run: Path = run, status: "Status" = status) -> None:
                 status.update(escape(f"{run.name}: {stage}"))
 
-            entry = evaluate_captions(scaled(embedder, kept_with), data, trained_by, trees, show)
-        results = results_of({CAPTION_TASK: entry}, protocol=kept_with) | {"dim": entry["dim"]}
-        vectors, file = kept_as(own, embedder, embedder.description, f" --precision {precision}", kept_with)
+            entry = evaluate_captions(embedder, data, trained_by, trees, show)
+        results = results_of({CAPTION_TASK: entry}, protocol=scored_by) | {"dim": entry["dim"]}
         save_results(run, results | vectors, file)
         scored.append((run.name, entry))
     console.print(caption_table(scored))

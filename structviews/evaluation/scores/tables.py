@@ -250,7 +250,7 @@ def _row(group: Sequence[Scored], tasks: Sequence[str], intervals: bool, counted
     if len(group) > 1:
         stem = commonprefix([run.resolve().name for run, _ in group])  # noqa: RUF071 - of names, not of paths
         name = name.replace(run.resolve().name, stem.removesuffix("seed").rstrip("-_. ") or run.resolve().name)
-    result = next((result for _, result in group if result), {"tasks": {}})
+    result: dict[str, Any] = next((result for _, result in group if result), {"tasks": {}})
     # Two numbers if the vectors for similarity tasks have others.
     dims = [str(entry.get("dim", result.get("dim", MISSING))) for entry in result["tasks"].values()]
     views = ",".join(run_views(run)) + " (random)" * (run_kind(run) == "random")

@@ -45,14 +45,6 @@ class Scored:
     limit: WordLimit = DEFAULT_LIMIT
     precision: str = "auto"
 
-    def of(self, own: Embedder) -> tuple[Embedder, str]:
-        """The embedder to score, and a short description of its vectors."""
-        embedder = own.with_representation(**self.changes).with_limit(**vars(self.limit))
-        embedder = embedder.with_precision(self.precision)
-        if not self.view:
-            return embedder, embedder.description
-        return embedder.with_view(self.view), f"{self.view} alone: {embedder.description}"
-
 
 def score_run(
     run: Path,
@@ -85,7 +77,7 @@ def score_run(
     Raises:
         InputError: if the run cannot encode the sentences, or its vectors are invalid.
     """
-    embedder, vectors, file = _place(Embedder.load(run), scored, protocol, ensemble)
+    embedder, vectors, file = scored_vectors(Embedder.load(run), scored, protocol, ensemble)
     similarity = embedder.for_similarity()
     embedders = [embedder, similarity] if similarity.representation != embedder.representation else [embedder]
     if save_vectors and is_transductive(embedder):
@@ -142,44 +134,39 @@ def score_with_bar(
 
 def place_of(run: Path, scored: Scored, protocol: Protocol, ensemble: bool) -> tuple[dict[str, str], str]:
     """What results say of the vectors that ``score_run`` scores, and the file in the run's folder."""
-    _, vectors, file = _place(Embedder.load(run), scored, protocol, ensemble)
+    _, vectors, file = scored_vectors(Embedder.load(run), scored, protocol, ensemble)
     return vectors, file
 
 
-def _place(own: Embedder, scored: Scored, protocol: Protocol, ensemble: bool) -> tuple[Embedder, dict[str, str], str]:
-    """The embedder to score, and as ``place_of``."""
-    embedder, description = scored.of(own)
-    description += ", ensemble" * ensemble
-    vectors, file = kept_as(own, embedder, description, scored.flags + " --ensemble" * ensemble, protocol)
-    return scaled(embedder, protocol), vectors, file
+def scored_vectors(
+    own: Embedder, scored: Scored, protocol: Protocol, ensemble: bool = False
+) -> tuple[Embedder, dict[str, str], str]:
+    """The embedder to score, what results say of its vectors, and the file in the run's folder.
 
-
-def scaled(embedder: Embedder, protocol: Protocol) -> Embedder:
-    """With vectors of the length that a protocol wants, which descriptions of the vectors do not repeat."""
-    return embedder.with_representation(normalise=True) if protocol.normalise else embedder
-
-
-def kept_as(
-    own: Embedder, embedder: Embedder, description: str, flags: str, protocol: Protocol = SENTEVAL
-) -> tuple[dict[str, str], str]:
-    """What results say of the vectors that were scored, and the file that they are kept in.
+    The vectors have the length that the protocol wants, which their description does not repeat.
 
     Args:
         own: the run as it is without flags.
-        embedder: what was scored.
-        description: of its vectors.
-        flags: of the command line that chose them.
+        scored: which of its vectors.
         protocol: the evaluation protocol.
+        ensemble: whether the members' predictions are averaged.
     """
-    differences = []
+    embedder = own.with_representation(**scored.changes).with_limit(**vars(scored.limit))
+    embedder = embedder.with_precision(scored.precision)
+    description = embedder.description
+    if scored.view:
+        embedder, description = embedder.with_view(scored.view), f"{scored.view} alone: {description}"
+    description += ", ensemble" * ensemble
+    differences, flags = [], ""
     if description != own.description:
         # A description is silent on fp32, which may be what sets the vectors apart.
         differences = [description, *(["fp32"] if embedder.encodes_in == "fp32" != own.encodes_in else [])]
-    else:
-        flags = ""
+        flags = scored.flags + " --ensemble" * ensemble
     if protocol != SENTEVAL:
         differences, flags = [*differences, protocol.name], f"{flags} --protocol {protocol.name}"
-    return {"representation": description, "flags": flags}, results_name(*differences)
+    if protocol.normalise:
+        embedder = embedder.with_representation(normalise=True)
+    return embedder, {"representation": description, "flags": flags}, results_name(*differences)
 
 
 def _check(embedder: Embedder, tasks: Sequence[Task], trees: TaskTrees | None) -> None:

@@ -86,8 +86,8 @@ def evaluate(
         InputError: for an unknown task, a folder that does not exist, or invalid vectors.
     """
     followed = PROTOCOLS[protocol]
-    scaled = _scaled(encode) if followed.normalise else encode
-    encoder, other = (each and TaskEncoder(partial(map, each), transductive) for each in (scaled, similarity))
+    encoder = TaskEncoder(partial(map, _scaled(encode) if followed.normalise else encode), transductive)
+    other = TaskEncoder(partial(map, similarity), transductive) if similarity else None
     found, unavailable = read_tasks(tasks, folder, probing, allow_partial)
     results = results_of(unavailable=unavailable, protocol=followed)
     for each in evaluate_each(encoder, found, protocol=followed, similarity=other, progress=progress):

@@ -147,10 +147,3 @@ def test_errors_of_corpora(corpus, sentences, tmp_path):
         opened.manifest["has_dependencies"], opened.manifest["has_constituents"] = name != "heads", name != "nodes"
         with pytest.raises(InputError, match=says[name]):
             noticing.draw(opened, kinds, 10, 1)
-
-
-def test_a_corpus_of_long_sentences_has_none(tmp_path):
-    long = with_heads(f"(S {'(NN dog) ' * 40}(. .))")
-    corpus = ParsedCorpus.open(write_corpus(tmp_path / "long.parsed", rows([long] * 4)))
-    with pytest.raises(InputError, match="no two sentences that can be altered by passive"):
-        noticing.draw(corpus, noticing.chosen_kinds(["passive"]), 10, 1)

@@ -11,7 +11,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.retrieval import analogy
 from structviews.evaluation.retrieval.analogy import answer, rank_answers, read_tuples, scores_by_category
-from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
+from structviews.evaluation.retrieval.candidates import open_pool
 from structviews.evaluation.scores.results import load_entries
 from structviews.runs.folder import model_checksum
 from structviews.training.loop import train
@@ -151,11 +151,3 @@ def test_the_command(run, tmp_path):
     assert entry["settings"] == {"tuples": 2, "candidates": 9}
     assert entry["scores"]["all"]["questions"] == 8
     assert set(entry["scores"]) == {"family", "all"}
-
-
-def test_pool_vectors_are_shared_with_nearest(run, place):
-    pool, embedder = open_pool(place / "pool.txt"), Embedder.load(run)
-    made = pool_vectors(pool, run, embedder).filename
-    answer(read_tuples(place / "tuples.tsv", pool), pool, run, embedder)
-    files = sorted(path.name for path in (place / "pool.txt.vectors").iterdir())
-    assert files == [f"{made.stem}.digests", made.name]

@@ -21,7 +21,6 @@ from structviews.evaluation.retrieval.candidates import (
     vectors_path,
 )
 from structviews.evaluation.retrieval.neighbours import count_rivals, nearest
-from structviews.runtime.files import writing
 from structviews.training.loop import train
 
 
@@ -74,13 +73,6 @@ def test_rivals_are_those_of_plain_loops():
         assert higher == sum(rival > score for rival in rivals)
         assert tied == sum(rival == score for rival in rivals)
     assert ranks.tied.min() > 0
-
-
-@pytest.mark.parametrize(("n", "d"), [(1, 300), (257, 1), (100_000, 300), (100_000, 20_000)])
-def test_blocks_cover_everything_within_their_memory(n, d):
-    cut = list(neighbours.blocks(n, d))
-    assert np.array_equal(np.concatenate([np.arange(b.start, b.stop) for b in cut]), np.arange(n))
-    assert max(b.stop - b.start for b in cut) * 4 * max(d, neighbours.QUERIES) <= neighbours.BLOCK_BYTES
 
 
 @pytest.fixture(scope="module")
@@ -174,14 +166,6 @@ def test_other_vectors_and_other_sentences_get_another_file(run, text):
     paths.add(vectors_path(open_pool(text), run, embedder))
     assert len(paths) == 4
     assert {path.parent for path in paths} == {text.parent / "pool.txt.vectors"}
-
-
-def test_two_processes_do_not_write_one_file(run, text):
-    opened, embedder = open_pool(text), Embedder.load(run)
-    path = vectors_path(opened, run, embedder)
-    path.parent.mkdir()
-    with writing(path), pytest.raises(InputError, match=rf"{path.name} is being written by process \d+"):
-        pool_vectors(opened, run, embedder)
 
 
 class Gives:

@@ -13,7 +13,7 @@ from structviews.cli.app import app
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding import encoding_pool
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.kinds.joined import JoinedEmbedder, Member, join_runs
+from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.preparation import Preparer
 from structviews.encoding.sentence_vectors import read_sentences
 from structviews.errors import InputError
@@ -121,19 +121,6 @@ def test_other_processes_change_nothing(runs, folder, tmp_path, which, kinds, mo
         np.testing.assert_array_equal(these, those)
 
 
-def test_transductive_vectors_of_a_joined_run_see_the_whole_task(runs, folder, monkeypatch):
-    command = ["eval", str(runs[2]), "--senteval", str(folder), "--partial", "--tasks", "SICK-R,SICK14"]
-    command += ["--remove-component", "--transductive"]
-    calls = []
-    encode = JoinedEmbedder.encode
-    monkeypatch.setattr(suite, "SENTENCES_AT_ONCE", 20)
-    monkeypatch.setattr(JoinedEmbedder, "encode", lambda self, given: calls.append(given) or encode(self, given))
-    ended = CliRunner().invoke(app, command)
-    assert ended.exit_code == 0, ended.output
-    tasks, _ = read_tasks(["SICK-R", "SICK14"], folder, allow_partial=True)
-    assert calls == [task.sentences() for task in tasks]
-
-
 def vectors_of(task, embedder):
     return next(task_vectors(TaskEncoder(partial(map, embedder.encode)), [task]))
 
@@ -155,18 +142,6 @@ def test_an_ensemble_averages_the_predictions_of_the_runs_that_are_joined(runs, 
         assert str(ended.exception).startswith("--ensemble: gives members weights of its own: drop --view-weights")
     ended = CliRunner().invoke(app, [*command[:1], str(members[0]), *command[2:]])
     assert "not a joined run" in str(ended.exception)
-
-
-def test_an_ensemble_of_single_views(runs, folder, tmp_path):
-    """The papers' en(f1, g1): each view of one run has a classifier of its own."""
-    joined = join_runs([Member(runs[0], "seq"), Member(runs[0], "avg")], tmp_path / "joined")
-    tasks, _ = read_tasks(["TREC"], folder, allow_partial=True)
-    assert list(scoring.score_run(joined, tasks, {}, ensemble=True)) == [True]
-    embedder = Embedder.load(runs[0])
-    vectors = [vectors_of(tasks[0], embedder.with_view(view)) for view in ("seq", "avg")]
-    (file,) = joined.glob("results*.json")
-    found = load_results(joined, file.name)["tasks"]["TREC"]["scores"]
-    assert found == pytest.approx(score_task(tasks[0], vectors)["scores"], abs=1e-4)
 
 
 @pytest.fixture(scope="module")
