@@ -112,9 +112,9 @@ def test_a_sentence_of_tuples_and_pool_is_one_candidate(run, place):
     expected = {"all": [], "tense": []}
     for rows, category in zip(tuples.rows, tuples.categories, strict=True):
         for plus, also, minus, right in rows[analogy.QUESTIONS]:
-            scores = unit @ (vectors[plus] + vectors[also] - vectors[minus])
-            others = np.delete(scores, [plus, also, minus, right])
-            expected[category].append((int((others > scores[right]).sum()), 1 + int((others == scores[right]).sum())))
+            cosines = unit @ (vectors[plus] + vectors[also] - vectors[minus])
+            others = np.delete(cosines, [plus, also, minus, right])
+            expected[category].append((int((others > cosines[right]).sum()), 1 + int((others == cosines[right]).sum())))
     assert [each["questions"] for each in scores.values()] == [12, 8]  # of the category "all", all
     higher, tied = np.array(expected["tense"]).T
     assert scores["tense"]["median rank"] == np.median(higher + (tied + 1) / 2)

@@ -28,16 +28,16 @@ from structviews.evaluation.senteval.tasks.reading import Examples, Task
 TORCH = AdamClassifier(1111)
 # Five evaluations of the torch classifier instead of 51, for tests of many fits.
 FEW = 16
-PENALTIES = [10.0**t for t in range(-5, -1)]
+PENALTIES = [1e-5, 1e-2, 0.1, 1.0]  # more different than those of the protocol
 LOW, HIGH, KIROS_GRID = ([2.0**t for t in range(*ends)] for ends in ((-2, 4), (-1, 6), (0, 9)))
 
 
-def noisy(n: int, d: int, classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def noisy(n: int, d: int, classes: int, seed: int, spread: float = 1.5) -> tuple[np.ndarray, np.ndarray]:
     """Classes that overlap, so that strengths differ in their accuracy."""
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(n) % classes)
     centres = np.random.default_rng(0).standard_normal((classes, d))
-    return (0.3 * (centres[labels] + 1.5 * rng.standard_normal((n, d)))).astype(np.float32), labels
+    return (0.3 * (centres[labels] + spread * rng.standard_normal((n, d)))).astype(np.float32), labels
 
 
 def task_of(metrics: tuple[str, ...] = ("accuracy",), **splits: tuple[np.ndarray, np.ndarray]):
@@ -167,7 +167,11 @@ class PlainKiros:
         return f1_score(gold, predicted) if "f1" in metrics else np.mean(gold == predicted)
 
 
-FEW_ROUNDS = replace(SENTEVAL_TORCH, classifier=AdamClassifier(1111, last=FEW))
+FEW_ROUNDS = replace(
+    SENTEVAL_TORCH,
+    classifier=AdamClassifier(1111, last=FEW),
+    grids=dict.fromkeys(SENTEVAL_TORCH.grids, tuple(PENALTIES)),
+)
 PROTOCOLS_OF = [(PlainSentEval, SENTEVAL), (PlainTorch, FEW_ROUNDS), (PlainKiros, KIROS)]
 PLAIN = pytest.mark.parametrize(("plain", "protocol"), PROTOCOLS_OF)
 
@@ -263,6 +267,7 @@ def test_the_development_set_chooses(plain, protocol):
 
 
 def test_training_for_snli_is_short():
+    assert SENTEVAL_TORCH.grids["all"] == (1e-5, 1e-4, 1e-3, 1e-2)
     splits = {split: noisy(n, 4, 3, seed) for split, n, seed in (("train", 150, 4), ("dev", 60, 5), ("test", 90, 6))}
     task, vectors = task_of(**splits)
     order = PlainSentEval.ordered(task.splits["train"])
@@ -428,7 +433,7 @@ def in_blocks(*parts):
 @pytest.mark.parametrize("elements", [1, 1 << 20])
 def test_members_are_those_of_the_plain_loop(classes, elements, monkeypatch):
     monkeypatch.setitem(adam_classifier.STEP_ELEMENTS, "cpu", elements)
-    (first, one), (second, other) = noisy(130, 5, classes, seed=1), noisy(90, 5, classes, seed=2)
+    (first, one), (second, other) = (noisy(n, 5, classes, seed, spread=3.0) for n, seed in ((130, 1), (90, 2)))
     parts = [
         Part(np.arange(100), np.arange(100, 130)),
         Part(np.arange(129, 29, -1), np.arange(30)),  # trained in step with the first
