@@ -85,7 +85,7 @@ def measure(corpus: ParsedCorpus, encoder: FrozenEncoder) -> dict[str, float]:
     for name, reader in readers.items():
         reader.batch(batches[0])  # which reads and checks the shards
         rates[name] = n / seconds(lambda reader=reader: [reader.batch(batch) for batch in batches])
-    return rates | {"structviews states": n / storing}
+    return rates | {"structviews corpus states": n / storing}
 
 
 def seconds(work: Callable[[], object]) -> float:

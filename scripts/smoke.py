@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from structviews.evaluation.scores.results import load_results
-from structviews.recipes.joining import join_members
 from structviews.recipes.recipe import Recipe, names
+from structviews.recipes.stages import join_members
 from structviews.runs.folder import RESULTS, model_checksum
 
 # Tasks, with the score of each and its unit in papers.

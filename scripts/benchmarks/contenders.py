@@ -12,17 +12,16 @@ from torch.nn.functional import embedding, pad
 from torch.nn.utils.rnn import PackedSequence
 
 from benchmarks import flops
-from structviews.batches.batch import Batch
+from structviews.batches.batch import Batch, WordIds
 from structviews.batches.reader import CorpusReader
 from structviews.batches.trees import TreeBatch
-from structviews.batches.word_ids import WordIds
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.kernels import message_passing
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
 from structviews.model import Channel, Model
 from structviews.training.optimiser import LazyAdam, clip_gradients
-from structviews.views.view_by_name import create as create_view
+from structviews.views.view import create_view
 from structviews.words.vocabulary import Vocabulary
 
 WORD_DIM = 300

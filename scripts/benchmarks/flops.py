@@ -9,9 +9,8 @@ product counts as nothing.
 
 from torch import nn
 
-from structviews.batches.batch import Batch
+from structviews.batches.batch import Batch, WordIds
 from structviews.batches.trees import TreeBatch
-from structviews.batches.word_ids import WordIds
 from structviews.kernels.cells import TreeCell
 from structviews.kernels.nary_gru import BinaryGruCell
 from structviews.views.view import View

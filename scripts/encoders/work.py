@@ -54,7 +54,7 @@ class EncoderWork(Work):
         super().prepare()
         with self.alone("states"):
             corpus = self.corpus(self.plan.sizes.sentences)
-            self.timed("states", lambda: command("states", corpus, "--encoder", self.encoder))
+            self.timed("states", lambda: command("corpus", "states", corpus, "--encoder", self.encoder))
         self.try_rates()
 
     def check_encoder(self) -> None:

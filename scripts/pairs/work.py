@@ -97,7 +97,7 @@ class Work:
             if len(parsed) == 1:
                 whole = parsed[0]
             elif not whole.exists():
-                self.timed("merge", lambda: command("cache", "merge", *parsed, "-o", whole))
+                self.timed("merge", lambda: command("corpus", "merge", *parsed, "-o", whole))
             if not self.vectors.exists():
                 flags = QUICK_VECTORS if self.quick else VECTORS
                 self.timed("word vectors", lambda: command("vectors", whole, "-o", self.vectors, *flags))
@@ -127,7 +127,7 @@ class Work:
         if not self.probing.exists():
             size = ("--size", self.plan.sizes.probing)
             held_out = self.corpus("held-out")
-            self.timed("probing tasks", lambda: command("probe", "make", held_out, "-o", self.probing, *size))
+            self.timed("probing tasks", lambda: command("tasks", "make-probing", held_out, "-o", self.probing, *size))
         trees = self.corpus("tasks")
         if not (trees / "manifest.json").exists():
             names = ",".join((*self.scored, *probing_files(self.probing)))

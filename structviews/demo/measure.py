@@ -3,7 +3,7 @@
 Next sentences are retrieved, and two probes of Conneau et al. (2018, "What you can cram into a single vector") fitted,
 whose labels come from the sentences themselves: sentence length (SentLen) and the sequence of constituents below the
 top clause (TopConst; from Shi, Padhi and Knight, 2016). The trees are automatic parses, so TopConst measures agreement
-with the parser, including its errors. ``structviews probe make`` makes all ten tasks.
+with the parser, including its errors. ``structviews tasks make-probing`` makes all ten tasks.
 """
 
 from collections.abc import Sequence

@@ -15,12 +15,12 @@ from structviews.cli.app import app
 SEED = 1
 # Commands that are not attacked, each with the reason.
 OTHERS = {
-    **dict.fromkeys(("verify", "cache stats", "recipes", "table", "compare", "serve"), "writes nothing"),
-    **dict.fromkeys(("inspect", "sentences", "project"), "one file, written as cache export does"),
-    **dict.fromkeys(("analogy score", "retrieve", "captions"), "one file, written as eval does"),
+    **dict.fromkeys(("verify", "corpus stats", "recipes", "table", "compare", "serve"), "writes nothing"),
+    **dict.fromkeys(("inspect", "tasks sentences", "runs project"), "one file, as of export"),
+    **dict.fromkeys(("tasks analogies", "tasks retrieval", "tasks captions"), "one file, written as eval does"),
     **dict.fromkeys(("push", "parser download"), "needs a network"),
     "gate": "one file, written as a run's components are",
-    "export-sentence-transformer": "one folder, written as join does",
+    "runs export": "one folder, written as join does",
     "demo": "parse, train and eval one after another",
 }
 # Commands that take a tenth of a second; of the others each kill takes seconds.

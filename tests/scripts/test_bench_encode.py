@@ -18,7 +18,7 @@ from structviews import Embedder
 from structviews.corpus.sentence import ParsedSentence
 from structviews.hub.packing import pack
 from structviews.training.loop import train
-from structviews.views.view_by_name import create
+from structviews.views.view import create_view
 from structviews.words.vocabulary import count_words
 
 pytest.importorskip("transformers", reason="needs structviews[sentence-transformers]")
@@ -215,7 +215,7 @@ def forward_operations(module, name, sentences):
     flops = module("benchmarks.forward_flops")
     known = {word: number for number, word in enumerate({word for each in sentences for word in each.tokens})}
     words = [flops.Words([known[word] for word in each.tokens], each) for each in sentences]
-    return flops.of_view(create(name, 3, 6), words)
+    return flops.of_view(create_view(name, 3, 6), words)
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -224,7 +224,9 @@ def test_operations_are_a_third_of_training_where_nothing_is_the_same(module, na
     number = count()
     some = [replace(s, tokens=tuple(f"word{next(number)}" for _ in s.tokens)) for s in SHAPES[shape]]
     batch = module("benchmarks.corpora").batch_of(some, ["dependency", "constituency"])
-    assert forward_operations(module, name, some) == module("benchmarks.flops").of_view(create(name, 3, 6), batch) / 3
+    assert (
+        forward_operations(module, name, some) == module("benchmarks.flops").of_view(create_view(name, 3, 6), batch) / 3
+    )
 
 
 @pytest.mark.parametrize("name", VIEWS)

@@ -144,7 +144,7 @@ def test_the_command(run, tmp_path):
     texts = [text for line in tuples for text in line.split("\t")] + ["the topic3-2"]
     rows = [Row(0, i, i + 1, random_trees(text.split())) for i, text in enumerate(texts)]
     corpus = write_corpus(tmp_path / "x.parsed", rows)
-    command = ["analogy", "score", str(run), "--tuples", str(tmp_path / "tuples.tsv"), "--pool", str(corpus)]
+    command = ["tasks", "analogies", str(run), "--tuples", str(tmp_path / "tuples.tsv"), "--pool", str(corpus)]
     ended = CliRunner().invoke(app, [*command, "--tokenised"])
     assert ended.exit_code == 0, ended.output
     (entry,) = load_entries(run, model_checksum(run))
