@@ -55,6 +55,7 @@ class PlainSentEval:
     """SentEval's choices, as its code has them."""
 
     grids = (LOW, HIGH)
+    spread = 1.5
 
     @staticmethod
     def ordered(examples: Examples) -> list[int]:
@@ -126,6 +127,7 @@ class PlainTorch(PlainSentEval):
     """The same with its torch classifier, of fewer rounds."""
 
     grids = (PENALTIES, PENALTIES)
+    spread = 3.0
 
     @staticmethod
     def logits(features, labels, test, strength, dev=None):
@@ -137,6 +139,7 @@ class PlainKiros:
     """The same of the skip-thought scripts."""
 
     grids = (KIROS_GRID, KIROS_GRID)
+    spread = 1.5
 
     @staticmethod
     def ordered(examples: Examples) -> list[int]:
@@ -206,7 +209,7 @@ def nested(plain, task, features):
 @cache
 def two_members(plain):
     """A task, two sets of its vectors, and what the plain loop says of each."""
-    task, one = task_of(all=noisy(110, 5, 2, seed=1))
+    task, one = task_of(all=noisy(110, 5, 2, 1, plain.spread))
     other = {"all": (0.5 * one["all"][0][:, :2] + 0.3, np.empty((0, 2)))}
     return task, [one, other], [nested(plain, task, vectors["all"][0]) for vectors in (one, other)]
 
