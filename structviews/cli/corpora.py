@@ -199,7 +199,7 @@ def store_encoder_states(corpus: Corpus, device: Device = "", flags: Mapping[str
     Example: structviews corpus states corpus.parsed --encoder roberta-base
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.pretrained.frozen import FrozenEncoder
+    from structviews.pretrained.states import FrozenEncoder
     from structviews.pretrained.stored_states import outdated, store_states
     from structviews.runtime.device import using
     from structviews.runtime.terminal import rate_bar

@@ -217,13 +217,13 @@ def parse_into(
 
     with resuming():
         job = open_source(source, **settings)
-        how = {"workers": workers, "engine": engine.value, "address": address, "compression": compression}
-        corpus, already = parse_corpus(job, out, console=errors, **how)
+        where: dict[str, Any] = {"workers": workers, "engine": engine.value, "address": address}
+        corpus, already = parse_corpus(job, out, console=errors, compression=compression, **where)
     counts = f"{counted(len(corpus), 'sentence')} in {counted(corpus.manifest['documents'], 'document')}"
-    there = " already exists" if already else ""
+    suffix = " already exists" if already else ""
     kinds = {"dependency": corpus.has_dependencies, "constituency": corpus.has_constituents}
     lacking = "".join(f", no {kind} trees" for kind, has in kinds.items() if not has)
-    say(f"{out}{there}: {counts}, {summary(corpus)}{lacking}")
+    say(f"{out}{suffix}: {counts}, {summary(corpus)}{lacking}")
     return corpus
 
 
