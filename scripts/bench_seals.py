@@ -69,7 +69,7 @@ def nothing_checked() -> Iterator[None]:
     with (
         mock.patch("structviews.runtime.seals.digest", return_value="0" * 32),
         mock.patch("structviews.runtime.seals.check_data"),
-        mock.patch("structviews.corpus.parsed_corpus.sound_shard", lambda path, entry: read_shard(path)),
+        mock.patch("structviews.corpus.parsed_corpus.whole_shard", lambda path, entry: read_shard(path)),
     ):
         yield
 

@@ -25,7 +25,7 @@ from tokenizers import Tokenizer
 from transformers import BertForMaskedLM, PreTrainedTokenizerFast
 
 from structviews.errors import InputError
-from structviews.hub.text_sources import read_sources, write_sources
+from structviews.hub.portable import read_sources, write_sources
 from structviews.runtime.files import creating, holds_something, new_folder, write_bytes
 from structviews.runtime.machine import keep_freed_memory
 from structviews.runtime.processes import Interrupted

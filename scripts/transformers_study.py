@@ -23,7 +23,7 @@ from pairs.runs import errors_as_exits, run_all
 from pairs.work import keep_agreement
 
 from structviews.errors import InputError
-from structviews.pretrained.frozen import FrozenEncoder
+from structviews.pretrained.states import FrozenEncoder
 from structviews.words.word_settings import MEAN
 
 ROOT = Path(__file__).resolve().parents[1]

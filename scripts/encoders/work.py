@@ -22,7 +22,7 @@ from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
 from structviews.evaluation.senteval.scoring import place_of, score_with_bar
 from structviews.evaluation.senteval.suite import read_tasks
 from structviews.evaluation.senteval.tasks.reading import Task
-from structviews.pretrained.frozen import FrozenEncoder
+from structviews.pretrained.states import FrozenEncoder
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG
 from structviews.runtime.documents import write_json

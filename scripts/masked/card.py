@@ -6,7 +6,7 @@ from transformers import BertForMaskedLM
 
 from masked.texts import HELD_OUT, Texts
 from masked.training import Score, Settings
-from structviews.hub.text_sources import Source, summed
+from structviews.hub.portable import Source, summed
 from structviews.runtime.wording import as_text, counted
 
 # What all of the modern texts allow for their adaptations; scripts/bundled_models/about.md has the reasons.

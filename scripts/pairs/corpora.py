@@ -7,11 +7,11 @@ import numpy as np
 
 from pairs.noise import noised
 from pairs.plan import NOISE, OWN_LAS
-from structviews.corpus.flat import Flat
 from structviews.corpus.format import Form, Row, rows_of, skipped_of
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
-from structviews.corpus.writer import what_made, write_manifest, write_shard, write_subset
+from structviews.corpus.tree_arrays import Flat
+from structviews.corpus.writer import provenance, write_manifest, write_shard, write_subset
 from structviews.parsing import specification
 from structviews.runtime.files import new_folder
 
@@ -101,7 +101,7 @@ def write_with_trees(corpus: ParsedCorpus, trees: str, out: Path) -> None:
             sentences = change([row.sentence for row in rows])
             new = [Row(r.document, r.position, r.line, s) for r, s in zip(rows, sentences, strict=True)]
             shards.append(write_shard(folder, number, new, skipped_of(table), form))
-        write_manifest(folder, shards, {**what_made(corpus), "parser": parser})
+        write_manifest(folder, shards, {**provenance(corpus), "parser": parser})
 
 
 def changed(parser: dict, trees: str) -> tuple[dict, Change]:

@@ -172,7 +172,6 @@ COMMANDS = {
         Command("join", "join runs/seq-avg runs/avg-bow -o runs/joined", runs),
         Command("baseline", "baseline sif --vectors v.vec --corpus x.parsed -o runs/sif", vectors),
         Command("corpus-merge", "corpus merge x.parsed y.parsed -o all.parsed", two_corpora),
-        Command("corpus-split", "corpus split x.parsed --shares train=0.7,dev=0.3 -o parts", corpus),
         Command("corpus-export", "corpus export x.parsed -o out", corpus),
         Command("make-probing", "tasks make-probing x.parsed -o probing --size 500", many),
         Command("states", "corpus states x.parsed --encoder tiny", encoder, slow=True),

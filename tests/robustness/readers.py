@@ -48,6 +48,8 @@ class Reader:
         covers: the places in the code that it exercises, as ``module:function``; see ``test_every_reader.py``.
         named: names one of which a refusal may have instead of the damaged file's.
         missing: what is read if a cache is as good as not there.
+        proved: patterns of files whose content was proved when it was written, for which the digest stands: they are
+            not damaged under right digests.
     """
 
     name: str
@@ -58,17 +60,18 @@ class Reader:
     covers: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     missing: tuple[Any, ...] = ()
+    proved: tuple[str, ...] = ()
 
 
 READERS: dict[str, Reader] = {}
 
 
 def reader(kind: str, files: str, make: Callable[[Path, "Shared"], object], **more: Any) -> Callable[[Any], Any]:
-    """Declare a reader; its name is the function's, or ``name``. ``files``, ``covers`` and ``named`` are words."""
+    """Declare a reader; its name is the function's, or ``name``. Patterns and places are words of one string."""
 
     def declare(read: Callable[[Path], Any]) -> Callable[[Path], Any]:
         name = more.pop("name", read.__name__.replace("_", "-"))
-        words = {key: tuple(more.pop(key).split()) for key in ("covers", "named") if key in more}
+        words = {key: tuple(more.pop(key).split()) for key in ("covers", "named", "proved") if key in more}
         assert name not in READERS
         READERS[name] = Reader(name, kind, make, read, tuple(files.split()), **words, **more)
         return read
@@ -184,7 +187,8 @@ def damages(sample: Sample, seed: int) -> Iterator[Damage]:
     while True:
         path = rng.choice(sample.targets)
         mutation, content = damage(path.name, sample.content[path][0], rng)
-        yield Damage(path, mutation, content, sample.reader.kind != TEXT and rng.random() < 0.5)
+        resealed = sample.reader.kind != TEXT and not any(map(path.match, sample.reader.proved))
+        yield Damage(path, mutation, content, resealed and rng.random() < 0.5)
 
 
 def json_content(data: bytes) -> str:

@@ -28,7 +28,7 @@ def corpus_of(folder: Path, shared: Shared) -> None:
     parse_corpus(source, folder / "x.parsed", sentences_per_shard=5)
 
 
-@reader(SEALED, "x.parsed/*", corpus_of, named="x.parsed",
+@reader(SEALED, "x.parsed/*", corpus_of, named="x.parsed", proved="*.arrow",
         covers="corpus.parsed_corpus:read_manifest corpus.parsed_corpus:parse_manifest corpus.format:read_shard "
                "corpus.format:skipped_of")  # fmt: skip
 def corpus(folder: Path) -> Any:
@@ -37,7 +37,7 @@ def corpus(folder: Path) -> Any:
     return rows, opened.skipped, count_words(opened)
 
 
-@reader(SEALED, "x.parsed/*", corpus_of, named="x.parsed")
+@reader(SEALED, "x.parsed/*", corpus_of, named="x.parsed", proved="*.arrow")
 def corpus_in_batches(folder: Path) -> Any:
     """Without a sentence made of it: straight to a training step's arrays."""
     opened = ParsedCorpus.open(folder / "x.parsed")
@@ -75,7 +75,7 @@ def treebank_of(folder: Path) -> list[Path]:
 
 
 @reader(CACHE, "x.parsed/*", unfinished_job, named="x.parsed",
-        covers="parsing.pipeline:begin parsing.finished_shards:finished_shards")  # fmt: skip
+        covers="parsing.pipeline:begin parsing.pipeline:finished_shards")  # fmt: skip
 def unfinished_parse(folder: Path) -> Any:
     source = TreebankSource(treebank_of(folder), max_tokens=100)
     found, _ = parse_corpus(source, folder / "x.parsed", sentences_per_shard=2)
@@ -128,10 +128,10 @@ def tiny_parser(folder: Path, shared: Shared) -> None:
     )  # fmt: skip
     torch.manual_seed(3)
     settings = {"version": "1", **names, "config": config.to_dict()}
-    BuiltinParser.from_network(ParserNetwork(config), settings).save(folder / "parser")
+    BuiltinParser(ParserNetwork(config), settings).save(folder / "parser")
 
 
-@reader(SEALED, "parser/*", tiny_parser, covers="parsing.backends.builtin:BuiltinParser.__init__", named="parser")
+@reader(SEALED, "parser/*", tiny_parser, covers="parsing.backends.builtin:BuiltinParser.read", named="parser")
 def builtin_parser(folder: Path) -> Any:
-    parser = BuiltinParser(folder / "parser")
+    parser = BuiltinParser.read(folder / "parser")
     return parser.describe(), parser.parse([["the", "bird", "sings"], ["Go", "!"]])

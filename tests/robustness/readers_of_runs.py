@@ -19,8 +19,7 @@ from structviews.evaluation.scores.compare import compare_runs
 from structviews.evaluation.scores.rendering import as_markdown
 from structviews.evaluation.scores.results import load_predictions, load_results, save_results
 from structviews.evaluation.scores.tables import score_table
-from structviews.hub.portable import check_arrived
-from structviews.hub.text_sources import Source, write_sources
+from structviews.hub.portable import Source, check_arrived, write_sources
 from structviews.hub.transfer import PULLED, push
 from structviews.report.curves import curves
 from structviews.runs.folder import SOURCES, model_checksum
@@ -93,7 +92,7 @@ def with_transformer(folder: Path, shared: Shared) -> None:
     shared.run(folder / "run", views=("transformer", "seq"), encoder=str(encoder), hidden=32)
 
 
-@reader(SEALED, "run/encoder.safetensors", with_transformer, covers="pretrained.blueprint:Blueprint.read")
+@reader(SEALED, "run/encoder.safetensors", with_transformer, covers="pretrained.loading:Blueprint.read")
 def blueprint(folder: Path) -> Any:
     return vectors_of(folder / "run")
 
@@ -286,6 +285,6 @@ def card(folder: Path) -> Any:
 
 @reader(TEXT, "run/config.toml", with_card, covers="hub.card:model_card", named="run", name="pushed-settings")
 @reader(SEALED, "run/results.json", with_card)
-@reader(TEXT, "run/sources.tsv", with_sources, covers="hub.text_sources:read_sources", name="pushed-sources")
+@reader(TEXT, "run/sources.tsv", with_sources, covers="hub.portable:read_sources", name="pushed-sources")
 def pushed(folder: Path) -> Any:
     return push(folder / "run", "me/x", dry_run=True).card

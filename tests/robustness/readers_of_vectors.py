@@ -20,7 +20,7 @@ from structviews.evaluation.retrieval import candidates, captions
 from structviews.evaluation.retrieval.analogy import read_tuples
 from structviews.evaluation.retrieval.analogy_mining import read_word_analogies
 from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
-from structviews.pretrained.frozen import FrozenEncoder
+from structviews.pretrained.states import FrozenEncoder
 from structviews.pretrained.stored_states import StoredStates, store_states
 from structviews.report.sample import read_labels
 from structviews.runs.vocabularies import load_sub_words, save_sub_words
@@ -41,7 +41,7 @@ def in_form(form: Any) -> Any:
     return lambda folder, shared: vector_files.write_vectors(folder / "v.vec", WORDS, form=form)
 
 
-PLACES = "words.vector_files:WordVectors.open words.vector_files:_converted words.vector_formats:_Unpacked.__init__"
+PLACES = "words.vector_files:WordVectors.open words.vector_files:_converted"
 for each in (vector_files.glove, vector_files.word2vec_text, vector_files.word2vec_binary, vector_files.gzipped):
     name = f"word-vectors-{each.__name__.replace('_', '-')}"
     reader(TEXT, "v.vec", in_form(each), name=name, covers=PLACES)(lambda folder: everything(folder / "v.vec"))
@@ -52,7 +52,7 @@ def with_sub_words(folder: Path, shared: Shared) -> None:
     (folder / "v.bin").write_bytes(vector_files.fasttext_model(WORDS, rows))
 
 
-@reader(TEXT, "v.bin", with_sub_words, covers="words.fasttext_files:FastTextFile.of")
+@reader(TEXT, "v.bin", with_sub_words, covers="words.vector_formats:FastTextFile.of")
 def word_vectors_fasttext_model(folder: Path) -> Any:
     return everything(folder / "v.bin"), WordVectors.open(folder / "v.bin").read(["unheard", "the", "of it"])
 
@@ -91,8 +91,7 @@ def stored(folder: Path, shared: Shared) -> None:
     store_states(opened(folder / "x.parsed"), FrozenEncoder.open(str(folder / "tiny"), "mean"), lambda *told: None)
 
 
-@reader(SEALED, "x.parsed.states/*/*", stored, missing=(None,), covers="pretrained.stored_states:StoredStates.find "
-        "pretrained.stored_states:StoredStates._shard")  # fmt: skip
+@reader(CACHE, "x.parsed.states/*/*", stored, missing=(None,), covers="pretrained.stored_states:StoredStates.read")
 def stored_states(folder: Path) -> Any:
     corpus = opened(folder / "x.parsed")
     found = StoredStates.find(corpus, FrozenEncoder.open(str(folder / "tiny"), "mean"))
@@ -137,7 +136,7 @@ def learn(folder: Path, progress: Any = None) -> Any:
     return words.index_to_key, words.vectors
 
 
-@reader(CACHE, "v.vec.state", half_learnt, covers="words.learning:_Epochs.restore")
+@reader(CACHE, "v.vec.state", half_learnt, covers="words.learning:_restored")
 def half_learnt_vectors(folder: Path) -> Any:
     return learn(folder)
 

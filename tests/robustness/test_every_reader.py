@@ -31,7 +31,7 @@ ONLY_HASHED = {"file_hash", "hash_files"}
 NO_FILES = {"_holder", "available_bytes"}
 # Files that come with the package, or whose content is not looked at; each with the reason.
 NOT_READERS = {
-    "parsing.english:EnglishRules.__init__": "package data",
+    "parsing.tokenising:EnglishRules.__init__": "package data",
     "cli.train:list_recipes": "package data",
     "recipes.recipe:Recipe.load": "package data",
     "evaluation.scores.published:_content": "package data",
@@ -41,9 +41,9 @@ NOT_READERS = {
     "parsing.export:_holds": "compared with what would be written",
     "corpus.writer:entry_of": "what is about to be written",
     "hub.card:model_card": "package data; the settings are copied as they are",
-    "serving.endpoints:add_pages": "package data",
+    "serving.endpoints:create_app": "package data",
     "demo.python_docs:parsed": "Python's own files",
-    "pretrained.blueprint:Blueprint.of": "copied as they are; the encoder is loaded from them",
+    "pretrained.loading:Blueprint.of": "copied as they are; the encoder is loaded from them",
     "pretrained.stored_states:outdated": "names what nothing reads; a damaged file there is passed over",
 }
 

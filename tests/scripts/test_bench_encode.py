@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 from corpora import opened, small_config, tiny_corpus
+from packed_runs import pack
 from torch.utils.flop_counter import FlopCounterMode
 from trees_for_tests import SHAPES
 from vector_files import fasttext_model, random_vectors
 
 from structviews import Embedder
 from structviews.corpus.sentence import ParsedSentence
-from structviews.hub.packing import pack
 from structviews.training.loop import train
 from structviews.views.view import create_view
 from structviews.words.vocabulary import count_words

@@ -13,7 +13,7 @@ import torch
 from scripts_for_tests import load
 
 from structviews.errors import InputError
-from structviews.hub.text_sources import Source
+from structviews.hub.portable import Source
 from structviews.runtime.processes import Interrupted
 
 pytest.importorskip("transformers")

@@ -5,11 +5,11 @@ import sys
 import numpy as np
 import pytest
 from corpora import opened, small_config, tiny_corpus
+from packed_runs import pack
 from scripts_for_tests import load
 from vector_files import fasttext_model
 
 from structviews.encoding.embedder import Embedder
-from structviews.hub.packing import pack
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
 from structviews.words.vocabulary import count_words
