@@ -22,7 +22,7 @@ import torch
 
 from structviews.batches.reader import prefetch
 from structviews.runs.config import TrainConfig
-from structviews.training.checkpoint import Place
+from structviews.training.checkpoint import Progress
 from structviews.training.ranks import joined_ranks
 from structviews.training.trainer import Training
 
@@ -67,7 +67,7 @@ def steps_a_second(args: argparse.Namespace, ranks) -> float:
         out="unused",
     )
     training, sentences, began = Training(config, ranks), 0, 0.0
-    for number, step in enumerate(islice(prefetch(training.steps(Place())), WARM_UP + args.steps)):
+    for number, step in enumerate(islice(prefetch(training.steps(Progress())), WARM_UP + args.steps)):
         agreed = training.agree(step, 0)
         training.step(*step.batches, words=agreed.words)
         if number + 1 == WARM_UP:

@@ -26,8 +26,7 @@ from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.model import build_model
 from structviews.runs.folder import SUB_WORDS
 from structviews.runs.settings_file import save_config
-from structviews.runs.vocabularies import save_vocabularies
-from structviews.runs.weights import save_weights
+from structviews.runs.weights import save_vocabularies, save_weights
 from structviews.runs.which_vectors import Representation
 from structviews.training.baselines import RANDOM
 

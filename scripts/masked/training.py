@@ -16,7 +16,7 @@ from masked.texts import MASK, SPECIAL, Rows, Texts, batches_of, ids_of
 from structviews.runtime.device import multiplies_half
 from structviews.runtime.processes import Interrupted, stop_signals
 from structviews.runtime.wording import duration
-from structviews.training.checkpoint import Place, load_state, save_state
+from structviews.training.checkpoint import Progress, load_state, save_state
 
 # As BERT has it: of the pieces so many are guessed, of which some are hidden, and some replaced by any other.
 GUESSED, HIDDEN, REPLACED = 0.15, 0.8, 0.1
@@ -141,7 +141,7 @@ def train(work: Path, model: BertForMaskedLM, pieces: np.ndarray, rows: Rows, se
                 print(f"{place}: loss {np.mean(losses):.3f}, {speed:,.0f} pieces/s, {left} left", flush=True)
                 losses, read, reported = [], 0, now
             if stopped() or now - saved > SAVE_SECONDS or step == len(batches):
-                save_state(work, weights, optimiser, Place(step))
+                save_state(work, weights, optimiser, Progress(step))
                 saved = time.monotonic()
             if stopped():
                 raise Interrupted(stopped(), step)

@@ -26,8 +26,8 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.folder import COMPONENTS, CONFIG
 from structviews.runs.settings_file import load_run
 from structviews.runtime.documents import write_json
+from structviews.training.checkpoint import check_settings
 from structviews.training.loop import train
-from structviews.training.resuming import check_settings
 
 # The tasks whose mean is the study's main score.
 TASKS = ("MR", "SUBJ", "TREC", "SICK-R", "SICK-E", "STS-B", "STS14", "SICK14")

@@ -21,14 +21,13 @@ from structviews.evaluation.scores.tables import score_table
 from structviews.hub.portable import Source, check_arrived, write_sources
 from structviews.hub.transfer import PULLED, push
 from structviews.report.curves import curves
-from structviews.runs.folder import SOURCES, model_checksum
-from structviews.runs.log_file import cut_log, read_log
+from structviews.runs.folder import SOURCES, cut_log, model_checksum, read_log
 from structviews.runs.settings_file import load_config, load_run, run_corpus, run_kind, run_views
-from structviews.runs.vocabularies import load_vocabularies
+from structviews.runs.weights import load_vocabularies
 from structviews.runtime.documents import write_json
 from structviews.training.baselines import make_baseline
 from structviews.training.checkpoint import mark, read_progress
-from structviews.training.tensorboard import Events
+from structviews.training.reporting import Events
 from structviews.training.trainer import Training
 
 SENTENCES = [["the", "topic0-1", "of", "it"], ["nobody", "knows"]]
@@ -44,10 +43,10 @@ def trained(folder: Path, shared: Shared) -> None:
 
 @reader(
     SEALED,
-    "run/*.safetensors run/vocabulary.*.txt",
+    "run/*.safetensors",
     trained,
     named="model.safetensors",
-    covers="runs.weights:read_weights runs.weights:check_weights words.vocabulary:Vocabulary.load "
+    covers="runs.weights:read_weights runs.weights:check_weights runs.weights:load_words "
     "encoding.representation:load_components",
 )
 def run(folder: Path) -> Any:
@@ -96,7 +95,7 @@ def blueprint(folder: Path) -> Any:
     return vectors_of(folder / "run")
 
 
-@reader(SEALED, "run/vocabulary.*.txt", trained, name="vocabulary")
+@reader(SEALED, "run/words.safetensors", trained, name="vocabulary")
 def vocabulary(folder: Path) -> Any:
     run = folder / "run"
     return [words.words for words in load_vocabularies(run, *load_run(run)).values()]
@@ -133,13 +132,13 @@ def logged(folder: Path, shared: Shared) -> None:
     shared.run(folder / "run", steps=6, tensorboard=True)
 
 
-@reader(TEXT, "run/log.jsonl", logged, covers="runs.log_file:cut_log")
+@reader(TEXT, "run/log.jsonl", logged, covers="runs.folder:cut_log")
 def log_at_resume(folder: Path) -> Any:
     cut_log(folder / "run", 4)
     return (folder / "run/log.jsonl").read_bytes()
 
 
-@reader(TEXT, "run/log.jsonl", logged, covers="runs.log_file:read_log runs.log_file:_entry")
+@reader(TEXT, "run/log.jsonl", logged, covers="runs.folder:read_log runs.folder:_log_entry")
 def log_in_a_report(folder: Path) -> Any:
     return [(each.metric, each.values) for each in curves("run", read_log(folder / "run"))]
 
@@ -213,7 +212,7 @@ def averaged(folder: Path, shared: Shared) -> None:
     make_baseline("sif", shared.corpus, folder / "run", shared.vectors, None, QUIET)
 
 
-@reader(SEALED, "run/*.safetensors run/vocabulary.*.txt", averaged, name="baseline-run", named="model.safetensors",
+@reader(SEALED, "run/*.safetensors", averaged, name="baseline-run", named="model.safetensors",
         covers="encoding.kinds.word_average:WordBaseline.open")  # fmt: skip
 @reader(TEXT, "run/config.toml", averaged, name="baseline-settings", named=":")
 def baseline(folder: Path) -> Any:
@@ -225,7 +224,7 @@ def joined(folder: Path, shared: Shared) -> None:
     join_runs(runs, folder / "run")
 
 
-@reader(SEALED, "run/members/*/*.safetensors run/members/*/vocabulary.*.txt", joined, name="joined",
+@reader(SEALED, "run/members/*/*.safetensors", joined, name="joined",
         named="model.safetensors")  # fmt: skip
 @reader(TEXT, "run/config.toml run/members/*/config.toml", joined, name="joined-settings", named="members")
 def joined_run(folder: Path) -> Any:
@@ -259,7 +258,7 @@ def with_everything(folder: Path, shared: Shared) -> None:
     write_json(folder / "run" / PULLED, {"repository": "me/x", "commit": "0"})
 
 
-@reader(SEALED, "run/*.safetensors run/vocabulary.*.txt run/*.json run/state/*", with_everything, name="verify-run",
+@reader(SEALED, "run/*.safetensors run/*.json run/state/*", with_everything, name="verify-run",
         covers="runs.file_checks:_check_of")  # fmt: skip
 @reader(TEXT, "run/config.toml run/log.jsonl", with_everything, name="verify-texts")
 def verify_run(folder: Path) -> None:

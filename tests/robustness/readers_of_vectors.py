@@ -22,7 +22,7 @@ from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
 from structviews.pretrained.states import FrozenEncoder
 from structviews.pretrained.stored_states import StoredStates, store_states
 from structviews.report.sample import read_labels
-from structviews.runs.vocabularies import load_sub_words, save_sub_words
+from structviews.runs.weights import load_sub_words, save_sub_words
 from structviews.words.learning import Word2VecConfig, learn_model
 from structviews.words.sub_words import SubWords
 from structviews.words.vector_files import WordVectors
@@ -60,7 +60,7 @@ def packed_sub_words(folder: Path, shared: Shared) -> None:
     save_sub_words(folder, SubWords(vector_files.random_vectors(range(9)), None, 3, 6))
 
 
-@reader(SEALED, "sub-words.safetensors", packed_sub_words, covers="runs.vocabularies:load_sub_words")
+@reader(SEALED, "sub-words.safetensors", packed_sub_words, covers="runs.weights:load_sub_words")
 def sub_words(folder: Path) -> Any:
     return load_sub_words(folder, 5).read(["unheard", "the"])
 
