@@ -20,8 +20,8 @@ import torch
 from benchmarks.evaluation import scikit_fit, word_features
 from scipy.stats import pearsonr
 
+from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL, senteval_order
 from structviews.evaluation.senteval.protocols.protocol import Vectors
-from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL, senteval_order
 from structviews.evaluation.senteval.relatedness import (
     expected_class,
     fit_relatedness,

@@ -14,7 +14,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import count, product
 from pathlib import Path
 from statistics import mean
@@ -27,7 +27,7 @@ from smoke import command, log, study_parser
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.representation import join_views
 from structviews.errors import InputError
-from structviews.evaluation.senteval.suite import TaskVectors, read_tasks
+from structviews.evaluation.senteval.suite import TaskEncoder, read_tasks, task_vectors
 from structviews.evaluation.senteval.task_scores import score_task
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.recipes.recipe import Recipe
@@ -149,7 +149,8 @@ def score(step: int, tasks: Sequence[Task], out: Path) -> None:
             vectors = [views(recipe, tuple(sentences))[number] for recipe, number in row.views]
             return join_views(vectors, [row.name] * len(vectors), "average")
 
-        return score_task(task, TaskVectors(joined, whole=True).of(task))["scores"]["pearson mean"]
+        vectors = next(task_vectors(TaskEncoder(partial(map, joined), transductive=True), [task]))
+        return score_task(task, vectors)["scores"]["pearson mean"]
 
     found = {
         model: {row.name: {task.name: reached(row, task) for task in tasks} for row in rows}

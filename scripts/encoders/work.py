@@ -18,7 +18,7 @@ from structviews.adapters.transformer_export import export_transformer
 from structviews.cli.console import errors
 from structviews.encoding.kinds.joined import Member, join_runs
 from structviews.errors import DivergedError, InputError
-from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
+from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL
 from structviews.evaluation.senteval.scoring import place_of, score_with_bar
 from structviews.evaluation.senteval.suite import read_tasks
 from structviews.evaluation.senteval.tasks.reading import Task

@@ -29,7 +29,7 @@ from structviews.evaluation.retrieval.next_sentence import Passages, read_passag
 from structviews.evaluation.retrieval.ranking import Trials, cosine_scores, ranks_of_first
 from structviews.evaluation.scores.results import load_predictions, load_results
 from structviews.evaluation.scores.tables import shown_scores
-from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
+from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL
 from structviews.evaluation.senteval.scoring import Scored, place_of, score_with_bar
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.runs.settings_file import load_run

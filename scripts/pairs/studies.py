@@ -10,7 +10,7 @@ from pairs.claims import against, claim_between, verdicts
 from pairs.draws import MEAN, Draws, Estimate
 from pairs.markdown import paragraph, spread, table
 from pairs.plan import BUILTIN, CONTROL, MAIN, NOISE, OWN_F1, OWN_LAS, OWN_UAS, SIZED, Plan, Row
-from structviews.evaluation.scores.published import published_rows
+from structviews.evaluation.scores.tables import published_rows
 
 # What the paper trained on.
 PUBLISHED = 40_000_000

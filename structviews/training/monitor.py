@@ -1,11 +1,12 @@
 """Scores a similarity task during training, for learning curves like the papers'."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from structviews.errors import InputError
-from structviews.evaluation.senteval.suite import TaskVectors
+from structviews.evaluation.senteval.suite import TaskEncoder, task_vectors
 from structviews.evaluation.senteval.task_scores import score_task
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.finding import read_task
@@ -51,9 +52,10 @@ class Monitor:
 
     def score(self) -> dict[str, float]:
         """Correlations of cosines with gold scores, averaged over the task's data sets, as ``TASK.KIND``."""
+        encoder = TaskEncoder(partial(map, self._encode), self.embedder.representation.transductive)
         with self.training.undisturbed():
             self.training.model.eval()
-            vectors = TaskVectors(self._encode, whole=self.embedder.representation.transductive).of(self.task)
+            (vectors,) = task_vectors(encoder, [self.task])
             self.training.model.train()
         scores = score_task(self.task, vectors)["scores"]
         return {f"{self.task.name}.{kind}": scores[f"{kind} mean"] for kind in ("pearson", "spearman")}

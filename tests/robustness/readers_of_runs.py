@@ -14,10 +14,9 @@ from structviews.encoding.kinds.external import given_run
 from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.sentence_vectors import write_sentences
 from structviews.encoding.view_gate import Gate, Purpose, save_gate
-from structviews.evaluation.retrieval.records import load_entries, save_entry
 from structviews.evaluation.scores.compare import compare_runs
 from structviews.evaluation.scores.rendering import as_markdown
-from structviews.evaluation.scores.results import load_predictions, load_results, save_results
+from structviews.evaluation.scores.results import load_entries, load_predictions, load_results, save_entry, save_results
 from structviews.evaluation.scores.tables import score_table
 from structviews.hub.portable import Source, check_arrived, write_sources
 from structviews.hub.transfer import PULLED, push
@@ -201,7 +200,7 @@ def retrieved(folder: Path, shared: Shared) -> None:
 
 
 @reader(SEALED, "run/retrieval.json", retrieved,
-        covers="evaluation.retrieval.records:load_entries runs.folder:model_checksum")  # fmt: skip
+        covers="evaluation.scores.results:load_entries runs.folder:model_checksum")  # fmt: skip
 def retrieval(folder: Path) -> Any:
     run = folder / "run"
     found = load_entries(run, model_checksum(run))

@@ -13,8 +13,7 @@ from structviews.encoding.expansion import expand
 from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
-from structviews.evaluation.retrieval.records import save_entry
-from structviews.evaluation.scores.results import save_results
+from structviews.evaluation.scores.results import save_entry, save_results
 from structviews.runs.file_checks import verify
 from structviews.runs.folder import model_checksum
 from structviews.training.loop import train

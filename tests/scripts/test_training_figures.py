@@ -12,7 +12,7 @@ from scripts_for_tests import SCRIPTS, load
 
 from structviews.encoding.embedder import Embedder
 from structviews.evaluation.senteval.suite import evaluate, read_tasks
-from structviews.evaluation.senteval.tasks.sts import PUBLISHED
+from structviews.evaluation.senteval.tasks.pairs import PUBLISHED
 from structviews.training.loop import train
 
 CURVE = {"steps": [10, 20], "ff": [1.0, 2.0], "fg": [3.0, 4.0], "gf": [5.0, 6.0], "gg": [7.0, 8.0]}

@@ -26,7 +26,7 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.next_sentence import unseen
-from structviews.evaluation.senteval.tasks.sts import PUBLISHED
+from structviews.evaluation.senteval.tasks.pairs import PUBLISHED
 from structviews.hub.portable import check_arrived, stage
 from structviews.pretrained.alignment import Aligner
 from structviews.pretrained.loading import Blueprint
