@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from smoke import command
+from studies.driver import command
 
 from structviews.errors import InputError
 from structviews.hub.packing import pack, ship

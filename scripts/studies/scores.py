@@ -1,4 +1,4 @@
-"""What is kept of each run: its scores, and what they say about each example, in one small file.
+"""What is stored of each run: its scores, and what they say about each example, in one small file.
 
 Of a classifier, one bit an example: whether it was right. Of a correlation, the predicted and the gold scores,
 standardised, in half precision. Of the next sentence, the reciprocal ranks of each document. The tests between runs
@@ -10,17 +10,16 @@ import platform
 import time
 import zlib
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
-from smoke import log, scores_of
 
-from pairs.plan import Run
-from pairs.work import Work, rate
 from structviews import __version__
 from structviews.cli.console import errors
 from structviews.corpus.parsed_corpus import ParsedCorpus
@@ -32,12 +31,15 @@ from structviews.evaluation.scores.tables import shown_scores
 from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
 from structviews.evaluation.senteval.scoring import Scored, place_of, score_with_bar
 from structviews.evaluation.senteval.task_trees import TaskTrees
-from structviews.runs.settings_file import load_run
+from structviews.evaluation.senteval.tasks.reading import Task
+from structviews.runs.folder import model_checksum
+from structviews.runs.log_file import read_log
 from structviews.runtime.documents import checksum
+from studies.rows import Run
 
+# The tasks whose mean is a study's main score, and the score of retrieval.
+TASKS = ("MR", "SUBJ", "TREC", "SICK-R", "SICK-E", "STS-B", "STS14", "SICK14")
 NEXT = "next sentence"
-# The settings of a run that a study chooses by trials, and so may choose otherwise another time.
-CHOSEN = ("encoder_lr",)
 # Otherwise the view with the longest vectors drowns the others, and SentEval's penalties end too early for short ones.
 SCORED = Scored(changes={"normalise": True}, flags="--normalise")
 WITHOUT_COMPONENT = Scored(
@@ -61,7 +63,7 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Scores:
     """The content of a run's file.
 
     Attributes:
@@ -73,17 +75,26 @@ class Kept:
     examples: dict[str, Examples]
 
 
-def score(work: Work, run: Run, folder: Path) -> dict[str, Any]:
-    """Score a trained run; what is kept of it."""
+def score(run: Run, folder: Path, tasks: Sequence[Task], trees: Path, held_out: Path, asked: int) -> dict[str, Any]:
+    """Score a trained run; what is stored of it.
+
+    Args:
+        run: the run.
+        folder: where it is.
+        tasks: all tasks to score.
+        trees: the parsed corpus of their sentences.
+        held_out: the parsed corpus in which next sentences are looked for.
+        asked: sentences among which they are.
+    """
     began = time.monotonic()
-    trees = task_trees(work.with_trees("tasks", run.row.trees))
     scored = vectors_of(run)
     _, file = place_of(folder, scored, SENTEVAL, ensemble=False)
-    left = [task for task in work.tasks if task.name not in scores_of(folder, file)]
+    left = [task for task in tasks if task.name not in results_of(folder, file)]
     if left:
-        score_with_bar(folder, left, {}, errors, trees=trees, scored=scored)
-    entries = scores_of(folder, file)
-    examples = {task: examples_of(folder, file, task) for task in entries} | {NEXT: next_sentences(work, run, folder)}
+        score_with_bar(folder, left, {}, errors, trees=task_trees(trees), scored=scored)
+    entries = results_of(folder, file)
+    examples = {task: examples_of(folder, file, task) for task in entries}
+    examples[NEXT] = next_sentences(run, folder, held_out, asked)
     about = {
         "run": run.name,
         "row": vars(run.row) | {"seed": run.seed},
@@ -94,14 +105,19 @@ def score(work: Work, run: Run, folder: Path) -> dict[str, Any]:
         "partial": sorted(task for task, entry in entries.items() if entry["partial"]),
     }
     if run.row.trained:
-        validation = list(log(folder, "validation"))[-1]
-        per_second = rate(folder)
-        minutes = validation["step"] * run.row.batch / per_second / 60
-        about["training"] = {"sentences a second": round(per_second, 1), "minutes": round(minutes, 2)}
-        settings = load_run(folder)[0].flat()
-        about["training"] |= {name: settings[name] for name in CHOSEN if name in settings}
+        lines = list(read_log(folder))
+        rate = median(line["sentences_per_second"] for line in lines if line["kind"] == "train")
+        validation = [line for line in lines if line["kind"] == "validation"][-1]
+        minutes = validation["step"] * run.row.batch / rate / 60
+        about["training"] = {"sentences a second": round(rate, 1), "minutes": round(minutes, 2)}
         about["validation"] = {name: value for name, value in validation.items() if isinstance(value, float)}
     return {**about, "examples": {task: packed(each) for task, each in examples.items()}}
+
+
+def results_of(folder: Path, file: str) -> dict[str, Any]:
+    """A run's results by task, of these very weights."""
+    results = load_results(folder, file)
+    return results["tasks"] if results and results["model"] == model_checksum(folder) else {}
 
 
 def vectors_of(run: Run) -> Scored:
@@ -134,13 +150,13 @@ def standard(values: np.ndarray) -> np.ndarray:
     return found
 
 
-def next_sentences(work: Work, run: Run, folder: Path) -> Examples:
+def next_sentences(run: Run, folder: Path, held_out: Path, asked: int) -> Examples:
     """The mean reciprocal rank of the next sentence, in per cent, and its documents."""
-    passages, trials = passages_of(work.with_trees("held-out", run.row.trees), work.plan.sizes.asked)
+    passages, trials = passages_of(held_out, asked)
     embedder = Embedder.load(folder).with_representation(**vectors_of(run).changes)
     ranks = 100 * ranks_of_first(cosine_scores(embedder.encode(passages.sentences), trials)).reciprocal()
-    _, places = np.unique(trials.documents, return_inverse=True)
-    return Examples("ratio", float(ranks.mean()), (np.stack([np.bincount(places, ranks), np.bincount(places)]),))
+    _, numbers = np.unique(trials.documents, return_inverse=True)
+    return Examples("ratio", float(ranks.mean()), (np.stack([np.bincount(numbers, ranks), np.bincount(numbers)]),))
 
 
 @lru_cache(maxsize=1)
@@ -179,8 +195,8 @@ def unpacked(content: dict[str, Any]) -> Examples:
     return Examples(kind, content["score"], tuple(parts))
 
 
-def load(file: Path) -> Kept:
+def load(file: Path) -> Scores:
     """A run's file."""
     content = json.loads(file.read_text("utf-8"))
     examples = {task: unpacked(each) for task, each in content.pop("examples").items()}
-    return Kept(content, examples)
+    return Scores(content, examples)

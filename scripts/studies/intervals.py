@@ -16,15 +16,17 @@ from zlib import crc32
 
 import numpy as np
 
-from pairs.kept import NEXT, Examples, Kept, load
-from pairs.plan import Planned, Row, Run
-from pairs.work import TASKS
+from structviews.evaluation.scores.intervals import holm
+from studies.rows import Plan, Row, Run
+from studies.scores import NEXT, TASKS, Examples, Scores, load
 
 DRAWS = 2_000
 # Draws scored at once; limits memory.
 AT_ONCE = 100
 MEAN, PROBING = "mean", "probing"
 LEVELS = (2.5, 97.5)
+# Below it, a corrected p-value decides.
+LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -50,22 +52,22 @@ class Draws:
 
     Args:
         plan: the rows.
-        kept: folder with the runs' files; rows without any are left out.
+        stored: folder with the runs' files; rows without any are left out.
 
     Attributes:
         scores: names of the scores: the tasks, their ``mean``, the next sentence, the probing tasks, and the mean of
             those, ``probing``.
         runs: the runs of each row that have scores.
-        known: the content of their files.
+        loaded: the content of their files.
     """
 
-    def __init__(self, plan: Planned, kept: Path) -> None:
-        files = {run: kept / "runs" / f"{run.name}.json" for run in plan.runs()}
-        self.known: dict[Run, Kept] = {run: load(file) for run, file in files.items() if file.exists()}
+    def __init__(self, plan: Plan, stored: Path) -> None:
+        files = {run: stored / "runs" / f"{run.name}.json" for run in plan.runs()}
+        self.loaded: dict[Run, Scores] = {run: load(file) for run, file in files.items() if file.exists()}
         self.runs: dict[Row, list[Run]] = {}
-        for run in self.known:
+        for run in self.loaded:
             self.runs.setdefault(run.row, []).append(run)
-        found = list(self.known.values())
+        found = list(self.loaded.values())
         names = [name for name in (found[0].examples if found else ()) if all(name in each.examples for each in found)]
         values = {name: drawn_by_data(name, found) for name in names}
         self.tasks = [name for name in TASKS if name in values]
@@ -76,12 +78,12 @@ class Draws:
                 values[PROBING] = np.mean([values[name] for name in self.probing], axis=0)
         self.scores = list(values)
         self._values = values
-        self._places = {run: place for place, run in enumerate(self.known)}
+        self._indices = {run: index for index, run in enumerate(self.loaded)}
 
     def of(self, row: Row, score: str) -> np.ndarray:
         """The draws ``(1 + B,)`` of a row."""
         runs = self.runs[row]
-        values: np.ndarray = self._values[score][[self._places[run] for run in runs]].mean(0)
+        values: np.ndarray = self._values[score][[self._indices[run] for run in runs]].mean(0)
         deviation, freedom = self.deviation(score)
         if freedom and row.views:  # words alone have no seed
             noise = generator(f"{row.name} {score}").standard_t(freedom, DRAWS)
@@ -95,7 +97,7 @@ class Draws:
         """
         squares, freedom = 0.0, 0
         for runs in (runs for row, runs in self.runs.items() if row.trained):
-            values = self._values[score][[self._places[run] for run in runs], 0]
+            values = self._values[score][[self._indices[run] for run in runs], 0]
             squares += float(((values - values.mean()) ** 2).sum())
             freedom += len(runs) - 1
         return (squares / freedom) ** 0.5 if freedom else 0.0, freedom
@@ -118,7 +120,7 @@ def generator(name: str) -> np.random.Generator:
     return np.random.default_rng(crc32(name.encode()))
 
 
-def drawn_by_data(task: str, runs: Sequence[Kept]) -> np.ndarray:
+def drawn_by_data(task: str, runs: Sequence[Scores]) -> np.ndarray:
     """Draws ``(R, 1 + B)`` of a task's score.
 
     Runs with other probing tasks, made of another parser's trees, have examples of their own: they are drawn apart.
@@ -182,3 +184,54 @@ SCORERS: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "pearson": pearson,
     "ratio": ratio,
 }
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim, and the difference that is above 0 if it holds.
+
+    Attributes:
+        section: of the paper; empty for what the study asks beside it.
+        text: the claim.
+        terms: signs, rows and scores of the difference.
+    """
+
+    section: str
+    text: str
+    terms: tuple[tuple[float, Row, str], ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim, its difference, the p-value corrected by Holm's method for all claims, and what follows."""
+
+    claim: Claim
+    difference: Estimate
+    p: float
+
+    @property
+    def word(self) -> str:
+        """Decided by the corrected p-value and the sign."""
+        if self.p >= LEVEL:
+            return "does not show"
+        return "shows" if self.difference.value > 0 else "reversed"
+
+
+def above(text: str, better: Row, worse: Row, section: str = "", score: str = MEAN) -> Claim:
+    """The claim that a row is above another one."""
+    return Claim(section, text, ((1, better, score), (-1, worse, score)))
+
+
+def claim_between(first: Row, second: Row) -> Claim:
+    """The difference of two rows in the mean of the tasks."""
+    return above(f"{first.title} - {second.title}", first, second)
+
+
+def verdicts(draws: Draws, claims: Sequence[Claim]) -> list[Verdict]:
+    """Verdicts on the claims whose rows have scores."""
+    testable = [
+        each for each in claims if all(draws.has(row) and score in draws.scores for _, row, score in each.terms)
+    ]
+    differences = [draws.difference(each.terms) for each in testable]
+    adjusted = holm([each.p for each in differences]) if differences else []
+    return [Verdict(*each) for each in zip(testable, differences, adjusted, strict=True)]

@@ -1,36 +1,23 @@
-"""What the study trains: its sizes, which are written here alone, its rows, and their runs."""
+"""The plan of the study of view pairs: its sizes, its rows, its claims."""
 
-import re
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
 
-BUILTIN = "builtin"
-# Trees that are not syntax, and what the tables call them.
-SHAPES = {
-    "trivial:balanced": "balanced",
-    "trivial:right-branching": "right-branching",
-    "trivial:random-heads": "random",
-}
+from studies.intervals import MEAN, Claim, above
+from studies.rows import BUILTIN, CONTROL, FIXED, JOINED, MAIN, NOISE, OF, PAIRWISE, SHAPES, Row, Run
+
 # That of the main pair in the table of pairs, at full size; the others are studied on less text.
 FULL_SHAPE = "trivial:balanced"
-NOISE = "noise:"
-# Of the built-in parser on GUM's development section, in 8 bits: docs/parser.md.
-OWN_LAS, OWN_UAS, OWN_F1 = 86.88, 89.22, 85.97
 # Labelled attachment scores that noise lowers its trees to.
 LEVELS = (86, 75, 60)
 SIX = ("seq,seq", "dep,dep", "const,const", "dep,const", "dep,seq", "seq,const")
 OTHERS = ("bow,seq", "bow,dep", "avg,const", "dep,const,seq")
 SHAPED = ("dep,const", "dep,seq", "seq,const")
 STRUCTURES = ("dep", "const", "seq")
-# A single view of a trained pair, and two such views joined: "dep of dep,dep + const of const,const".
-OF, JOINED = " of ", " + "
-MAIN, CONTROL = "dep,const", "seq,seq"
 SIZED = (MAIN, CONTROL)
-FIXED, BOTH_CHANNELS = "fixed", "fixed,trained"
+BOTH_CHANNELS = "fixed,trained"
 BASELINES = ("average", "tfidf", "sif", "up", "all-but-the-top")
 UNTRAINED = ("seq,seq", "dep,dep", "const,const", "dep,const")
 # Quick-thoughts takes two encoders of the same architecture.
-PAIRWISE = "pairwise"
 OBJECTIVES = (
     (CONTROL, PAIRWISE),
     (MAIN, PAIRWISE),
@@ -80,104 +67,6 @@ class Sizes:
 
 FULL = Sizes()
 QUICK = Sizes(10_000, (300, 1_000, 3_000), 30_000, 3_000, 1_500, 500, 500, 16, 100, (25, 400), 2, 2)
-
-
-@dataclass(frozen=True)
-class Row:
-    """A model of the tables, whatever its seed.
-
-    Attributes:
-        views: comma-separated; or single views of trained pairs, as ``OF`` and ``JOINED`` have it.
-        sentences: number that it is trained on; 0 if it is not trained.
-        batch: sentences in a batch.
-        trees: ``builtin``, a shape of the parser ``trivial``, or ``noise:`` and the labelled attachment score.
-        channels: word vectors.
-        objective: of the training.
-        without_component: whether the vectors of the same row are scored without their first principal component.
-        baseline: kind of the baseline, ``random`` with ``views``; empty if it is trained.
-    """
-
-    views: str
-    sentences: int
-    batch: int
-    trees: str = BUILTIN
-    channels: str = FIXED
-    objective: str = PAIRWISE
-    without_component: bool = False
-    baseline: str = ""
-
-    @property
-    def parts(self) -> list[tuple[str, "Row"]]:
-        """The single views of trained pairs that it consists of; empty if it is none of such."""
-        if OF not in self.views:
-            return []
-        found = [part.split(OF) for part in self.views.split(JOINED)]
-        return [(view, replace(self, views=pair)) for view, pair in found]
-
-    @property
-    def trained(self) -> bool:
-        """Whether it is trained itself."""
-        return not (self.baseline or self.parts or self.without_component)
-
-    @property
-    def name(self) -> str:
-        """Name of its files."""
-        if self.baseline:
-            return slug(" ".join((self.baseline, self.views, self.vectors)))
-        settings = ((self.trees, BUILTIN), (self.channels, FIXED), (self.objective, PAIRWISE), (self.vectors, ""))
-        special = [value for value, usual in settings if value != usual]
-        return slug(" ".join((self.views, *special, f"b{self.batch}", f"n{self.sentences}")))
-
-    @property
-    def vectors(self) -> str:
-        """What is special about its vectors."""
-        return "without component" if self.without_component else ""
-
-    @property
-    def title(self) -> str:
-        """Name in the tables, where size and batch are clear."""
-        if self.baseline:
-            return f"{self.views}, untrained" if self.views else f"words: {self.baseline}"
-        parts = [self.views]
-        if self.trees in SHAPES:
-            parts.append(f"{SHAPES[self.trees]} trees")
-        elif self.trees != BUILTIN:
-            parts.append(f"noise, LAS {self.trees.removeprefix(NOISE)}")
-        if self.channels != FIXED:
-            parts.append("both channels")
-        if self.objective != PAIRWISE:
-            parts.append(self.objective)
-        if self.vectors:
-            parts.append(self.vectors)
-        return ", ".join(parts)
-
-
-class Run(NamedTuple):
-    """A row with a seed."""
-
-    row: Row
-    seed: int
-
-    @property
-    def name(self) -> str:
-        """Name of its folder and its file of scores."""
-        return f"{self.row.name}-seed{self.seed}" if self.row.sentences or self.row.views else self.row.name
-
-
-class Planned(Protocol):
-    """What is trained."""
-
-    @property
-    def sizes(self) -> Sizes:
-        """How large everything is."""
-
-    def runs(self) -> list[Run]:
-        """In the order in which they are made."""
-
-
-def slug(text: str) -> str:
-    """A file name."""
-    return re.sub(r"[^a-z0-9]+", "-", text).strip("-")
 
 
 @dataclass(frozen=True)
@@ -255,11 +144,11 @@ class Plan:
         found = [Run(row, seed) for row in self.rows for seed in range(1, self.seeds(row) + 1)]
         six = self.table[: len(SIX)]
 
-        def place(run: Run) -> tuple[bool, bool, bool, int, int]:
+        def order(run: Run) -> tuple[bool, bool, bool, int, int]:
             row = run.row
             return row not in six, row.sentences == self.sizes.larger, not row.trained, row.sentences, run.seed
 
-        return sorted(found, key=place)
+        return sorted(found, key=order)
 
     def usual(self, row: Row) -> Row:
         """The same views on as much text, with the settings that the studies change as all other rows have them."""
@@ -275,3 +164,38 @@ def single(view: str, partner: str) -> str:
 def apart(pair: str) -> str:
     """The views of a pair's structures, each trained with its own kind."""
     return JOINED.join(single(view, view) for view in pair.split(","))
+
+
+def claims(plan: Plan) -> list[Claim]:
+    """All claims, the main one first."""
+    own = {row.title: row for row in plan.table}
+
+    def claim(section: str, text: str, better: str | Row, worse: str | Row, score: str = MEAN) -> Claim:
+        first, second = (own[each] if isinstance(each, str) else each for each in (better, worse))
+        return above(text, first, second, section, score)
+
+    gains = tuple(
+        (sign * side, own[views], score)
+        for side, score in ((1, "SICK-R"), (-1, "MR"))
+        for sign, views in ((1, MAIN), (-1, CONTROL))
+    )
+    return [
+        claim("1, 4.3", "two different structures are better than one sequence seen twice", MAIN, CONTROL),
+        claim("4.3", "so are dependencies with sequences", "dep,seq", CONTROL),
+        claim("4.3", "so are sequences with constituents", "seq,const", CONTROL),
+        claim("1", "two different trees are better than one seen twice: dependencies", MAIN, "dep,dep"),
+        claim("1", "two different trees are better than one seen twice: constituents", MAIN, "const,const"),
+        claim("table 1", "two kinds of tree are better than dependencies with sequences", MAIN, "dep,seq"),
+        claim("table 1", "two kinds of tree are better than sequences with constituents", MAIN, "seq,const"),
+        claim("4.3", "structure helps on SICK-R", MAIN, CONTROL, "SICK-R"),
+        claim("4.3", "structure helps on SUBJ", MAIN, CONTROL, "SUBJ"),
+        Claim("4.3", "structure helps more on SICK-R than on MR", gains),
+        *(
+            claim("1", f"syntax is better than {SHAPES[row.trees]} trees: {row.views}", plan.usual(row), row)
+            for row in plan.shape
+            if row.trees in SHAPES
+        ),
+        claim("", "a third structure helps", "dep,const,seq", MAIN),
+        claim("", "training helps", MAIN, f"{MAIN}, untrained"),
+        claim("", "training brings more than the words alone", MAIN, "words: sif"),
+    ]
