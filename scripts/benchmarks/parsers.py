@@ -1,7 +1,7 @@
 """Compare the parsers' rates at published sizes, with random weights, and estimate the time for 40 million sentences.
 
-    python scripts/bench_parsers.py corpus.txt                          # 300 sentences, one thread
-    python scripts/bench_parsers.py corpus.txt --sentences 1000 --parsers builtin,spacy --json
+    python scripts/bench.py parsers corpus.txt                          # 300 sentences, one thread
+    python scripts/bench.py parsers corpus.txt --sentences 1000 --parsers builtin,spacy --json parsers.json
 
 The models are generated (``benchmarks.parser_models``), since rates do not depend on weights. The exception is stanza's
 constituency parser, whose number of steps does: it follows the built-in parser's trees. stanza's lemmatiser is left
@@ -11,8 +11,6 @@ round.
 """
 
 import argparse
-import json
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,9 +20,9 @@ from statistics import median
 from typing import Any
 
 import torch
-from benchmarks import parser_models
-from benchmarks.measure import machine, median_ratio
 
+from benchmarks import parser_models
+from benchmarks.measure import median_ratio, race, table
 from structviews.corpus.sentence import ParsedSentence
 from structviews.parsing import text, tokenising
 from structviews.parsing.parser import DEPENDENCY, Options, Parser, Unparsed
@@ -35,9 +33,8 @@ LONGEST = 60
 HOUR = 3600
 
 
-def main() -> None:
-    """Measure, and print a table or JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def flags(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
     parser.add_argument("text", type=Path, help="one sentence per line")
     parser.add_argument(
         "--sentences", type=int, default=300, help=f"number of sentences, the first of at most {LONGEST} tokens"
@@ -48,37 +45,30 @@ def main() -> None:
     parser.add_argument("--machines", default="1,10,100", help="comma-separated numbers of machines")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--tiny", action="store_true", help="tiny models, to try the script")
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    names = [name for name in CONTENDERS if name == "builtin" or name in args.parsers.split(",")]
-    found = measure(names, args)
-    print(json.dumps(found, indent=1) if args.json else describe(found))
 
 
-def measure(names: list[str], args: argparse.Namespace) -> dict[str, Any]:
+def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Rates of the parsers, with the conditions of the measurement."""
-    sentences = sample(args.text, args.sentences)
+    torch.set_num_threads(1)
+    names = [name for name in CONTENDERS if name == "builtin" or name in options.parsers.split(",")]
+    sentences = sample(options.text, options.sentences)
     tokens = [sentence.tokens for sentence in sentences]
-    device = torch.device(args.device)
     with tempfile.TemporaryDirectory() as folder:
-        options = Options(models=Path(folder), device=args.device)
-        parsers = {name: CONTENDERS[name](sentences, options, args.tiny) for name in names}
-        runs = {name: lambda each=each: parse_all(each, tokens) for name, each in parsers.items()}
-        times = turns(runs, args.rounds, device)
+        given = Options(models=Path(folder), device=options.device)
+        parsers = {name: CONTENDERS[name](sentences, given, options.tiny) for name in names}
+        runs = {name: lambda _, each=each: parse_all(each, tokens) for name, each in parsers.items()}
+        clock = time.process_time if options.device == "cpu" else time.perf_counter
+        times = race(runs, options.rounds, clock=clock)
+    hours = {name: CORPUS / len(tokens) * median(seconds) / HOUR / options.cores for name, seconds in times.items()}
     return {
         "sentences": len(tokens),
         "tokens": sum(map(len, tokens)),
-        "machine": machine(device),
-        "cores": args.cores,
+        "cores": options.cores,
         "parsers": {
             name: {
                 "sentences/s": len(tokens) / median(seconds),
                 "slower than builtin": median_ratio(seconds, times["builtin"]),
-                "hours": {
-                    number: CORPUS / len(tokens) * median(seconds) / HOUR / args.cores / int(number)
-                    for number in args.machines.split(",")
-                },
+                "hours": {number: hours[name] / int(number) for number in options.machines.split(",")},
             }
             for name, seconds in times.items()
         },
@@ -90,20 +80,6 @@ def parse_all(parser: Parser, sentences: list[tuple[str, ...]]) -> None:
     for parsed in parser.parse(sentences):
         if isinstance(parsed, Unparsed):
             raise RuntimeError(f"not parsed: {parsed.reason}")
-
-
-def turns(runs: dict[str, Callable[[], Any]], rounds: int, device: torch.device) -> dict[str, list[float]]:
-    """Seconds of each run in each round, after a warm-up round."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    clock = time.perf_counter if device.type == "cuda" else time.process_time
-    for number in range(rounds + 1):
-        for name, run in runs.items():
-            began = clock()
-            run()
-            if number:
-                times[name].append(clock() - began)
-            print(f"{name}: {clock() - began:.1f} s", file=sys.stderr, flush=True)
-    return times
 
 
 def sample(path: Path, count: int) -> list[ParsedSentence]:
@@ -170,27 +146,20 @@ CONTENDERS: dict[str, Callable[[list[ParsedSentence], Options, bool], Parser]] =
 }
 
 
-def describe(found: dict[str, Any]) -> str:
+def tables(found: dict[str, Any]) -> str:
     """The table for docs/performance.md."""
     numbers = list(found["parsers"]["builtin"]["hours"])
-    heads = [f"{number} machine{'s' * (number != '1')}" for number in numbers]
-    lines = [
-        f"{found['sentences']} sentences, {found['tokens']} tokens; {found['machine']['processor']}; one thread. "
-        f"40M sentences on machines of {found['cores']} cores, one worker a core.",
-        "",
-        f"| | sentences/s | builtin is faster by | {' | '.join(heads)} |",
-        f"|---|--:|--:|{'--:|' * len(heads)}",
+    head = ["", "sentences/s", "builtin is faster by", *(f"{n} machine{'s' * (n != '1')}" for n in numbers)]
+    rows = [
+        [name, f"{row['sentences/s']:,.0f}", f"{row['slower than builtin']:.1f}", *map(duration, row["hours"].values())]
+        for name, row in found["parsers"].items()
     ]
-    for name, row in found["parsers"].items():
-        hours = " | ".join(duration(row["hours"][number]) for number in numbers)
-        lines.append(f"| {name} | {row['sentences/s']:,.0f} | {row['slower than builtin']:.1f} | {hours} |")
-    return "\n".join(lines)
+    return (
+        f"{found['sentences']} sentences, {found['tokens']} tokens; one thread. 40M sentences on machines of "
+        f"{found['cores']} cores, one worker a core.\n\n{table(head, rows)}"
+    )
 
 
 def duration(hours: float) -> str:
     """Format hours, as days if there are many."""
     return f"{hours / 24:,.0f} d" if hours >= 72 else f"{hours:,.1f} h"
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,8 @@
 """Requests per second of structviews serve, and its behaviour under load.
 
-    python scripts/bench_serve.py runs/dep-const                                # 200 clients for 30 s on loopback
-    python scripts/bench_serve.py runs/dep-const --clients 20 --seconds 5 --json
-    python scripts/bench_serve.py runs/dep-const --clients 10 --idle 1500       # beside idle connections of one address
+    python scripts/bench.py serve runs/dep-const                                # 200 clients for 30 s on loopback
+    python scripts/bench.py serve runs/dep-const --clients 20 --seconds 5 --json load.json
+    python scripts/bench.py serve runs/dep-const --clients 10 --idle 1500       # beside idle connections of one address
 
 Starts the server on a free port. Every client has one connection and sends a new request as soon as it gets an answer:
 for the vector of a new sentence each time, which is tokenised, parsed and encoded. Meanwhile three other clients send
@@ -15,7 +15,6 @@ then has an address of its own, 127.0.0.2 and so on, which needs Linux.
 import argparse
 import asyncio
 import json
-import os
 import random
 import signal
 import subprocess
@@ -28,8 +27,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
-import torch
-from benchmarks.measure import machine
+
+from benchmarks.measure import megabytes
 
 SUBJECTS = ("a bird", "the old man", "nobody", "her sister's friend", "the first train of the day", "rain")
 VERBS = ("sees", "follows", "has never heard of", "is waiting for", "remembers", "stands beside")
@@ -40,23 +39,23 @@ MOST = 100_000
 TIMEOUT = 60.0
 
 
-def main() -> None:
-    """Measure, and print a table or JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def flags(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
     parser.add_argument("run", type=Path, help="a run's folder")
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--idle", type=int, default=0, help="idle connections beside the clients")
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    command = [sys.executable, "-m", "structviews", "serve", str(args.run), "--port", "0"]
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Start the server, and load it."""
+    command = [sys.executable, "-m", "structviews", "serve", str(options.run), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
-            found = asyncio.run(load(server, args.clients, args.seconds, args.idle))
+            found = asyncio.run(load(server, options.clients, options.seconds, options.idle))
         finally:
             server.send_signal(signal.SIGINT)
-    found |= {"run": args.run.name, "clients": args.clients, "idle": args.idle, "machine": machine(torch.device("cpu"))}
-    print(json.dumps(found, indent=1) if args.json else describe(found))
+    return found | {"run": options.run.name, "clients": options.clients, "idle": options.idle}
 
 
 async def load(server: subprocess.Popen[str], clients: int, seconds: float, idle: int) -> dict[str, Any]:
@@ -66,7 +65,7 @@ async def load(server: subprocess.Popen[str], clients: int, seconds: float, idle
     if not url.port:
         raise SystemExit(2)  # the server has printed why
     address = str(url.hostname), url.port
-    memory = [resident_megabytes(server.pid)]
+    memory = [megabytes("VmRSS", server.pid)]
     times: list[float] = []
     errors: Counter[str] = Counter()
     opened = [0]
@@ -77,7 +76,7 @@ async def load(server: subprocess.Popen[str], clients: int, seconds: float, idle
 
     async def note_memory() -> None:
         await asyncio.sleep(seconds / 2)
-        memory.append(resident_megabytes(server.pid))
+        memory.append(megabytes("VmRSS", server.pid))
 
     places = [(f"127.0.0.{2 + number}", 0) if idle else None for number in range(clients)]
     askers = [client(address, place, n, began + seconds, times, errors) for n, place in enumerate(places)]
@@ -87,7 +86,7 @@ async def load(server: subprocess.Popen[str], clients: int, seconds: float, idle
     took = time.perf_counter() - began
     for each in loiterers:
         each.cancel()
-    memory.append(resident_megabytes(server.pid))
+    memory.append(megabytes("VmRSS", server.pid))
     p50, p99 = np.percentile(times, [50, 99]) * 1000 if times else (float("nan"),) * 2
     return {
         "requests": len(times),
@@ -190,13 +189,7 @@ async def answer(address: tuple[str, int], content: bytes) -> str:
     return f"{head.split()[1]} {body}" if head else "closed"
 
 
-def resident_megabytes(process: int) -> float:
-    """Memory in use by a process."""
-    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-def describe(found: dict[str, Any]) -> str:
+def tables(found: dict[str, Any]) -> str:
     """The figures as text."""
     before, half, after = found["resident MB"]
     errors = ", ".join(f"{count} x {what}" for what, count in found["errors"].items()) or "none"
@@ -207,10 +200,5 @@ def describe(found: dict[str, Any]) -> str:
         f"p50 {found['p50 ms']:.0f} ms, p99 {found['p99 ms']:.0f} ms; errors: {errors}",
         f"resident: {before:.0f} MB before, {half:.0f} MB half-way, {after:.0f} MB after",
         *(f"{what}: {said}" for what, said in found["rude"].items()),
-        f"{found['machine']['processor']}, {found['machine']['cores']} cores, load {found['machine']['load']:.1f}",
     ]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    main()

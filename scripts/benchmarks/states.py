@@ -1,7 +1,7 @@
 """Speed of contextual words: pieces of sentences, states of a frozen encoder, and batches of a corpus with them.
 
-    python scripts/bench_states.py --corpus my.parsed
-    python scripts/bench_states.py --corpus my.parsed --encoder roberta-base
+    python scripts/bench.py states --corpus my.parsed
+    python scripts/bench.py states --corpus my.parsed --encoder roberta-base
 
 Without --encoder, it makes one with random weights and a tokeniser learnt from the corpus, in a temporary folder: BERT
 of --layers layers of --dim dimensions. Batches are made as in training, shuffled, from the first --sentences of the
@@ -10,17 +10,18 @@ per second of processor time.
 """
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import AutoModel, BertConfig, PreTrainedTokenizerFast
 
+from benchmarks.measure import table
 from structviews.batches.order import epoch_batches
 from structviews.batches.reader import CorpusReader
 from structviews.corpus.parsed_corpus import ParsedCorpus
@@ -36,32 +37,30 @@ HEAD = 64
 PAD, UNKNOWN, BEGIN, END = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
-def main() -> None:
-    """Measure, and print a table or JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def flags(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
     parser.add_argument("--corpus", type=Path, required=True, help="a parsed corpus with both kinds of trees")
     parser.add_argument("--encoder", help="folder or id on the Hub, and layers; by default one is made")
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--dim", type=int, default=256, help=f"a multiple of {HEAD}, or less than that")
     parser.add_argument("--sentences", type=int, default=2000)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    if args.dim < 1 or args.dim % min(args.dim, HEAD):
-        parser.error(f"--dim {args.dim}: give a multiple of {HEAD}, the dimensions of a head of attention")
-    torch.set_num_threads(args.threads)
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Sentences per second of processor time of each part, by name."""
+    if options.dim < 1 or options.dim % min(options.dim, HEAD):
+        raise SystemExit(f"--dim {options.dim}: give a multiple of {HEAD}, the dimensions of a head of attention")
+    torch.set_num_threads(options.threads)
     with tempfile.TemporaryDirectory() as folder:
-        whole, path = ParsedCorpus.open(args.corpus), Path(folder) / "x.parsed"
-        write_subset(whole, np.arange(min(args.sentences, len(whole))), path)  # the states go beside this copy
+        whole, path = ParsedCorpus.open(options.corpus), Path(folder) / "x.parsed"
+        write_subset(whole, np.arange(min(options.sentences, len(whole))), path)  # the states go beside this copy
         corpus = ParsedCorpus.open(path)
-        encoder = args.encoder or random_encoder(Path(folder) / "encoder", corpus, args.layers, args.dim)
-        rates = measure(corpus, FrozenEncoder.open(str(encoder), "mean"))
-    print(
-        json.dumps(rates, indent=1) if args.json else "\n".join(f"{name:<50} {n:>10,.0f}" for name, n in rates.items())
-    )
+        encoder = options.encoder or random_encoder(Path(folder) / "encoder", corpus, options.layers, options.dim)
+        return {"rates": rates_of(corpus, FrozenEncoder.open(str(encoder), "mean"))}
 
 
-def measure(corpus: ParsedCorpus, encoder: FrozenEncoder) -> dict[str, float]:
+def rates_of(corpus: ParsedCorpus, encoder: FrozenEncoder) -> dict[str, float]:
     """Sentences per second of processor time of each part, by name."""
     rows = np.arange(len(corpus), dtype=np.int32)
     batches = list(epoch_batches(rows, BATCH_SIZE, 1, 0))
@@ -118,5 +117,6 @@ def random_encoder(folder: Path, corpus: ParsedCorpus, layers: int, dim: int) ->
     return folder
 
 
-if __name__ == "__main__":
-    main()
+def tables(found: dict[str, Any]) -> str:
+    """Rates."""
+    return table(["", "sentences/s"], [[name, f"{rate:,.0f}"] for name, rate in found["rates"].items()])
