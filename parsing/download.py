@@ -12,7 +12,7 @@ from structviews.parsing.backends.benepar import model_name
 from structviews.parsing.backends.stanza import DEFAULT_PACKAGE, Catalogue
 from structviews.parsing.libraries import library, one_line
 from structviews.parsing.parser import Options
-from structviews.runtime.network import network_reason
+from structviews.runtime.wording import network_reason
 
 
 @dataclass(frozen=True)

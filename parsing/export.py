@@ -20,8 +20,7 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.binarise import CHAIN
 from structviews.parsing.treebank import ESCAPES, MADE, PLACE, SKIPPED, Documents, Numbering, Place
-from structviews.runtime.files import write_output
-from structviews.runtime.locks import clear
+from structviews.runtime.files import clear, write_output
 
 ESCAPED = {character: escape for escape, character in ESCAPES.items()}
 BRACKET = re.compile("|".join(map(re.escape, ESCAPED)))

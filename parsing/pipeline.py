@@ -44,10 +44,9 @@ from structviews.parsing.finished_shards import finished_shards, note_shard
 from structviews.parsing.parser import Unparsed
 from structviews.parsing.sources import Source, Work
 from structviews.runtime.documents import read_sealed, write_json
-from structviews.runtime.locks import creating
+from structviews.runtime.files import creating
 from structviews.runtime.processes import Engine
-from structviews.runtime.progress import Bar, rate_bar, say
-from structviews.runtime.terminal import Terminal
+from structviews.runtime.terminal import Bar, Terminal, rate_bar, say
 
 # Small enough that a few workers finish a corpus of 10,000 sentences at about the same time and lose
 # little when killed; large enough to form batches of sentences of similar length.

@@ -9,7 +9,7 @@ from structviews.parsing.backends import PARSERS
 from structviews.parsing.combination import Combination
 from structviews.parsing.guard import Guarded
 from structviews.parsing.parser import DEFAULTS, KINDS, Options, Parser
-from structviews.runtime.device_names import check_device
+from structviews.runtime.machine import check_device
 
 
 @dataclass(frozen=True)

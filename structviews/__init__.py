@@ -14,13 +14,10 @@ def __getattr__(name: str) -> Any:
     """Import a class on first use: importing PyTorch takes a second, which ``--help`` can do without."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from structviews.runtime.garbage import collected_seldom  # noqa: PLC0415
+    if name == "Embedder":
+        from structviews.encoding.embedder import Embedder  # noqa: PLC0415
 
-    with collected_seldom():
-        if name == "Embedder":
-            from structviews.encoding.embedder import Embedder  # noqa: PLC0415
+        return Embedder
+    from structviews.encoding.sentence_encoder import SentenceEncoder  # noqa: PLC0415
 
-            return Embedder
-        from structviews.encoding.sentence_encoder import SentenceEncoder  # noqa: PLC0415
-
-        return SentenceEncoder
+    return SentenceEncoder

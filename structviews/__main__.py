@@ -7,13 +7,11 @@ from threading import Timer
 from typing import Any
 
 from structviews.errors import interrupted
-from structviews.runtime.garbage import collect_seldom
 
 
 def main() -> None:
     """Run the command line; an interrupt ends it with one line, also while it is still being imported."""
     sys.unraisablehook = interrupt_again
-    collect_seldom()
     try:
         from structviews.cli.app import main as run  # noqa: PLC0415 - takes long enough to be interrupted
 

@@ -18,11 +18,10 @@ from structviews.parsing.features import Featuriser
 from structviews.parsing.neural import Outputs, ParserConfig, ParserNetwork
 from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options, Unparsed, refuse_argument
 from structviews.parsing.quantised import QuantisedNetwork, measured
-from structviews.runtime.device import multiplies_bytes, multiplies_half
+from structviews.runtime.device import Unfilled, multiplies_bytes, multiplies_half
 from structviews.runtime.documents import converted, parse_json
 from structviews.runtime.files import write_bytes
 from structviews.runtime.processes import report
-from structviews.runtime.unfilled import Unfilled
 
 MODEL_FOLDER = Path(__file__).parent.parent / "models" / "builtin"
 # A parser's weights, its settings, and the digest of the two.

@@ -39,7 +39,7 @@ from structviews.batches.reader import CorpusReader
 from structviews.batches.word_ids import WordIds
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.model import Channel, Model
-from structviews.runtime.memory import keep_freed_memory
+from structviews.runtime.machine import keep_freed_memory
 from structviews.training.optimiser import LazyAdam, clip_gradients
 from structviews.views.view_by_name import create as create_view
 from structviews.words.vocabulary import Vocabulary

@@ -25,7 +25,7 @@ from structviews.evaluation.senteval.tasks.reading import Task
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import COMPONENTS, CONFIG, STATE
 from structviews.runtime.documents import write_json
-from structviews.runtime.signals import Interrupted
+from structviews.runtime.processes import Interrupted
 from structviews.training.loop import train
 from studies.rows import BUILTIN, Plan, Run
 from studies.scores import TASKS, score

@@ -78,9 +78,8 @@ class Batch:
         lengths: ``(B,)`` number of words of each sentence, on the CPU.
         document: ``(B,)`` document of each sentence.
         position: ``(B,)`` index of each sentence in its document.
-        dependency, constituency: the trees, if a view needs them; merged trees are in ``ids``.
-        inference: the precision of products (``runtime.products``) in a batch to encode without gradients, whose trees
-            are merged; None for any other batch.
+        dependency, constituency: the trees, if a view needs them; where equal subtrees are merged they are in ``ids``,
+            as a vocabulary decides which words are equal.
         same: ``(B,)`` integers, equal for sentences with equal tokens, if an objective needs them.
         pieces: what a pretrained encoder reads of the sentences, on the CPU, if a view needs it.
         device: device of the tensors.
@@ -94,7 +93,6 @@ class Batch:
     constituency: TreeBatch | None = None
     same: Tensor | None = None
     pieces: SentencePieces | None = None
-    inference: str | None = None
     device: torch.device = field(default=torch.device("cpu"))
 
     def __len__(self) -> int:
@@ -166,7 +164,7 @@ def collate(
     sentences: Sequence[ParsedSentence],
     vocabularies: dict[str, Vocabulary],
     needs: Collection[str],
-    inference: str | None = None,
+    merged: bool = False,
     aligner: Aligner | None = None,
 ) -> Batch:
     """A batch from sentences in memory, each as a document of its own.
@@ -175,7 +173,7 @@ def collate(
         sentences: the sentences.
         vocabularies: vocabularies by channel.
         needs: structures to build: ``tokens``, ``dependency``, ``constituency``.
-        inference: see ``Batch``; views that do not take merged trees cannot read such a batch.
+        merged: merge equal subtrees, to encode without gradients by views that ``merge``.
         aligner: of the encoder that a view reads, if there is one.
     """
     lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
@@ -190,10 +188,10 @@ def collate(
         columns["const_height"] = constituency_heights(columns["left"], columns["right"], lengths)
     places = np.arange(len(sentences)), np.zeros(len(sentences))
     pieces = aligner.read(words) if aligner else None
-    if inference is None:
+    if not merged:
         return assemble(ids, lengths, *places, columns, pieces=pieces)
-    merged = {name: words.merged(lengths, columns) for name, words in ids.items()}
-    return replace(assemble(ids, lengths, *places, {}, pieces=pieces), ids=merged, inference=inference)
+    ids = {name: words.merged(lengths, columns) for name, words in ids.items()}
+    return replace(assemble(ids, lengths, *places, {}, pieces=pieces), ids=ids)
 
 
 def _joined(lists: Iterable[Sequence[int]]) -> Array:

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from structviews.runtime.arrays import Array
-from structviews.runtime.hashing import mix
+from structviews.runtime.arrays import Array, mix
 
 
 def indivisible(documents: Array, reads_neighbours: bool) -> Array:

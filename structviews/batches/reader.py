@@ -17,8 +17,7 @@ from structviews.batches.word_ids import WordIds
 from structviews.corpus.parsed_corpus import OPEN_SHARDS, ParsedCorpus
 from structviews.pretrained.alignment import Aligner
 from structviews.pretrained.stored_states import StoredStates
-from structviews.runtime.arrays import Array, starts_of
-from structviews.runtime.hashing import row_hashes, word_hashes
+from structviews.runtime.arrays import Array, row_hashes, starts_of, word_hashes
 from structviews.words.vocabulary import SentenceWords, Vocabulary, each_its_own
 
 T = TypeVar("T")

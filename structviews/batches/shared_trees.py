@@ -12,10 +12,13 @@ Shapes: B sentences of n words in total, N nodes, U distinct words, L distinct l
 R = L + I rows, K children of the I, S words that are a child on one side.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from structviews.runtime.arrays import Array, inverse_of, stable_argsort, starts_of
@@ -28,7 +31,7 @@ _SIDES, _ORDER = np.array([2, 1]), np.array([1, 0, 2, 3])
 
 
 @dataclass(frozen=True)
-class SharedTrees:
+class SharedTrees(ABC):
     """What both kinds of trees have.
 
     Attributes:
@@ -40,6 +43,21 @@ class SharedTrees:
     levels: list[int]
     of_nodes: Tensor
     roots: Tensor
+
+    @abstractmethod
+    def with_words(self, words: Tensor) -> Tensor:
+        """The rows of ``words (U, P)`` of the leaves and, in dependency trees, of all other rows, in their order."""
+
+    @abstractmethod
+    def children_of(self, rows: slice) -> tuple[Tensor, Tensor]:
+        """The children's rows ``(k,)`` of m rows above the leaves, where each one's start, and the end ``(m + 1,)``."""
+
+    def blocks(self, size: int) -> Iterator[tuple[slice, Tensor | None, Tensor | None]]:
+        """At most ``size`` rows of a level at a time, from the leaves up, with ``children_of``; None for leaves."""
+        for start, stop in pairwise(self.levels):
+            for first in range(start, stop, size):
+                rows = slice(first, min(first + size, stop))
+                yield (rows, None, None) if start == 0 else (rows, *self.children_of(rows))
 
 
 @dataclass(frozen=True)
@@ -60,6 +78,13 @@ class SharedPairs(SharedTrees):
     places: Tensor
     inner: list[list[tuple[int, int]]]
 
+    def with_words(self, words: Tensor) -> Tensor:
+        return words
+
+    def children_of(self, rows: slice) -> tuple[Tensor, Tensor]:
+        below = self.children[:, rows.start - self.levels[1] : rows.stop - self.levels[1]].t().flatten()
+        return below, torch.arange(0, len(below) + 1, 2, device=below.device)
+
 
 @dataclass(frozen=True)
 class SharedFamilies(SharedTrees):
@@ -78,6 +103,14 @@ class SharedFamilies(SharedTrees):
     starts: Tensor
     head_words: Tensor
     n_children: list[int]
+
+    def with_words(self, words: Tensor) -> Tensor:
+        return words.index_select(0, self.words)
+
+    def children_of(self, rows: slice) -> tuple[Tensor, Tensor]:
+        starts = self.starts[rows.start - self.levels[1] : rows.stop - self.levels[1] + 1]
+        first, last = starts[[0, -1]].tolist()
+        return self.children[first:last], starts - first
 
 
 def shared_constituency(

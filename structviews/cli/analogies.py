@@ -79,7 +79,7 @@ def score_analogies(
     from structviews.evaluation.retrieval import analogy
     from structviews.evaluation.retrieval.candidates import open_pool
     from structviews.evaluation.retrieval.records import save_entry
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     opened = open_pool(pool, tokenised)
     read = analogy.read_tuples(tuples, opened)

@@ -26,7 +26,7 @@ def merge_corpora(
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.corpus.tools.merging import merge
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     with rate_bar(errors, "merging", "shards") as progress:
         merged = merge([ParsedCorpus.open(corpus) for corpus in corpora], out, progress)
@@ -49,7 +49,7 @@ def split_corpus(
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.corpus.tools.splitting import equal_shares, read_shares, split
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     if (parts is None) == (shares is None):
         raise InputError("give either --parts or --shares")
@@ -93,7 +93,7 @@ def export_corpus(
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.parsing.export import export
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     opened = ParsedCorpus.open(corpus)
     with rate_bar(errors, "exporting", "shards") as progress:

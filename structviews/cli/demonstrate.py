@@ -24,7 +24,7 @@ def demonstrate(
     Example: structviews demo
     """
     from structviews.demo.job import run_demo
-    from structviews.runtime.signals import Interrupted
+    from structviews.runtime.processes import Interrupted
 
     try:
         run_demo(folder, console)

@@ -59,7 +59,7 @@ def encode_sentences(
 
     from structviews.encoding.embedder import Embedder
     from structviews.encoding.streaming import encode_text, open_text
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     if out is None and sys.stdout.isatty():
         raise InputError("the vectors are binary: write them to a file with --out vectors.npy or > vectors.npy")

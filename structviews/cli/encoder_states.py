@@ -29,7 +29,7 @@ def store_encoder_states(corpus: Corpus, device: Device = "", given: Mapping[str
     from structviews.pretrained.frozen import FrozenEncoder
     from structviews.pretrained.stored_states import outdated, store_states
     from structviews.runtime.device import using
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     words = Words(**{{"word_pooling": "pooling"}.get(name, name): value for name, value in given.items()})
 

@@ -43,8 +43,8 @@ def fit_a_gate(
     from structviews.evaluation.gating import gate_fitting, gate_tables, trust
     from structviews.evaluation.gating.gate_sample import read_sample
     from structviews.evaluation.retrieval.next_sentence import corpus_of
-    from structviews.runtime.locks import writing
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.files import writing
+    from structviews.runtime.terminal import rate_bar
 
     opened = ParsedCorpus.open(corpus or corpus_of([run]))
     with writing(run):

@@ -81,7 +81,7 @@ Device = Annotated[str, typer.Option(help="Device: cpu, cuda, cuda:1.", show_def
 
 Precision = Annotated[
     str,
-    typer.Option(help="Of the encoders' products: fp32, bf16, int8, or auto: bf16 where the CPU multiplies it."),
+    typer.Option(help="Of the encoders' products: fp32, bf16, or auto: bf16 where the CPU multiplies it."),
 ]
 
 

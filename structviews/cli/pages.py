@@ -41,7 +41,7 @@ def project_sentences(
     """
     from structviews.evaluation.retrieval.candidates import open_pool
     from structviews.report.project import check_out, draw_run
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     check_out(out)
     if max_sentences < 3:
@@ -120,7 +120,7 @@ def serve_runs(
 
     Example: structviews serve runs/dep-const runs/seq-seq --corpus corpus.parsed
     """
-    from structviews.runtime.memory import keep_few_shapes
+    from structviews.runtime.machine import keep_few_shapes
 
     keep_few_shapes()  # before PyTorch is imported
     _serve(runs, corpus, host, port, token, tokenised, similarity, precision, WordLimit(**given))
@@ -143,7 +143,7 @@ def _serve(
     except ImportError as error:
         raise InputError(f"serve needs an extra ({error}): pip install 'structviews[serve]'") from None
     from structviews.evaluation.retrieval.candidates import open_pool
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
     from structviews.serving.served import open_runs
 
     check_token(host, token)

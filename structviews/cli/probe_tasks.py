@@ -37,7 +37,7 @@ def make_probing_tasks(
 
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.evaluation.probing.making import make_tasks
-    from structviews.runtime.terminal_tables import Table
+    from structviews.runtime.terminal import Table
 
     with stages() as tell:
         made = make_tasks(ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)

@@ -94,7 +94,7 @@ def reproduce_a_row(
     from structviews.recipes.reproducing import plan, reproduce
     from structviews.recipes.reproduction import Reproduction
     from structviews.runtime.device import using
-    from structviews.runtime.signals import Interrupted
+    from structviews.runtime.processes import Interrupted
 
     row = Recipe.load(recipe)
     job = Reproduction(row, corpus, senteval, out, vectors, hidden, epochs, sentences, names_in(tasks))

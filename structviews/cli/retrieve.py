@@ -42,7 +42,7 @@ def retrieve_neighbours(
     from structviews.encoding.embedder import Embedder
     from structviews.evaluation.retrieval import next_sentence
     from structviews.evaluation.retrieval.records import save_entry
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     if candidates is not None and candidates < 2:
         raise InputError(f"--candidates {candidates}: give at least 2")
@@ -91,7 +91,7 @@ def nearest_sentences(
     from structviews.evaluation.retrieval import side_by_side
     from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
     from structviews.evaluation.retrieval.neighbours import nearest
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     if k < 1:
         raise InputError(f"-k {k}: give at least 1")

@@ -167,7 +167,7 @@ def compare_by(runs: list[Path], names: Sequence[str], corpus: Path, most: int, 
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.encoding.embedder import Embedder
     from structviews.evaluation.perturbing import altered, noticed_tables, noticing
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     kinds = altered.chosen_kinds(names)
     samples = altered.draw(ParsedCorpus.open(corpus), kinds, most, seed)

@@ -40,7 +40,7 @@ def sweep_views(
     from structviews.corpus.parsed_corpus import find_corpus
     from structviews.runs.settings_file import load_config
     from structviews.runtime.device import using
-    from structviews.runtime.signals import Interrupted
+    from structviews.runtime.processes import Interrupted
     from structviews.training.ranks import joined_ranks
     from structviews.training.sweep import sweep_jobs, train_jobs
 

@@ -59,7 +59,7 @@ def train_views(
     from structviews.recipes.joining import join_members
     from structviews.recipes.recipe import Recipe
     from structviews.runtime.device import using
-    from structviews.runtime.signals import Interrupted
+    from structviews.runtime.processes import Interrupted
     from structviews.training.loop import train
     from structviews.training.ranks import joined_ranks
     from structviews.training.resuming import extend
@@ -166,7 +166,7 @@ def list_recipes(
     Example: structviews recipes mc-qt
     """
     from structviews.recipes.recipe import Recipe, file_of, names
-    from structviews.runtime.terminal_tables import Table
+    from structviews.runtime.terminal import Table
 
     if name:
         write(file_of(name).read_text("utf-8"))

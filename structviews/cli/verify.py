@@ -32,7 +32,7 @@ def verify_files(
     Example: structviews verify runs/dep-const
     """
     from structviews.runs.file_checks import verify
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     with rate_bar(errors, "verifying", "files") as progress:
         faults = list(verify(path, progress))

@@ -39,8 +39,8 @@ def learn_word_vectors(
     Example: structviews vectors corpus.parsed -o corpus.vec --workers 2
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.runtime.locks import writing
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.files import writing
+    from structviews.runtime.terminal import rate_bar
     from structviews.words.learning import check_name, learn_file
 
     check_writable(out)
@@ -71,7 +71,7 @@ def expand_vocabulary(
     Example: structviews expand runs/dep-const --vectors glove.840B.300d.txt
     """
     from structviews.encoding.expansion import expand
-    from structviews.runtime.progress import rate_bar
+    from structviews.runtime.terminal import rate_bar
 
     with rate_bar(errors, f"reading {vectors}", "MB", 10**6) as progress:
         report = expand(run, vectors, progress)

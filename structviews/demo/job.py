@@ -15,8 +15,7 @@ from structviews.errors import InputError
 from structviews.parsing.pipeline import parse_corpus
 from structviews.parsing.sources import open_source
 from structviews.runs.config import TrainConfig
-from structviews.runtime.progress import rate_bar
-from structviews.runtime.terminal_tables import Table
+from structviews.runtime.terminal import Table, rate_bar
 from structviews.training.loop import train
 
 PAIRS = (("bow", "seq"), ("seq", "seq"), ("dep", "seq"), ("dep", "const"))

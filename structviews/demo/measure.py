@@ -20,7 +20,7 @@ from structviews.evaluation.retrieval.ranking import (
     recall,
 )
 from structviews.evaluation.scores.intervals import Proportion
-from structviews.runtime.terminal_tables import Table
+from structviews.runtime.terminal import Table
 
 UNTRAINED = "untrained bag of words"
 

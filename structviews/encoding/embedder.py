@@ -23,15 +23,14 @@ from structviews.encoding.stored_run import Choice
 from structviews.encoding.view_gate import load_gate
 from structviews.encoding.view_joins import JoinedViews
 from structviews.encoding.word_limit import BATCH_SIZE, DEFAULT_LIMIT, WordLimit
-from structviews.errors import InputError
+from structviews.errors import InputError, names_checked, replaced
 from structviews.parsing.parser import Parser
 from structviews.runs.bundled import run_folder, typed
 from structviews.runs.folder import CONFIG
 from structviews.runs.settings_file import run_corpus, run_kind
 from structviews.runs.which_vectors import Representation
-from structviews.runtime.device import ENCODING_PRECISIONS, check_precision
-from structviews.runtime.keywords import names_checked, replaced
-from structviews.runtime.progress import OnProgress, shown
+from structviews.runtime.device import check_precision
+from structviews.runtime.terminal import OnProgress, shown
 
 
 class Pool(Protocol):
@@ -83,14 +82,13 @@ class Embedder(JoinedViews):
             max_tokens: words of the longest sentence that is encoded.
             overlong: what to do with longer ones: ``raise`` an error, or ``cut`` them with a warning.
             precision: of the encoders' matrix products: ``fp32``; ``bf16``, whose vectors differ from those of fp32 by
-                a cosine distance of less than 0.001; ``int8``, which is faster still (docs/encoding.md); or
-                ``auto``, which is bf16 on a CPU that multiplies it in hardware and otherwise fp32. Vectors are float32
-                in any case.
+                a cosine distance of less than 0.001; or ``auto``, which is bf16 on a CPU that multiplies it in
+                hardware and otherwise fp32. Vectors are float32 in any case.
 
         Raises:
             InputError: if the folder is not a run, or has no weights yet, or for an unknown precision.
         """
-        check_precision(precision, ENCODING_PRECISIONS)
+        check_precision(precision)
         embedder = open_run(run_folder(run), parser).with_limit(max_tokens=max_tokens, overlong=overlong)
         embedder = embedder.with_precision(precision)
         return embedder.with_representation(**vars(representation)) if representation else embedder
@@ -122,7 +120,7 @@ class Embedder(JoinedViews):
 
     @property
     def encodes_in(self) -> str:
-        """The precision that ``precision`` stands for on the run's device: ``fp32``, ``bf16`` or ``int8``."""
+        """The precision that ``precision`` stands for on the run's device: ``fp32`` or ``bf16``."""
         return "fp32"
 
     def __repr__(self) -> str:
@@ -300,7 +298,7 @@ class Embedder(JoinedViews):
         Raises:
             InputError: for an unknown precision.
         """
-        check_precision(precision, ENCODING_PRECISIONS)
+        check_precision(precision)
         changed = copy.copy(self)
         changed.precision = precision
         return changed

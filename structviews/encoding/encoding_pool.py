@@ -24,10 +24,10 @@ from structviews.encoding.text_language import warn_once
 from structviews.encoding.word_limit import BATCH_SIZE, WordLimit, counted_cuts, one_warning, tell_cuts
 from structviews.errors import InputError
 from structviews.runs.folder import WEIGHTS
-from structviews.runtime.memory import available_bytes
+from structviews.runtime.machine import available_bytes
 from structviews.runtime.processes import Engine, Heard, here, in_processes, report, reporting, unheard
-from structviews.runtime.progress import OnProgress
 from structviews.runtime.scratch import keep, reused
+from structviews.runtime.terminal import OnProgress
 
 # Sentences parsed and encoded together: many, as what repeats among them is computed once, but towards the end a small
 # share of those that are left, so that all processes end at about the same time.

@@ -22,10 +22,9 @@ from structviews.runs.settings_file import load_run, run_kind
 from structviews.runs.vocabularies import load_vocabularies
 from structviews.runs.weights import read_weights
 from structviews.runtime.documents import checked
-from structviews.runtime.locks import writing
-from structviews.runtime.progress import OnProgress
-from structviews.runtime.seals import damaged
-from structviews.runtime.tensors import read_tensors, write_tensors
+from structviews.runtime.files import writing
+from structviews.runtime.seals import damaged, read_tensors, write_arrays
+from structviews.runtime.terminal import OnProgress
 from structviews.views import VIEWS
 from structviews.words import CONTEXTUAL, FIXED, TRAINED
 from structviews.words.vector_files import WordVectors
@@ -60,7 +59,7 @@ class Expansion:
     def save(self, run: Path) -> None:
         """Write the expansion to a run's folder, atomically."""
         maps = {f"{TRAINED}.{i}": each for i, each in enumerate(self.maps)}
-        write_tensors(run / EXPANSION, maps, {"vectors": self.vectors, "fingerprint": self.fingerprint})
+        write_arrays(run / EXPANSION, maps, {"vectors": self.vectors, "fingerprint": self.fingerprint})
 
     @classmethod
     def load(cls, run: Path) -> Self | None:

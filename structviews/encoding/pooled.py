@@ -20,8 +20,8 @@ from structviews.encoding.word_limit import BATCH_SIZE
 from structviews.errors import InputError
 from structviews.runs.folder import COMPONENTS
 from structviews.runs.which_vectors import POOLINGS
-from structviews.runtime.progress import OnProgress
 from structviews.runtime.scratch import reused
+from structviews.runtime.terminal import OnProgress
 
 # Words encoded at a time: as many as 1,024 sentences of 32 words have. It bounds the memory for long sentences.
 WORDS_AT_ONCE = 2**15

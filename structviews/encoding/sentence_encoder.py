@@ -22,12 +22,11 @@ from structviews.encoding.pooled import component_key
 from structviews.encoding.preparation import Sentence
 from structviews.encoding.view_gate import gated
 from structviews.encoding.word_limit import WordLimit
-from structviews.errors import InputError
+from structviews.errors import InputError, names_checked
 from structviews.parsing.parser import Parser
 from structviews.runs.copying import check_outside
 from structviews.runs.weights import write_weights
 from structviews.runs.which_vectors import GATED, Representation
-from structviews.runtime.keywords import names_checked
 from structviews.views.word_tables import WordTable
 
 

@@ -34,8 +34,8 @@ from structviews.encoding.representation import check_finite
 from structviews.encoding.word_limit import BATCH_SIZE, RAISE, one_warning
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
-from structviews.runtime.npy import AT_ONCE, Layout, write_blocks
-from structviews.runtime.progress import OnProgress
+from structviews.runtime.array_files import AT_ONCE, Layout, write_blocks
+from structviews.runtime.terminal import OnProgress
 
 BOM = b"\xef\xbb\xbf"
 ELLIPSIS = "\x85"

@@ -23,7 +23,7 @@ from structviews.hub.text_sources import read_sources, summed
 from structviews.runs.folder import CONFIG, SOURCES
 from structviews.runs.settings_file import load_run, read_settings, run_kind, run_views
 from structviews.runs.vocabularies import load_vocabularies
-from structviews.runtime.markdown import as_block, as_code, as_text
+from structviews.runtime.wording import as_block, as_code, as_text
 from structviews.words import CONTEXTUAL
 
 TEMPLATE = "model_card.md"

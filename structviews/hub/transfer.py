@@ -16,7 +16,7 @@ from structviews.runs import RUNS
 from structviews.runs.bundled import is_bundled, or_bundled, run_folder
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import new_folder
-from structviews.runtime.network import network_reason
+from structviews.runtime.wording import network_reason
 
 PULLED = "pulled.json"
 """File in a pulled run that says where it came from."""

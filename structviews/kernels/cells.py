@@ -1,30 +1,101 @@
-"""What a tree cell is: its parameters, its equations, and the kernels that run it.
+"""What a tree cell is: parameters and equations, which any backend runs over a batch of trees.
 
-A cell is one file with a subclass of ``TreeCell``. The rest asks it: ``dispatch`` for its kernels, ``naive`` for its
-equations, ``initialisation`` for its gates. Only ``message_passing`` has a function for each cell.
+A cell is one file with a subclass of ``TreeCell``. Its equations take all nodes of a level at once, so they are
+written once and run three ways: level by level in training (``run_levels``) and over merged trees in encoding
+(``run_merged``), node by node as the reference (``naive``), and as messages in DGL. A cell may also have passes
+written by hand, which give the same faster and register themselves in ``LEVEL_PASSES`` and ``MERGED_PASSES``.
 
-Shapes: U distinct words, B sentences, N nodes, R rows (``trees.NodeRows``), E edges, H hidden size, X input size.
+Shapes: U distinct words, P numbers of a word, B sentences, N nodes, R rows (``trees.NodeRows``), E edges, H hidden
+size; M nodes of a level with K children in all.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
+import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import embedding_bag
 
-from structviews.batches.trees import NodeRows, TreeBatch
-from structviews.kernels.inference import MergedCell
+from structviews.batches.shared_trees import SharedTrees
+from structviews.batches.trees import Level, NodeRows, TreeBatch
+from structviews.kernels.steps import sums_by_group
+from structviews.runtime.products import ROWS
 
-# What goes from a node to its parent: the hidden state, and whatever else the cell has.
+# What goes from a node to its parent: the hidden state ``(M, H)``, and whatever else the cell has.
 State = tuple[Tensor, ...]
+# States (R, H) of all rows, root states (B, H), and attention (E,) or None.
+Results = tuple[Tensor, Tensor, Tensor | None]
+
+
+class Children:
+    """The children of the M nodes of a level, K in all.
+
+    Args:
+        states: ``(K, H)`` each; in a binary tree a left child stands before its right one.
+        count: M.
+        parent: ``(K,)`` the parent of each among the M nodes.
+        add: sums ``(M, D)`` of ``(K, D)`` over the children of each node.
+
+    Attributes:
+        states: as given.
+        attention: ``(K,)`` what ``softmax`` returned last; None if the cell does not weigh its children.
+    """
+
+    def __init__(self, states: State, count: int, parent: Tensor, add: Callable[[Tensor], Tensor]):
+        self.states = states
+        self.attention: Tensor | None = None
+        self._count = count
+        self._parent = parent
+        self._add = add
+
+    @property
+    def pairs(self) -> list[Tensor]:
+        """Of a binary tree the states as ``(M, 2, H)``, left and right."""
+        return [each.unflatten(0, (-1, 2)) for each in self.states]
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Sums ``(M, D)`` of ``values (K, D)`` over the children of each node."""
+        return _Sum.apply(values, self._parent, self._add)
+
+    def of_parent(self, values: Tensor) -> Tensor:
+        """For each child the row ``(K, D)`` of its parent in ``values (M, D)``."""
+        return values.index_select(0, self._parent)
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        """Weights ``(K,)`` from ``scores (K,)``; those of one node's children add up to 1."""
+        lowest = scores.new_full((self._count,), -torch.inf)
+        largest = lowest.scatter_reduce(0, self._parent, scores.detach(), "amax")
+        weights = (scores - self.of_parent(largest)).exp()
+        self.attention = weights / self.of_parent(self.sum(weights[:, None]))[:, 0]
+        return self.attention
+
+
+class _Sum(torch.autograd.Function):
+    """Sums over children, which the caller knows the fastest way to."""
+
+    apply: ClassVar[Callable[..., Tensor]]
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, parent: Tensor, add: Callable[[Tensor], Tensor]) -> Tensor:
+        ctx.save_for_backward(parent)
+        return add(values)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (parent,) = ctx.saved_tensors
+        return gradient.index_select(0, parent), None, None
 
 
 class TreeCell(nn.Module, ABC):
-    """A cell over trees.
+    """A cell over trees: parameters, and equations from the leaves to the root.
 
     Attributes:
         binary: whether its trees are binary and have words at the leaves only; other trees have a word at each node.
-        attention: whether it weighs the children.
+        attention: whether it weighs its children, see ``Children.softmax``.
         hidden: dimension H of a state.
     """
 
@@ -32,26 +103,174 @@ class TreeCell(nn.Module, ABC):
     attention: bool = False
     hidden: int
 
-    @abstractmethod
-    def node(self, x: Tensor, children: Sequence[State]) -> tuple[State, Tensor | None]:
-        """The equations: the state of one node, and the weights ``(k,)`` of its children or None.
-
-        Args:
-            x: ``(X,)`` its word's vector; a node without a word does not read it.
-            children: their states, ``(H,)`` each; of a binary node, the left one first.
-        """
+    def of_words(self, vectors: Tensor) -> Tensor:
+        """``(U, P)`` what depends only on a word, computed once for each distinct one; by default its vector."""
+        return vectors
 
     @abstractmethod
-    def level(self, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
-        """States ``(R, H)`` of all rows, root states ``(B, H)``, and attention ``(E,)`` or None, level by level.
-
-        ``vectors (U, X)`` are the vectors of the distinct words.
-        """
+    def leaf(self, x: Tensor) -> State:
+        """The states of leaves from their rows ``x (M, P)`` of ``of_words``."""
 
     @abstractmethod
-    def merged(self, precision: str) -> MergedCell:
-        """The cell without gradients over merged trees, with products of this precision, see ``Product``."""
+    def node(self, x: Tensor, children: Children) -> State:
+        """The states of nodes with children; ``x (M, P)`` as for leaves, empty in binary trees."""
 
     def gate_biases(self) -> list[Tensor]:
         """The biases that the setting ``gate_bias`` sets; none by default."""
         return []
+
+
+LevelPass = Callable[[Any, Tensor, NodeRows, TreeBatch], Results]
+# Passes written by hand, by the cell's own class: a subclass may have other equations. Those over merged trees are made
+# of a cell and a precision, with products that are prepared once (``runtime.products``).
+LEVEL_PASSES: dict[type[TreeCell], LevelPass] = {}
+MERGED_PASSES: dict[type[TreeCell], Callable[[Any, str], Any]] = {}
+
+
+class _Tanh(torch.autograd.Function):
+    apply: ClassVar[Callable[..., Tensor]]
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        result = torch.sigmoid(-2 * x).mul_(-2).add_(1)
+        ctx.save_for_backward(result)
+        return result
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (result,) = ctx.saved_tensors
+        return gradient * (1 - result.square())
+
+
+tanh = _Tanh.apply  # by a sigmoid, which PyTorch computes ten times as fast on a CPU
+
+
+def run_levels(cell: TreeCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> Results:
+    """Run a cell's equations level by level, with gradients; ``vectors (U, X)`` are those of the distinct words."""
+    words = cell.of_words(vectors).to(vectors.dtype)
+    weights = [each for each in cell.parameters() if each.requires_grad]
+    states, roots, attention = _Levels.apply(cell, rows, trees, words, *weights)
+    return states, roots, attention if cell.attention else None
+
+
+class _Level(NamedTuple):
+    """What autograd recorded of a level: its inputs and results, and where they are among rows, nodes and edges."""
+
+    rows: slice
+    nodes: slice
+    edges: slice
+    x: Tensor
+    below: State
+    state: State
+    attention: Tensor | None
+
+
+class _Levels(torch.autograd.Function):
+    """A cell over a batch of trees.
+
+    Autograd records each level by itself; states go up, and their gradients down, through one buffer for all nodes.
+    Recorded as one graph, every level would copy the states of all levels below it.
+    """
+
+    apply: ClassVar[Callable[..., tuple[Tensor, Tensor, Tensor]]]
+
+    @staticmethod
+    def forward(
+        ctx: Any, cell: TreeCell, rows: NodeRows, trees: TreeBatch, words: Tensor, *weights: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        records = any(ctx.needs_input_grad)
+        levels: list[_Level] = []
+        buffers: State = ()
+        children = rows.of_nodes.index_select(0, trees.children)
+        leaves, none = slice(0, rows.n_leaves), slice(0, 0)
+        for level in (None, *trees.upper_levels()):
+            at, nodes, edges = (rows.at(level), level.nodes, level.edges) if level else (leaves, none, none)
+            x = words.detach().index_select(0, rows.words[at]).requires_grad_(records)
+            below = tuple(each.index_select(0, children[edges]).requires_grad_(records) for each in buffers)
+            family = Children(below, nodes.stop - nodes.start, level.parent, _adder(trees, level)) if level else None
+            with torch.set_grad_enabled(records):
+                state = cell.node(x, family) if family else cell.leaf(x)
+            if not buffers:
+                n_rows = rows.n_leaves + len(trees) - trees.n_leaves
+                buffers = tuple(each.new_empty(n_rows, each.shape[1]) for each in state)
+            for buffer, each in zip(buffers, state, strict=True):
+                buffer[at] = each.detach()
+            levels.append(_Level(at, nodes, edges, x, below, state, family.attention if family else None))
+        ctx.trees, ctx.rows, ctx.levels, ctx.weights = trees, rows, levels if records else [], weights
+        ctx.set_materialize_grads(False)
+        h, attention = buffers[0], [each.attention.detach() for each in levels if each.attention is not None]
+        return h, h.index_select(0, rows.of_nodes[trees.roots]), torch.cat(attention or [h.new_empty(0)])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_h: Tensor | None, d_roots: Tensor | None, d_attention: Tensor | None) -> Any:
+        trees, rows, levels, weights = ctx.trees, ctx.rows, ctx.levels, ctx.weights
+        # Gradients of states by slot, see ``TreeBatch.slot``: from the parents, then from the objective.
+        above = [each.new_zeros(len(trees), each.shape[1]) for each in levels[0].state]
+        if d_roots is not None:
+            above[0][trees.n_edges :] = d_roots
+        d_x = levels[0].x.new_zeros(len(rows.words), levels[0].x.shape[1])
+        d_weights: list[Tensor | None] = [None] * len(weights)
+        for level in reversed(levels):
+            if level.below:
+                d_state = [each.index_select(0, trees.slot[level.nodes]) for each in above]
+            else:  # a leaf's row stands for all leaves of its word
+                slots = trees.slot.index_select(0, rows.leaves)
+                d_state = [sums_by_group(each, slots, rows.leaf_starts) for each in above]
+            if d_h is not None:
+                d_state[0] += d_h[level.rows]
+            results = list(zip(level.state, d_state, strict=True))
+            if level.attention is not None and d_attention is not None:
+                results.append((level.attention, d_attention[level.edges]))
+            by_x, *by_input = torch.autograd.grad(
+                [result for result, _ in results],
+                [level.x, *level.below, *weights],
+                [gradient for _, gradient in results],
+                retain_graph=True,  # until the caller's graph goes, as with any function
+                allow_unused=True,
+            )
+            if by_x is not None:
+                d_x[level.rows] = by_x
+            for each, gradient in zip(above, by_input[: len(level.below)], strict=False):
+                if gradient is not None:
+                    each[level.edges] = gradient
+            for number, gradient in enumerate(by_input[len(level.below) :]):
+                total = d_weights[number]
+                if gradient is not None:
+                    d_weights[number] = gradient if total is None else total.add_(gradient)
+        return None, None, None, sums_by_group(d_x, rows.by_word, rows.word_starts), *d_weights
+
+
+def _adder(trees: TreeBatch, level: Level) -> Callable[[Tensor], Tensor]:
+    """The sum over each node's children in a level."""
+
+    def add_siblings(values: Tensor) -> Tensor:
+        first, *others = values.split(level.siblings)
+        total = first.clone()
+        for each in others:  # the second children, the third ones, ...
+            total[: len(each)] += each
+        return total
+
+    return (lambda values: values[::2] + values[1::2]) if trees.binary else add_siblings
+
+
+@torch.no_grad()
+def run_merged(cell: TreeCell, vectors: Tensor, trees: SharedTrees) -> Tensor:
+    """States ``(R, H)`` of a cell's equations over merged trees; ``vectors (U, X)`` are those of the distinct words."""
+    x = trees.with_words(cell.of_words(vectors).to(vectors.dtype))
+    buffers: State = ()
+    for rows, below, starts in trees.blocks(ROWS):
+        if below is None:
+            state = cell.leaf(x[rows])
+        else:
+            places = torch.arange(len(below), device=below.device)
+            parent = torch.searchsorted(starts, places, right=True) - 1
+            add = partial(embedding_bag, places, offsets=starts, mode="sum", include_last_offset=True)
+            sent = tuple(each.index_select(0, below) for each in buffers)
+            state = cell.node(x[rows], Children(sent, len(starts) - 1, parent, add))
+        if not buffers:
+            buffers = tuple(each.new_empty(trees.levels[-1], each.shape[1]) for each in state)
+        for buffer, each in zip(buffers, state, strict=True):
+            buffer[rows] = each
+    return buffers[0]

@@ -8,7 +8,7 @@ Shapes: N nodes, I inner nodes, R rows (``trees.NodeRows``), E edges, U distinct
 input size. Letters as in Tai et al. 2015 (eqs. 2-8), and for the attention structured views 3.2.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -16,10 +16,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from structviews.batches.trees import Level, NodeRows, TreeBatch
-from structviews.kernels import inference, steps
-from structviews.kernels.cells import State, TreeCell
+from structviews.kernels import steps
+from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, TreeCell
 from structviews.kernels.initialisation import xavier
-from structviews.runtime.products import Product, of_words
 
 
 class ChildSumCell(TreeCell):
@@ -46,49 +45,33 @@ class ChildSumCell(TreeCell):
             self.key = nn.Linear(hidden, hidden)  # Wp, bp
         xavier(self, {"input.weight": 3, "recurrent.weight": 3})
 
-    def node(self, x: Tensor, children: Sequence[State]) -> tuple[State, Tensor | None]:
-        i, o, u = self.input(x).chunk(3)
-        alpha = x.new_ones(len(children))
-        if self.attention and children:
-            q = self.query(x)
-            p = [self.key(h_k) for h_k, _ in children]
-            a = [(q @ p_k) / ((q @ q + steps.EPSILON).sqrt() * (p_k @ p_k + steps.EPSILON).sqrt()) for p_k in p]
-            alpha = torch.stack(a).softmax(dim=0)
-        c = torch.zeros_like(i)
-        if children:
-            h_sum = torch.stack([a_k * h_k for a_k, (h_k, _) in zip(alpha, children, strict=True)]).sum(dim=0)
-            u_i, u_o, u_u = self.recurrent(h_sum).chunk(3)
-            i, o, u = i + u_i, o + u_o, u + u_u
-            w_f = self.input_forget(x)
-            for h_k, c_k in children:
-                c = c + torch.sigmoid(w_f + self.recurrent_forget(h_k)) * c_k
-        c = c + torch.sigmoid(i) * torch.tanh(u)
-        return (torch.sigmoid(o) * torch.tanh(c), c), alpha if self.attention else None
+    def of_words(self, vectors: Tensor) -> Tensor:
+        parts = [self.input, self.input_forget, *([self.query] if self.attention else [])]
+        return torch.cat([part(vectors) for part in parts], dim=1)
 
-    def level(self, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
-        # Leaves have no forget gate or query.
-        weights = (
-            steps.folded(self.input.weight, self.hidden),
-            steps.folded(self.input.bias, self.hidden),
-            *self._of_head(),
-            steps.folded(self.recurrent.weight, self.hidden),
-            *self._of_child(),
-        )
-        dtype = steps.product_dtype(vectors)
-        with torch.autocast(vectors.device.type, enabled=False):
-            operands = (operand.to(dtype) for operand in (vectors, *weights))
-            states, roots, attention = _ChildSum.apply(trees, rows, *operands)
-        return states, roots.to(vectors.dtype), attention
+    def leaf(self, x: Tensor) -> State:
+        i, o, u, *_ = x.split(self.hidden, dim=1)
+        c = torch.sigmoid(i) * torch.tanh(u)
+        return torch.sigmoid(o) * torch.tanh(c), c
 
-    def merged(self, precision: str) -> "_Merged":
-        return _Merged(self, precision)
+    def node(self, x: Tensor, children: Children) -> State:
+        i, o, u, f, *q = x.split(self.hidden, dim=1)
+        h, c = children.states
+        forget = torch.sigmoid(children.of_parent(f) + self.recurrent_forget(h))
+        if self.attention:
+            p, q_k = self.key(h).to(x.dtype), children.of_parent(q[0])
+            lengths = (p.square().sum(dim=1) + steps.EPSILON).sqrt() * (q_k.square().sum(dim=1) + steps.EPSILON).sqrt()
+            h = children.softmax((q_k * p).sum(dim=1) / lengths)[:, None] * h
+        u_i, u_o, u_u = self.recurrent(children.sum(h)).chunk(3, dim=1)
+        c = torch.sigmoid(i + u_i) * torch.tanh(u + u_u) + children.sum(forget * c)
+        return torch.sigmoid(o + u_o) * torch.tanh(c), c
 
-    def _of_head(self) -> tuple[Tensor, Tensor]:
+    def of_head(self) -> tuple[Tensor, Tensor]:
         """Weight and bias of a word's part of its children's forget gates, and of its query."""
         parts = [self.input_forget, self.query] if self.attention else [self.input_forget]
         return torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
 
-    def _of_child(self) -> tuple[Tensor, Tensor]:
+    def of_child(self) -> tuple[Tensor, Tensor]:
         """Weight and bias of a child's part of its forget gate, which has no bias, and of its key."""
         weight, bias = [self.recurrent_forget.weight], [self.recurrent_forget.weight.new_zeros(self.hidden)]
         if self.attention:
@@ -97,25 +80,24 @@ class ChildSumCell(TreeCell):
         return torch.cat(weight), torch.cat(bias)
 
 
-class _Merged(inference.MergedFamilies):
-    """The cell over merged trees."""
+def level_pass(cell: ChildSumCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> Results:
+    """The same as ``run_levels``, with one product for all weight gradients of a kind, and steps that fill buffers."""
+    # Leaves have no forget gate or query.
+    weights = (
+        steps.folded(cell.input.weight, cell.hidden),
+        steps.folded(cell.input.bias, cell.hidden),
+        *cell.of_head(),
+        steps.folded(cell.recurrent.weight, cell.hidden),
+        *cell.of_child(),
+    )
+    dtype = steps.product_dtype(vectors)
+    with torch.autocast(vectors.device.type, enabled=False):
+        operands = (operand.to(dtype) for operand in (vectors, *weights))
+        states, roots, attention = _ChildSum.apply(trees, rows, *operands)
+    return states, roots.to(vectors.dtype), attention
 
-    remembers = True
 
-    def __init__(self, cell: ChildSumCell, precision: str):
-        words, (weight, bias) = of_words(precision), cell._of_head()
-        weight = torch.cat([steps.folded(cell.input.weight, cell.hidden), weight])
-        bias = torch.cat([steps.folded(cell.input.bias, cell.hidden), bias])
-        super().__init__(Product(weight, bias, words), Product(*cell._of_child(), precision))
-        # A plain sum of states may exceed 1.
-        weight = steps.folded(cell.recurrent.weight, cell.hidden)
-        self.of_sum = Product(weight, None, precision if cell.attention else words)
-
-    def open_leaves(self, gates: Tensor, c: Tensor, h: Tensor) -> None:
-        inference.open_lstm(gates, None, c, h)
-
-    def open_parents(self, gates: Tensor, h_sum: Tensor, c_sum: Tensor, c: Tensor, h: Tensor) -> None:
-        inference.open_lstm(gates.add_(self.of_sum(h_sum)), c_sum, c, h)
+LEVEL_PASSES[ChildSumCell] = level_pass
 
 
 class _Buffers(NamedTuple):

@@ -1,25 +1,26 @@
 """Tree cells without gradients, over trees whose equal subtrees are merged.
 
 The same equations as in training, with folded weights as in ``steps``, but nothing is kept for a backward pass: a level
-goes through its gates in blocks of rows that stay in the cache. A cell's file says which products it has and what is
-done between them; this one has the order of the nodes. Weights are folded, converted and packed once (``products``).
-Products may be in bf16 or 8 bits, all else has the dtype of the word vectors. Where states are multiplied in 8 bits,
-word vectors, and states that are not known to lie between -1 and 1, are in bf16.
+goes through its gates in blocks of rows that stay in the cache. Weights are folded, converted and packed once
+(``products``). These are the passes written by hand, for the Tree-LSTMs; other cells run as ``cells.run_merged``.
+Products may be in bf16, all else has the dtype of the word vectors.
 
 Shapes as in ``shared_trees``; H hidden size, X input size, G gates, m rows of a block.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from structviews.batches.shared_trees import SharedFamilies, SharedPairs
-from structviews.kernels.steps import EPSILON
-from structviews.runtime.products import ROWS, Product
+from structviews.batches.shared_trees import SharedFamilies, SharedPairs, SharedTrees
+from structviews.kernels.cells import MERGED_PASSES, TreeCell, run_merged
+from structviews.kernels.child_sum import ChildSumCell
+from structviews.kernels.nary import BinaryCell
+from structviews.kernels.steps import EPSILON, folded
+from structviews.runtime.products import ROWS, Product, prepared
 from structviews.runtime.scratch import scratch
 
 # So many inner nodes, of a dozen sentences, are faster without what distinct leaves send: a product reads its weight,
@@ -27,50 +28,21 @@ from structviews.runtime.scratch import scratch
 FEW = 256
 
 
-class MergedCell(ABC):
-    """A cell over merged trees.
+class MergedBinary:
+    """The binary Tree-LSTM over merged trees: a parent's gates are a sum over its left and its right child."""
 
-    Attributes:
-        of_word: the product of a word's vector.
-        remembers: whether nodes have cells beside their states. Where they have not, the states are passed as cells.
-    """
-
-    of_word: Product
-    remembers: ClassVar[bool]
-
-    @abstractmethod
-    def fill(self, vectors: Tensor, trees: Any, c: Tensor, h: Tensor) -> None:
-        """Fill in cells and states ``(R, H)``; ``vectors (U, X)`` are those of the distinct words."""
-
-    @abstractmethod
-    def open_leaves(self, gates: Tensor, c: Tensor, h: Tensor) -> None:
-        """Cells and states ``(m, H)`` of leaves from what their words add to the gates ``(m, G H)``."""
-
-
-class MergedPairs(MergedCell):
-    """A binary cell: a leaf has a word, and a parent's gates are a sum over its left and its right child.
-
-    Args:
-        of_word: the product of a leaf's word.
-        weight: ``(G H, 2 H)`` of the states of the left and the right child, side by side.
-        bias: ``(G H,)`` of a parent's gates.
-        precision: of the products of states.
-    """
-
-    def __init__(self, of_word: Product, weight: Tensor, bias: Tensor, precision: str):
+    def __init__(self, cell: BinaryCell, precision: str):
+        weight, bias = cell.of_pair()
         left, right = weight.chunk(2, dim=1)
-        self.of_word = of_word
+        self.of_word = Product(*cell.of_leaf(), precision)
         self.sides = Product(left, bias, precision), Product(right, None, precision)
         self.of_both = Product(weight, bias, precision)
 
-    @abstractmethod
-    def open_pairs(self, gates: Tensor, left: Tensor, right: Tensor, c: Tensor, h: Tensor) -> None:
-        """Cells and states ``(m, H)`` of parents from pre-activations ``(m, G H)`` and their children's cells."""
-
     def fill(self, vectors: Tensor, trees: SharedPairs, c: Tensor, h: Tensor) -> None:
+        """Fill in cells and states ``(R, H)``; ``vectors (U, X)`` are those of the distinct words."""
         n_leaves = trees.levels[1]
         for rows in _blocks(0, n_leaves):
-            self.open_leaves(self.of_word(vectors[rows]).to(h.dtype), c[rows], h[rows])
+            _open(self.of_word(vectors[rows]).to(h.dtype), None, c[rows], h[rows])
         if len(h) - n_leaves <= FEW:
             self._fill_few(trees, c, h)
             return
@@ -81,11 +53,11 @@ class MergedPairs(MergedCell):
         ]
         children, places = trees.children.unbind(0), trees.places.unbind(0)
         writes: tuple[Callable[..., Tensor], ...] = (Tensor.copy_, Tensor.add_)
-        room = scratch("gates", ROWS, self.of_both.outputs, h)
+        buffer = scratch("gates", ROWS, self.of_both.outputs, h)
         for (first, last), inner in zip(pairwise(trees.levels[1:]), trees.inner, strict=True):
             for rows in _blocks(first, last):
                 skipped, n = rows.start - n_leaves, rows.stop - rows.start
-                gates, left, right = room[:n], *(each[skipped : skipped + n] for each in children)
+                gates, left, right = buffer[:n], *(each[skipped : skipped + n] for each in children)
                 for side, (below, write) in enumerate(zip((left, right), writes, strict=True)):
                     start, stop = (min(max(first + bound - rows.start, 0), n) for bound in inner[side])
                     if start < stop:
@@ -94,7 +66,7 @@ class MergedPairs(MergedCell):
                         if begin < end:
                             leaves = places[side][skipped + begin : skipped + end]
                             write(gates[begin:end], sent[side].index_select(0, leaves))
-                self.open_pairs(gates, c.index_select(0, left), c.index_select(0, right), c[rows], h[rows])
+                _open_pairs(gates, c.index_select(0, left), c.index_select(0, right), c[rows], h[rows])
 
     def _fill_few(self, trees: SharedPairs, c: Tensor, h: Tensor) -> None:
         """Fill in cells and states ``(R, H)`` of the inner nodes, by one product for a level."""
@@ -104,33 +76,28 @@ class MergedPairs(MergedCell):
         for size, children, c_own, h_own in zip(sizes, below, cells, states, strict=True):
             gates = self.of_both(h.index_select(0, children).view(size, -1)).to(h.dtype)
             left, right = c.index_select(0, children).view(size, 2, -1).unbind(1)
-            self.open_pairs(gates, left, right, c_own, h_own)
+            _open_pairs(gates, left, right, c_own, h_own)
 
 
-class MergedFamilies(MergedCell):
-    """A Child-Sum cell: each node has a word, and children are added up, with and without a gate for each.
+class MergedChildSum:
+    """The Child-Sum Tree-LSTM over merged trees: each node has a word, and children add up.
 
-    Args:
-        of_word: the product of a node's word: its part of the node's gates; its part of the children's gates; and its
-            query, if children are weighed.
-        of_child: the product of a child's state: its part of its gate, and its key.
+    Attributes:
+        of_word: the product of a node's word: its gates; its part of its children's forget gates; and its query, if
+            children are weighed.
+        of_child: the product of a child's state: its part of its forget gate, and its key.
+        of_sum: the product of the sum of the children's states.
     """
 
-    def __init__(self, of_word: Product, of_child: Product):
-        self.of_word, self.of_child = of_word, of_child
-
-    @abstractmethod
-    def open_parents(self, gates: Tensor, h_sum: Tensor, c_sum: Tensor, c: Tensor, h: Tensor) -> None:
-        """Cells and states ``(m, H)`` of heads.
-
-        Args:
-            gates: ``(m, G H)`` what their words add to the gates.
-            h_sum: ``(m, H)`` (weighted) sums of their children's states.
-            c_sum: ``(m, H)`` sums of their children's cells times their gates.
-            c, h: receive the results.
-        """
+    def __init__(self, cell: ChildSumCell, precision: str):
+        weight, bias = cell.of_head()
+        weight = torch.cat([folded(cell.input.weight, cell.hidden), weight])
+        self.of_word = Product(weight, torch.cat([folded(cell.input.bias, cell.hidden), bias]), precision)
+        self.of_child = Product(*cell.of_child(), precision)
+        self.of_sum = Product(folded(cell.recurrent.weight, cell.hidden), None, precision)
 
     def fill(self, vectors: Tensor, trees: SharedFamilies, c: Tensor, h: Tensor) -> None:
+        """Fill in cells and states ``(R, H)``; ``vectors (U, X)`` are those of the distinct words."""
         size, n_leaves = h.shape[1], trees.levels[1]
         own = self.of_word.outputs - self.of_child.outputs
         of_word, of_head = _all("of_word", self.of_word, vectors).tensor_split((own,), dim=1)
@@ -142,7 +109,7 @@ class MergedFamilies(MergedCell):
                 sent[rows] = self.of_child(h[rows])
 
         for rows in _blocks(0, n_leaves):
-            self.open_leaves(of_word.index_select(0, trees.words[rows]), c[rows], h[rows])
+            _open(of_word.index_select(0, trees.words[rows]), None, c[rows], h[rows])
         send(0, n_leaves)
         first_child = trees.starts.tolist()  # all at once: reading one number of a tensor takes long
         places = torch.arange(len(trees.children), device=h.device)
@@ -151,24 +118,34 @@ class MergedFamilies(MergedCell):
                 inner = slice(rows.start - n_leaves, rows.stop - n_leaves + 1)
                 starts, first, last = trees.starts[inner], first_child[inner.start], first_child[inner.stop - 1]
                 below = _Below(starts - first, trees.children[first:last], places[: last - first])
-                sums = _sums_over_children(below, of_head.index_select(0, trees.head_words[first:last]), sent, c, h)
-                self.open_parents(of_word.index_select(0, trees.words[rows]), *sums, c[rows], h[rows])
+                heads = of_head.index_select(0, trees.head_words[first:last])
+                h_sum, c_sum = _sums_over_children(below, heads, sent, c, h)
+                gates = of_word.index_select(0, trees.words[rows])
+                _open(gates.add_(self.of_sum(h_sum)), c_sum, c[rows], h[rows])
             send(start, start + n)
 
 
+MERGED_PASSES[BinaryCell] = MergedBinary
+MERGED_PASSES[ChildSumCell] = MergedChildSum
+
+
 @torch.no_grad()
-def run(cell: MergedCell, vectors: Tensor, trees: SharedPairs | SharedFamilies, hidden: int) -> Tensor:
-    """States ``(R, H)`` of all rows, in memory that is used again; see ``scratch``.
+def run(cell: TreeCell, vectors: Tensor, trees: SharedTrees) -> Tensor:
+    """States ``(R, H)`` of all rows, in memory that may be used again; see ``scratch``.
 
     Args:
-        cell: the cell with its products.
-        vectors: ``(U, X)`` vectors of the distinct words.
+        cell: the cell.
+        vectors: ``(U, X)`` vectors of the distinct words; under autocast, products are in bf16.
         trees: the merged trees, of the cell's kind.
-        hidden: H.
     """
-    h = scratch("states", trees.levels[-1], hidden, vectors)
-    c = scratch("cells", trees.levels[-1], hidden, vectors) if cell.remembers else h
-    cell.fill(vectors, trees, c, h)
+    if type(cell) not in MERGED_PASSES:
+        return run_merged(cell, vectors, trees)
+    kind = vectors.device.type
+    precision = "bf16" if torch.is_autocast_enabled(kind) else "fp32"
+    with torch.autocast(kind, enabled=False):
+        merged = prepared(cell, precision, lambda: MERGED_PASSES[type(cell)](cell, precision))
+        h, c = (scratch(name, trees.levels[-1], cell.hidden, vectors) for name in ("states", "cells"))
+        merged.fill(vectors, trees, c, h)
     return h
 
 
@@ -211,7 +188,7 @@ def _all(name: str, product: Product, rows: Tensor, chosen: Tensor | None = None
     return results
 
 
-def open_lstm(gates: Tensor, below: Tensor | None, c: Tensor, h: Tensor) -> None:
+def _open(gates: Tensor, below: Tensor | None, c: Tensor, h: Tensor) -> None:
     """Cells and states ``(m, H)`` of an LSTM from pre-activations ``(m, 3H)`` and the children's part of the cells."""
     i, o, s = gates.sigmoid_().chunk(3, dim=1)
     if below is None:
@@ -219,6 +196,14 @@ def open_lstm(gates: Tensor, below: Tensor | None, c: Tensor, h: Tensor) -> None
     else:
         torch.add(below, i, alpha=-2, out=c)
     c.addcmul_(i, s, value=4)
+    torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
+
+
+def _open_pairs(gates: Tensor, left: Tensor, right: Tensor, c: Tensor, h: Tensor) -> None:
+    """Cells and states ``(m, H)`` of parents from pre-activations ``(m, 5H)`` and their children's cells."""
+    i, o, s, f_left, f_right = gates.sigmoid_().chunk(5, dim=1)
+    torch.mul(f_left, left, out=c)
+    c.addcmul_(f_right, right).addcmul_(i, s.sub_(0.5), value=4)
     torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
 
 

@@ -1,14 +1,13 @@
 """The cells by message passing in DGL, for projects built on DGL and as a baseline for benchmarks.
 
-A batch of trees is one graph with an edge from each child to its parent. Input products are computed
-for all nodes at once. DGL then passes messages level by level, as ``dgl.prop_nodes_topo`` does, without
-the leaves, which receive none.
+A batch of trees is one graph with an edge from each child to its parent. Input products are computed for all nodes at
+once. DGL then passes messages level by level, as ``dgl.prop_nodes_topo`` does, without the leaves, which receive none.
+It runs any cell's equations; the Child-Sum Tree-LSTM has messages of its own, which are faster.
 
 Letters as in Tai et al. 2015. Shapes: N nodes, E edges, H hidden size; K children of a level.
 """
 
 import os
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -18,11 +17,8 @@ from torch import Tensor
 
 from structviews.batches.trees import TreeBatch
 from structviews.errors import InputError
-from structviews.kernels.cells import TreeCell
+from structviews.kernels.cells import Children, TreeCell
 from structviews.kernels.child_sum import ChildSumCell
-from structviews.kernels.child_sum_gru import ChildSumGruCell
-from structviews.kernels.nary import BinaryCell
-from structviews.kernels.nary_gru import BinaryGruCell
 from structviews.kernels.steps import EPSILON
 
 
@@ -64,14 +60,50 @@ def run(cell: TreeCell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tenso
     Attention is in the order of ``TreeBatch.children``.
 
     Raises:
-        InputError: if DGL is missing, or a plug-in's cell is not written for it.
+        InputError: if DGL is missing.
     """
-    if type(cell) not in _CELLS:
-        raise InputError(f"tree backend 'dgl': it has no {type(cell).__name__}: use the backend 'level'")
     graph = load().graph((trees.children, trees.parent[trees.children]), num_nodes=len(trees))
-    attention = _CELLS[type(cell)](cell, inputs, trees, graph)
+    run = _child_sum if type(cell) is ChildSumCell else _by_mailbox
+    attention = run(cell, inputs, trees, graph)
     states = graph.ndata["h"]
     return states, states[trees.roots], attention
+
+
+def _by_mailbox(cell: TreeCell, inputs: Tensor, trees: TreeBatch, graph: Any) -> Tensor | None:
+    """Compute the states of the graph by a cell's equations; returns the attention.
+
+    DGL builds a mailbox ``(M, k, ...)`` for the nodes with k children of each level.
+    """
+    x = cell.of_words(inputs).to(inputs.dtype)[trees.words]
+    leaves = cell.leaf(x[: trees.n_leaves])
+    names = ["h", *(f"state_{number}" for number in range(1, len(leaves)))]
+    for name, state in zip(names, leaves, strict=True):
+        graph.ndata[name] = F.pad(state, (0, 0, 0, len(trees) - trees.n_leaves))
+    graph.ndata["node"] = torch.arange(len(trees), device=x.device)
+    graph.edata["number"] = torch.arange(trees.n_edges, device=x.device)
+    weights, numbers = [x.new_zeros(0)], [trees.rank[:0]]
+
+    def message(edges: Any) -> dict[str, Tensor]:
+        return {name: edges.src[name] for name in names} | {"number": edges.data["number"]}
+
+    def reduce(nodes: Any) -> dict[str, Tensor]:
+        box, count = nodes.mailbox, nodes.mailbox["number"].shape[1]
+        parent = torch.arange(len(box["number"]), device=x.device).repeat_interleave(count)
+        family = Children(
+            tuple(box[name].flatten(0, 1) for name in names),
+            len(box["number"]),
+            parent,
+            lambda v: v.unflatten(0, (-1, count)).sum(dim=1),
+        )
+        # In edge order, so a left child stands before its right one.
+        state = cell.node(x[:0] if cell.binary else x[nodes.data["node"]], family)
+        if family.attention is not None:
+            weights.append(family.attention)
+            numbers.append(box["number"].flatten())
+        return dict(zip(names, state, strict=True))
+
+    graph.prop_nodes(_levels(trees), message, reduce)
+    return torch.cat(weights)[torch.cat(numbers).argsort()] if cell.attention else None
 
 
 def _child_sum(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch, graph: Any) -> Tensor | None:
@@ -116,68 +148,6 @@ def _child_sum(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch, graph: Any)
     return weights
 
 
-def _binary(cell: BinaryCell, inputs: Tensor, trees: TreeBatch, graph: Any) -> None:
-    """Compute the states of the graph."""
-    h, c = _gates(cell.input(inputs[trees.words]) + cell.bias)
-    graph.ndata["h"], graph.ndata["c"] = (F.pad(leaves, (0, 0, 0, len(trees) - len(leaves))) for leaves in (h, c))
-    bias = torch.cat([cell.bias, cell.bias_forget, cell.bias_forget])
-
-    def message(edges: Any) -> dict[str, Tensor]:
-        return {"h": edges.src["h"], "c": edges.src["c"]}
-
-    def reduce(nodes: Any) -> dict[str, Tensor]:
-        # A mailbox (M, 2, H) is in edge order: the left child first.
-        gates = cell.recurrent(nodes.mailbox["h"].flatten(1)) + bias
-        iou, forget = gates.tensor_split([3 * cell.hidden], dim=1)
-        f = torch.sigmoid(forget).view_as(nodes.mailbox["c"])
-        h, c = _gates(iou, (f * nodes.mailbox["c"]).sum(dim=1))
-        return {"h": h, "c": c}
-
-    graph.prop_nodes(_levels(trees), message, reduce)
-
-
-def _child_sum_gru(cell: ChildSumGruCell, inputs: Tensor, trees: TreeBatch, graph: Any) -> None:
-    """Compute the states of the graph."""
-    dgl = load()
-    x = inputs[trees.words]
-    graph.ndata["gates"] = cell.input(x).to(x.dtype)
-    graph.ndata["reset"] = _below_leaves(cell.input_reset(x[trees.n_leaves :]).to(x.dtype), trees)
-    graph.ndata["h"] = _new_state(graph.ndata["gates"])  # final for leaves
-    w_reset, w_total = cell.recurrent.weight.chunk(2)
-
-    def message(edges: Any) -> dict[str, Tensor]:
-        h = edges.src["h"]
-        r = torch.sigmoid(edges.dst["reset"] + cell.recurrent_reset(h))
-        return {"sums": torch.cat([r * h, h], dim=1)}
-
-    def update(nodes: Any) -> dict[str, Tensor]:
-        reset, h_sum = nodes.data["sums"].chunk(2, dim=1)
-        recurrent = torch.cat([F.linear(reset, w_reset), F.linear(h_sum, w_total)], dim=1)
-        return {"h": _new_state(nodes.data["gates"] + recurrent, h_sum)}
-
-    graph.prop_nodes(_levels(trees), message, dgl.function.sum("sums", "sums"), update)
-
-
-def _binary_gru(cell: BinaryGruCell, inputs: Tensor, trees: TreeBatch, graph: Any) -> None:
-    """Compute the states of the graph."""
-    leaves = _new_state(cell.input(inputs[trees.words]) + cell.bias)
-    graph.ndata["h"] = F.pad(leaves, (0, 0, 0, len(trees) - len(leaves)))
-    w_new, w_gates = cell.recurrent.weight.tensor_split([cell.hidden])
-    b_new, b_update = cell.bias.chunk(2)
-    bias = torch.cat([b_update, cell.bias_reset])
-
-    def message(edges: Any) -> dict[str, Tensor]:
-        return {"h": edges.src["h"]}
-
-    def reduce(nodes: Any) -> dict[str, Tensor]:
-        pair = nodes.mailbox["h"]  # (M, 2, H) in edge order: the left child first
-        z, g = (F.linear(pair.flatten(1), w_gates) + bias).chunk(2, dim=1)
-        n = F.linear((torch.sigmoid(g)[:, None] * pair).flatten(1), w_new) + b_new
-        return {"h": _new_state(torch.cat([n, z], dim=1), pair.sum(dim=1))}
-
-    graph.prop_nodes(_levels(trees), message, reduce)
-
-
 def _levels(trees: TreeBatch) -> list[Tensor]:
     """The nodes of each level above the leaves."""
     return [torch.arange(start, end, device=trees.rank.device) for start, end in pairwise(trees.levels[1:])]
@@ -198,17 +168,3 @@ def _cosine(query: Tensor, key: Tensor) -> Tensor:
     """Cosine ``(K,)`` of the rows of ``(K, H)``."""
     norms = (query.square().sum(dim=1) + EPSILON).sqrt() * (key.square().sum(dim=1) + EPSILON).sqrt()
     return (query * key).sum(dim=1) / norms
-
-
-def _new_state(gates: Tensor, h_sum: Tensor | float = 0.0) -> Tensor:
-    n, z = gates.chunk(2, dim=1)
-    z = torch.sigmoid(z)
-    return z * h_sum + (1 - z) * torch.tanh(n)
-
-
-_CELLS: dict[type[TreeCell], Callable[..., Tensor | None]] = {
-    ChildSumCell: _child_sum,
-    BinaryCell: _binary,
-    ChildSumGruCell: _child_sum_gru,
-    BinaryGruCell: _binary_gru,
-}

@@ -1,6 +1,6 @@
 """The cells by plain recursion, one node at a time: the slow, simple reference for the fast implementations.
 
-The equations of a tree cell are its method ``node``; those of recurrent networks are those of ``recurrent_cells``.
+The equations of a tree cell are its own; those of recurrent networks are those of ``recurrent_cells``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from structviews.batches.trees import TreeBatch
-from structviews.kernels.cells import State, TreeCell
+from structviews.kernels.cells import Children, State, TreeCell
 from structviews.kernels.recurrent_cells import GruResetBefore, Lstm, RecurrentCell
 
 
@@ -18,26 +18,37 @@ def run(cell: TreeCell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tenso
 
     Attention is in the order of ``TreeBatch.children``.
     """
-    words = trees.words.tolist()
+    words, n_words = trees.words.tolist(), len(trees.words)
+    of_words = cell.of_words(inputs).to(inputs.dtype)
     children = _children(trees)
     states: dict[int, State] = {}
     weights: dict[int, Tensor] = {}
 
-    def visit(node: int) -> State:
-        below = [visit(child) for child in children[node]]
-        word = words[node] if node < len(words) else 0  # nodes with words come first; the others do not read it
-        states[node], alpha = cell.node(inputs[word], below)
-        if alpha is not None:
-            weights.update(zip(children[node], alpha, strict=True))
-        return states[node]
+    def visit(node: int) -> None:
+        below = children[node]
+        for child in below:
+            visit(child)
+        x = of_words[words[node], None] if node < n_words else of_words[:0]  # nodes with words come first
+        if not below:
+            states[node] = cell.leaf(x)
+            return
+        sent = tuple(torch.cat(each) for each in zip(*(states[child] for child in below), strict=True))
+        family = Children(sent, 1, torch.zeros(len(below), dtype=torch.long, device=x.device), _total)
+        states[node] = cell.node(x, family)
+        if family.attention is not None:
+            weights.update(zip(below, family.attention, strict=True))
 
     for root in trees.roots.tolist():
         visit(root)
-    hidden = torch.stack([states[node][0] for node in range(len(children))])
+    hidden = torch.cat([states[node][0] for node in range(len(children))])
     if not cell.attention:
         return hidden, hidden[trees.roots], None
     attention = [weights[node] for node in trees.children.tolist()]
     return hidden, hidden[trees.roots], torch.stack(attention) if attention else inputs.new_zeros(0)
+
+
+def _total(values: Tensor) -> Tensor:
+    return values.sum(dim=0, keepdim=True)
 
 
 def _children(trees: TreeBatch) -> list[list[int]]:

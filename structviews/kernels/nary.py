@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from structviews.batches.trees import Level, NodeRows, TreeBatch
-from structviews.kernels import inference, steps
-from structviews.kernels.cells import State, TreeCell
+from structviews.kernels import steps
+from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, TreeCell
 from structviews.kernels.initialisation import xavier
-from structviews.runtime.products import Product, of_words
 
 
 class BinaryCell(TreeCell):
@@ -37,56 +36,43 @@ class BinaryCell(TreeCell):
         self.bias_forget = nn.Parameter(torch.zeros(hidden))  # bf, for both children
         xavier(self, {"input.weight": 3, "recurrent.weight": 5})
 
-    def node(self, x: Tensor, children: Sequence[State]) -> tuple[State, None]:
-        b_i, b_o, b_u = self.bias.chunk(3)
-        if not children:
-            i, o, u = self.input(x).chunk(3)
-            c = torch.sigmoid(i + b_i) * torch.tanh(u + b_u)
-        else:
-            (h_l, c_l), (h_r, c_r) = children
-            i, o, u, f_l, f_r = self.recurrent(torch.cat([h_l, h_r])).chunk(5)
-            c = torch.sigmoid(i + b_i) * torch.tanh(u + b_u)
-            c = c + torch.sigmoid(f_l + self.bias_forget) * c_l + torch.sigmoid(f_r + self.bias_forget) * c_r
-        return (torch.sigmoid(o + b_o) * torch.tanh(c), c), None
+    def of_words(self, vectors: Tensor) -> Tensor:
+        return self.input(vectors)
 
-    def level(self, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> tuple[Tensor, Tensor, None]:
-        weight, bias = self._of_pair()
-        left, right = weight.chunk(2, dim=1)
-        weights = *self._of_leaf(), left.contiguous(), right.contiguous(), bias
-        dtype = steps.product_dtype(vectors)
-        with torch.autocast(vectors.device.type, enabled=False):
-            states, roots = _Binary.apply(trees, rows, vectors.to(dtype), *(weight.to(dtype) for weight in weights))
-        return states, roots.to(vectors.dtype), None
+    def leaf(self, x: Tensor) -> State:
+        i, o, u = (x + self.bias).chunk(3, dim=1)
+        c = torch.sigmoid(i) * torch.tanh(u)
+        return torch.sigmoid(o) * torch.tanh(c), c
 
-    def merged(self, precision: str) -> "_Merged":
-        return _Merged(self, precision)
+    def node(self, x: Tensor, children: Children) -> State:
+        h, c = children.pairs
+        bias = torch.cat([self.bias, self.bias_forget, self.bias_forget])
+        i, o, u, *f = (self.recurrent(h.flatten(1)) + bias).chunk(5, dim=1)
+        c = torch.sigmoid(i) * torch.tanh(u) + (torch.sigmoid(torch.stack(f, dim=1)) * c).sum(dim=1)
+        return torch.sigmoid(o) * torch.tanh(c), c
 
-    def _of_leaf(self) -> tuple[Tensor, Tensor]:
+    def of_leaf(self) -> tuple[Tensor, Tensor]:
         """Folded weight and bias of a leaf's gates."""
         return steps.folded(self.input.weight, self.hidden), steps.folded(self.bias, self.hidden)
 
-    def _of_pair(self) -> tuple[Tensor, Tensor]:
+    def of_pair(self) -> tuple[Tensor, Tensor]:
         """Folded weight, of left and right side by side, and bias of a parent's gates."""
         bias = torch.cat([steps.folded(self.bias, self.hidden), self.bias_forget, self.bias_forget])
         return steps.folded(self.recurrent.weight, self.hidden), bias
 
 
-class _Merged(inference.MergedPairs):
-    """The cell over merged trees."""
+def level_pass(cell: BinaryCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> Results:
+    """The same as ``run_levels``, with one product for all weight gradients of a kind, and steps that fill buffers."""
+    weight, bias = cell.of_pair()
+    left, right = weight.chunk(2, dim=1)
+    weights = *cell.of_leaf(), left.contiguous(), right.contiguous(), bias
+    dtype = steps.product_dtype(vectors)
+    with torch.autocast(vectors.device.type, enabled=False):
+        states, roots = _Binary.apply(trees, rows, vectors.to(dtype), *(weight.to(dtype) for weight in weights))
+    return states, roots.to(vectors.dtype), None
 
-    remembers = True
 
-    def __init__(self, cell: BinaryCell, precision: str):
-        super().__init__(Product(*cell._of_leaf(), of_words(precision)), *cell._of_pair(), precision)
-
-    def open_leaves(self, gates: Tensor, c: Tensor, h: Tensor) -> None:
-        inference.open_lstm(gates, None, c, h)
-
-    def open_pairs(self, gates: Tensor, left: Tensor, right: Tensor, c: Tensor, h: Tensor) -> None:
-        i, o, s, f_left, f_right = gates.sigmoid_().chunk(5, dim=1)
-        torch.mul(f_left, left, out=c)
-        c.addcmul_(f_right, right).addcmul_(i, s.sub_(0.5), value=4)
-        torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
+LEVEL_PASSES[BinaryCell] = level_pass
 
 
 class _Binary(torch.autograd.Function):

@@ -1,12 +1,10 @@
 """Recurrent networks over sentences without a backward pass, on the CPU: they keep nothing.
 
-They have the parameters of PyTorch's modules; ``recurrent_cells`` has the equations. Each distinct prefix of the
-sentences is computed once, however many sentences begin with it. Only products may have less precision than the word
-vectors: for sigmoids, single precision is also faster. Products of word vectors are in bf16 where states use 8 bits, as
-only states lie between -1 and 1.
+They have the parameters of PyTorch's modules; ``recurrent_cells`` has the equations. Only products may have less
+precision than the word vectors: for sigmoids, single precision is also faster.
 
-Shapes: n words, U distinct ones, B sentences; H hidden size of a direction, D directions, X input size, P parts of H
-numbers that go from step to step.
+Shapes: n words, U distinct ones, B sentences, sorted by decreasing length; H hidden size of a direction, D directions,
+X input size, P parts of H numbers that go from step to step.
 """
 
 from abc import ABC, abstractmethod
@@ -16,13 +14,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from structviews.batches.prefixes import Prefixes, prefixes
+from structviews.batches.batch import Packing
 from structviews.batches.word_ids import WordIds
 from structviews.kernels import steps
 from structviews.kernels.recurrent import check_layers
 from structviews.kernels.recurrent_cells import Gru, GruResetBefore, Lstm, RecurrentCell
-from structviews.runtime.arrays import Array
-from structviews.runtime.products import ROWS, Product, of_words, prepared
+from structviews.runtime.products import ROWS, Product, prepared
 
 
 class _Cell(ABC):
@@ -47,7 +44,7 @@ class _Cell(ABC):
         self.one = w_word.new_ones(())
         stays = self._prepare(w_state, b_state, precision)
         self.of_word = Product(
-            steps.folded(w_word, self.size), steps.folded(b_word + b_state - stays, self.size), of_words(precision)
+            steps.folded(w_word, self.size), steps.folded(b_word + b_state - stays, self.size), precision
         )
 
     @abstractmethod
@@ -55,13 +52,12 @@ class _Cell(ABC):
         """Prepare the products of states; return what of their biases stays with them, the other is the word's."""
 
     @abstractmethod
-    def step(self, gates: Tensor, before: Tensor, out: Tensor) -> None:
+    def step(self, gates: Tensor, state: Tensor) -> None:
         """One step.
 
         Args:
             gates: ``(rows, G H)`` what words add to the gates; overwritten.
-            before: ``(rows, P H)`` what came from the step before.
-            out: ``(rows, P H)`` receives what goes on.
+            state: ``(rows, P H)`` what came from the step before; overwritten with what goes on.
         """
 
 
@@ -72,13 +68,13 @@ class _Gru(_Cell):
         self.of_state = Product(w_state, stays, precision)
         return stays
 
-    def step(self, gates: Tensor, before: Tensor, out: Tensor) -> None:
+    def step(self, gates: Tensor, state: Tensor) -> None:
         sizes = 2 * self.size, self.size
         r_and_z, n = gates.split_with_sizes(sizes, dim=1)
-        of_r_and_z, of_n = self.of_state(before).to(before.dtype).split_with_sizes(sizes, dim=1)
+        of_r_and_z, of_n = self.of_state(state).to(state.dtype).split_with_sizes(sizes, dim=1)
         r, z = r_and_z.add_(of_r_and_z).sigmoid_().chunk(2, dim=1)
         n.addcmul_(r, of_n, value=steps.FOLD).sigmoid_()
-        torch.lerp(torch.add(self.one, n, alpha=-2, out=n), before, z, out=out)
+        torch.lerp(torch.add(self.one, n, alpha=-2, out=n), state, z, out=state)
 
 
 class _GruResetBefore(_Cell):
@@ -87,11 +83,11 @@ class _GruResetBefore(_Cell):
         self.of_r_and_z, self.of_n = (Product(weight, None, precision) for weight in weights)
         return torch.zeros_like(b_state)
 
-    def step(self, gates: Tensor, before: Tensor, out: Tensor) -> None:
+    def step(self, gates: Tensor, state: Tensor) -> None:
         r_and_z, n = gates.split_with_sizes((2 * self.size, self.size), dim=1)
-        r, z = r_and_z.add_(self.of_r_and_z(before)).sigmoid_().chunk(2, dim=1)
-        n.add_(self.of_n(r.mul_(before)), alpha=steps.FOLD).sigmoid_()
-        torch.lerp(torch.add(self.one, n, alpha=-2, out=n), before, z, out=out)
+        r, z = r_and_z.add_(self.of_r_and_z(state)).sigmoid_().chunk(2, dim=1)
+        n.add_(self.of_n(r.mul_(state)), alpha=steps.FOLD).sigmoid_()
+        torch.lerp(torch.add(self.one, n, alpha=-2, out=n), state, z, out=state)
 
 
 class _Lstm(_Cell):
@@ -101,12 +97,11 @@ class _Lstm(_Cell):
         self.of_state = Product(steps.folded(w_state, self.size), None, precision)
         return torch.zeros_like(b_state)
 
-    def step(self, gates: Tensor, before: Tensor, out: Tensor) -> None:
-        h, c = before.chunk(2, dim=1)
-        h_out, c_out = out.chunk(2, dim=1)
+    def step(self, gates: Tensor, state: Tensor) -> None:
+        h, c = state.chunk(2, dim=1)
         i, f, s, o = gates.add_(self.of_state(h)).sigmoid_().chunk(4, dim=1)
-        torch.mul(f, c, out=c_out).addcmul_(i, s, value=4).sub_(i, alpha=2)
-        torch.addcmul(o, o, c_out.sigmoid(), value=-2, out=h_out)
+        c.mul_(f).addcmul_(i, s, value=4).sub_(i, alpha=2)
+        torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
 
 
 _CELLS: dict[type[RecurrentCell], type[_Cell]] = {Gru: _Gru, GruResetBefore: _GruResetBefore, Lstm: _Lstm}
@@ -118,63 +113,45 @@ def run(
     kind: type[RecurrentCell],
     vectors: Tensor,
     ids: WordIds,
-    lengths: Array,
+    packing: Packing,
     states: bool = False,
-    precision: str = "fp32",
 ) -> tuple[Tensor, Tensor | None]:
-    """Final states ``(B, D H)``; on request also the states ``(n, D H)`` in text order.
+    """Final states ``(B, D H)``; on request also the states ``(n, D H)``; both in the order of the text.
 
     Args:
         network: the parameters.
         kind: the cell.
-        vectors: ``(U, X)`` vectors of the distinct words.
+        vectors: ``(U, X)`` vectors of the distinct words; under autocast, products are in bf16.
         ids: the words in text order.
-        lengths: ``(B,)`` number of words of each sentence.
+        packing: the packed order.
         states: also return the states.
-        precision: of the products, see ``Product``.
 
     Raises:
         ValueError: if the network has several layers.
     """
     check_layers(network)
-    cells = prepared(network, precision, lambda: [_CELLS[kind](each, precision) for each in network.all_weights])
-    size = network.hidden_size
-    final = vectors.new_empty(len(lengths), len(cells) * size)
-    kept = vectors.new_empty(len(ids), final.shape[1]) if states else None
-    with torch.autocast(vectors.device.type, enabled=False):
+    precision = "bf16" if torch.is_autocast_enabled("cpu") else "fp32"
+    words, sizes = ids.inverse.index_select(0, packing.order), packing.sizes.tolist()
+    finals, outputs = [], []
+    with torch.autocast("cpu", enabled=False):
+        cells = prepared(network, precision, lambda: [_CELLS[kind](each, precision) for each in network.all_weights])
         for direction, cell in enumerate(cells):
-            columns = slice(direction * size, (direction + 1) * size)
-            shared = prefixes(ids.inverse.numpy(), lengths, backwards=bool(direction))
-            every = _read(shared, cell.of_word(vectors), cell, final[:, columns], states)
-            if kept is not None and every is not None:
-                torch.index_select(every, 0, shared.of_word, out=kept[:, columns])
-    return final, kept
-
-
-def _read(shared: Prefixes, of_words: Tensor, cell: _Cell, final: Tensor, states: bool) -> Tensor | None:
-    """One direction; the states ``(N, H)`` of all prefixes, if they are asked for.
-
-    Args:
-        shared: the prefixes.
-        of_words: ``(U, G H)`` what the words add to the gates.
-        cell: the cell.
-        final: ``(B, H)`` receives the final states.
-        states: keep all states, not only those of two steps.
-    """
-    size, width = cell.size, cell.parts * cell.size
-    before, rooms = final.new_zeros(1, width), final.new_empty(2, max(shared.sizes), width)
-    every = final.new_empty(shared.word.shape[0], width) if states else None
-    start, shorter = 0, 0
-    for number, (n, n_ended) in enumerate(zip(shared.sizes, shared.ended, strict=True)):
-        after = rooms[number % 2, :n] if every is None else every[start : start + n]
-        for first in range(0, n, ROWS):
-            rows = slice(start + first, start + min(first + ROWS, n))
-            gates = of_words.index_select(0, shared.word[rows]).to(final.dtype)
-            cell.step(gates, before.index_select(0, shared.parent[rows]), after[first : first + ROWS])
-        if n_ended:
-            ended = slice(shorter, shorter + n_ended)
-            final[shared.sentence[ended]] = after[:, :size].index_select(0, shared.last[ended])
-            shorter += n_ended
-        before = after
-        start += n
-    return every if every is None else every[:, :size]
+            of_words = cell.of_word(vectors)
+            state = vectors.new_zeros(sizes[0], cell.parts * cell.size)
+            every = vectors.new_empty(len(words) if states else 0, cell.size)
+            stop = len(words) if direction else 0
+            for n in reversed(sizes) if direction else sizes:
+                start, stop = (stop - n, stop - n) if direction else (stop, stop + n)
+                for first in range(0, n, ROWS):
+                    block = slice(first, min(first + ROWS, n))
+                    rows = words[start + block.start : start + block.stop]
+                    cell.step(of_words.index_select(0, rows).to(state.dtype), state[block])
+                if states:
+                    every[start : start + n] = state[:n, : cell.size]
+            finals.append(state[:, : cell.size])
+            outputs.append(every)
+    final = torch.cat(finals, dim=1).index_select(0, packing.sentence)
+    if not states:
+        return final, None
+    in_steps = torch.cat(outputs, dim=1)
+    return final, torch.empty_like(in_steps).index_copy_(0, packing.order, in_steps)

@@ -14,7 +14,7 @@ from structviews.pretrained.alignment import Aligner
 from structviews.pretrained.encoder_name import HUB_ID
 from structviews.runtime.documents import read_json
 from structviews.runtime.files import digest
-from structviews.runtime.network import network_reason
+from structviews.runtime.wording import network_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -24,12 +24,11 @@ from structviews.pretrained import alignment
 from structviews.pretrained.encoder_name import Identity
 from structviews.pretrained.frozen import FrozenEncoder
 from structviews.runtime.documents import read_sealed, write_json
-from structviews.runtime.files import digest
-from structviews.runtime.locks import creating
+from structviews.runtime.files import creating, digest
 from structviews.runtime.seals import damaged, map_arrays, read_head, write_arrays
 
 if TYPE_CHECKING:
-    from structviews.runtime.progress import OnProgress
+    from structviews.runtime.terminal import OnProgress
 
 MANIFEST = "states.json"
 STATES = "states"

@@ -10,7 +10,7 @@ from structviews.recipes.differences import differences
 from structviews.recipes.reproduction import Reproduction
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import write_bytes
-from structviews.runtime.terminal_tables import Table
+from structviews.runtime.terminal import Table
 
 LEGEND = (
     "accuracy, F1 and recall (R@) in per cent; correlations, mean squared errors (mse), analogies and distances of "

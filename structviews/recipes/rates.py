@@ -17,7 +17,7 @@ from structviews.recipes.reproduction import Reproduction, text_source
 from structviews.runs.config import TrainConfig
 from structviews.runtime.device import best_device
 from structviews.runtime.documents import checksum, converted, read_sealed, write_json
-from structviews.runtime.locks import temporary_name, writing
+from structviews.runtime.files import temporary_name, writing
 from structviews.training.estimate import estimate
 from structviews.training.trainer import BYTES_PER_PARAMETER
 from structviews.views import VIEWS

@@ -17,9 +17,9 @@ from structviews.recipes.reproduction import Reproduction
 from structviews.recipes.stages import Evaluate, Expand, JoinRuns, LearnVectors, stages_of
 from structviews.runs.folder import weight_files
 from structviews.runs.vocabularies import identified
-from structviews.runtime.locks import clear_below
-from structviews.runtime.memory import available_bytes
-from structviews.runtime.progress import rate_bar, say
+from structviews.runtime.files import clear_below
+from structviews.runtime.machine import available_bytes
+from structviews.runtime.terminal import rate_bar, say
 from structviews.runtime.wording import counted, duration
 from structviews.training.resuming import check_same, check_settings
 from structviews.words.learning import require_gensim

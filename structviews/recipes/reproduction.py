@@ -21,7 +21,7 @@ from structviews.recipes.recipe import Recipe
 from structviews.runs.config import TrainConfig
 from structviews.runs.which_vectors import numbered
 from structviews.runtime.documents import checksum
-from structviews.runtime.locks import creating
+from structviews.runtime.files import creating
 from structviews.views import VIEWS
 from structviews.words import FIXED
 

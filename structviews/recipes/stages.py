@@ -26,8 +26,8 @@ from structviews.recipes.rates import Rates
 from structviews.recipes.reproduction import Reproduction, text_source
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import model_checksum, weight_files
-from structviews.runtime.locks import writing
-from structviews.runtime.progress import rate_bar
+from structviews.runtime.files import writing
+from structviews.runtime.terminal import rate_bar
 from structviews.training.loop import train
 from structviews.training.resuming import is_finished
 from structviews.words.learning import learn_file

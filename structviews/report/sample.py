@@ -12,7 +12,7 @@ from structviews.encoding.representation import check_finite
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool
 from structviews.runtime.files import text_lines
-from structviews.runtime.progress import OnProgress
+from structviews.runtime.terminal import OnProgress
 
 
 class Sample(NamedTuple):

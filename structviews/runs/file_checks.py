@@ -11,9 +11,9 @@ from structviews.pretrained import stored_states
 from structviews.runs.folder import CONFIG, LOG, REMEDY
 from structviews.runs.log_file import read_log
 from structviews.runs.settings_file import load_run, run_kind
+from structviews.runtime.array_files import check_blocks
 from structviews.runtime.documents import read_sealed
-from structviews.runtime.npy import check_blocks
-from structviews.runtime.tensors import read_tensors
+from structviews.runtime.seals import read_tensors
 from structviews.words.vector_files import arrow_file, check_arrow
 from structviews.words.vocabulary import Vocabulary
 

@@ -18,8 +18,8 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG, ENCODER, REMEDY, SUB_WORDS, vocabulary_file
 from structviews.runs.settings_file import PARSED, Parsed, PretrainedEncoder
 from structviews.runtime.documents import checked
-from structviews.runtime.progress import OnProgress
 from structviews.runtime.seals import damaged, read_arrays, read_head, write_arrays
+from structviews.runtime.terminal import OnProgress
 from structviews.words import CONTEXTUAL, FIXED
 from structviews.words.sub_words import LONGEST_NGRAM, SubWords
 from structviews.words.vector_files import WordVectors

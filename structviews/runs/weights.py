@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from structviews.errors import InputError
 from structviews.runs.folder import REMEDY, WEIGHTS
-from structviews.runtime.seals import read_head
-from structviews.runtime.tensors import read_tensors, write_tensors
+from structviews.runtime.seals import read_head, read_tensors, write_arrays
 
 
 def save_weights(run: Path, model: nn.Module) -> None:
@@ -20,7 +19,7 @@ def save_weights(run: Path, model: nn.Module) -> None:
 
 def write_weights(run: Path, weights: Mapping[str, Tensor], notes: Mapping[str, Any] | None = None) -> None:
     """Write ``model.safetensors`` from weights by name, atomically; ``notes`` say what else identifies the model."""
-    write_tensors(run / WEIGHTS, weights, notes)
+    write_arrays(run / WEIGHTS, weights, notes)
 
 
 def check_weights(run: Path, model: nn.Module) -> None:

@@ -1,6 +1,6 @@
-"""Devices and their numeric precision."""
+"""Devices, their numeric precision, and modules whose weights come from elsewhere."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from structviews.errors import InputError
-from structviews.runtime.device_names import check_device
-from structviews.runtime.memory import available_bytes
+from structviews.runtime.machine import available_bytes, check_device
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 T = TypeVar("T", bound="DataclassInstance")
-# Of training, and of encoding.
 PRECISIONS = ("auto", "fp32", "bf16")
-ENCODING_PRECISIONS = (*PRECISIONS, "int8")
 # The devices of the blocks of ``using`` that run, the innermost last.
 _chosen: list[torch.device] = []
 
@@ -106,10 +104,10 @@ def multiplies_bytes() -> bool:
     return getattr(torch.cpu, "_is_vnni_supported", bool)()
 
 
-def check_precision(precision: str, known: Sequence[str]) -> None:
-    """Raise InputError for a precision that is not one of the known ones."""
-    if precision not in known:
-        raise InputError(f"unknown precision {precision!r}: choose one of {', '.join(known)}")
+def check_precision(precision: str) -> None:
+    """Raise InputError for a precision that is not one of ``PRECISIONS``."""
+    if precision not in PRECISIONS:
+        raise InputError(f"unknown precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
 
 
 def half_precision(precision: str, device: torch.device) -> bool:
@@ -121,20 +119,38 @@ def half_precision(precision: str, device: torch.device) -> bool:
     Raises:
         InputError: for a precision that is not one of ``PRECISIONS``.
     """
-    check_precision(precision, PRECISIONS)
+    check_precision(precision)
     return precision == "bf16" or (precision == "auto" and multiplies_half(device))
 
 
 def encodes_in(precision: str, device: torch.device) -> str:
-    """In what to encode: ``fp32``, ``bf16`` or ``int8``. ``auto`` takes bf16 on a CPU that supports it in hardware.
+    """In what to encode: ``fp32`` or ``bf16``. ``auto`` takes bf16 on a CPU that supports it in hardware.
 
     Raises:
-        InputError: for a precision that is not one of ``ENCODING_PRECISIONS``, and for ``int8`` on a device that does
-            not multiply 8-bit integers.
+        InputError: for a precision that is not one of ``PRECISIONS``.
     """
-    check_precision(precision, ENCODING_PRECISIONS)
+    check_precision(precision)
     if precision == "auto":
         return "bf16" if device.type == "cpu" and multiplies_half(device) else "fp32"
-    if precision == "int8" and (device.type != "cpu" or not multiplies_bytes()):
-        raise InputError(f"precision int8: this {device.type} does not multiply 8-bit integers: choose auto")
     return precision
+
+
+RANDOM = frozenset({nn.init.uniform_, nn.init.normal_, nn.init.kaiming_uniform_, Tensor.uniform_, Tensor.normal_})
+
+
+class Unfilled(TorchFunctionMode):
+    """A context in which nothing is filled with random values, so that weights hold what their memory held.
+
+    On the device ``meta`` such fills would also import PyTorch's compiler, which takes a second.
+    """
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if function in RANDOM:
+            return args[0] if args else (kwargs or {})["tensor"]
+        return function(*args, **(kwargs or {}))

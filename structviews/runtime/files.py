@@ -1,17 +1,163 @@
-"""Atomic writing of files and folders, and reading of text files."""
+"""Files and folders that appear whole, one writer at a time, and no traces of dead ones.
+
+The writer of ``NAME`` locks ``.NAME.lock`` beside it; the lock ends with its process, however that ends. Temporary
+files and folders are called ``.NAME.HOST-PROCESS.tmp``, so that the next writer can delete those of dead processes.
+"""
 
 import hashlib
 import os
+import platform
+import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import xxhash
+from filelock import FileLock, Timeout
 
 from structviews.errors import InputError
-from structviews.runtime.locks import creating, temporary_name, writing
+
+# Characters of a command line that a message shows.
+SHOWN = 80
+LOCK = re.compile(r"\.(?P<name>.+)\.lock")
+TEMPORARY = re.compile(r"\..+\.(?P<host>[^.]+)-(?P<process>\d+)\.tmp")
+
+
+def temporary_name(path: Path) -> Path:
+    """Where to write what will be renamed to ``path``; another process gets another name."""
+    return path.with_name(f".{path.name}.{_host()}-{os.getpid()}.tmp")
+
+
+@contextmanager
+def writing(path: Path, patience: float = 0) -> Iterator[None]:
+    """Hold the lock on a file or folder while writing it, and delete what dead writers of it left behind.
+
+    Args:
+        path: the file or folder; need not exist, but the folder above it must.
+        patience: seconds to wait for another writer, as where each adds to what the others wrote.
+
+    Raises:
+        InputError: if another process, which the message names, holds it.
+        OSError: if the place cannot be written.
+    """
+    path = path.absolute()
+    place = _lock_file(path)
+    try:
+        path.parent.stat()  # FileLock would create it
+        lock = FileLock(place, timeout=patience)
+        lock.acquire()
+    except Timeout:
+        raise InputError(
+            f"{path} is being written by {_holder(place)}: wait until it has finished, or give another place"
+        ) from None
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    try:
+        with suppress(OSError):  # a full disk; it only tells others who it is
+            place.write_text(_self(), "utf-8")
+        sweep(path)
+        yield
+    finally:
+        with suppress(OSError):  # while the lock is held: others notice that theirs is on a file without a name
+            place.unlink()
+        lock.release()
+
+
+@contextmanager
+def creating(path: Path, remedy: str = "give another folder with --out") -> Iterator[None]:
+    """As ``writing``, for a folder; also makes the missing folders above it, which go again if nothing is written.
+
+    Args:
+        path: the folder.
+        remedy: what to do if they cannot be made.
+
+    Raises:
+        InputError: also if they cannot be made.
+    """
+    missing = [each for each in path.absolute().parents if not each.exists()]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}: {remedy}") from None
+    try:
+        with writing(path):
+            yield
+    finally:
+        with suppress(OSError):  # they are not empty
+            for each in missing:
+                each.rmdir()
+
+
+def clear(path: Path) -> None:
+    """Delete what a writer left that died when ``path`` was already there, so that nobody has to write it again."""
+    path = path.absolute()
+    if _lock_file(path).exists():
+        with suppress(OSError, InputError), writing(path):
+            pass
+
+
+def clear_below(folder: Path) -> None:
+    """As ``clear``, for a folder and all that lies in it, where a later call skips what is finished."""
+    clear(folder)
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if lock := LOCK.fullmatch(name):
+                clear(Path(place) / lock["name"])
+
+
+def _lock_file(path: Path) -> Path:
+    return path.with_name(f".{path.name}.lock")
+
+
+def sweep(path: Path) -> None:
+    """Delete what dead processes on this machine left of ``path``, of its hidden companions, and of the files in it."""
+    beside = (each for each in _entries(path.parent) if re.match(rf"\.+{re.escape(path.name)}\.", each.name))
+    for each in (*beside, *(path.rglob(".*.tmp") if path.is_dir() else ())):
+        found = TEMPORARY.fullmatch(each.name)
+        if found and found["host"] == _host() and not _alive(int(found["process"])):
+            if each.is_dir():
+                shutil.rmtree(each, ignore_errors=True)
+            else:
+                each.unlink(missing_ok=True)
+
+
+def _entries(folder: Path) -> list[Path]:
+    with suppress(OSError):
+        return list(folder.iterdir())
+    return []
+
+
+def _alive(process: int) -> bool:
+    """Whether a process of this number runs; unknown, hence true, on Windows, where asking would end it."""
+    if process == os.getpid() or sys.platform == "win32":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's
+        return True
+    return True
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9_]", "_", platform.node()) or "here"
+
+
+def _self() -> str:
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    shown = command if len(command) <= SHOWN else f"{command[:SHOWN]}..."
+    return f"process {os.getpid()} on {platform.node()} ({shown}, since {datetime.now():%H:%M})"
+
+
+def _holder(place: Path) -> str:
+    with suppress(OSError, UnicodeDecodeError):
+        return place.read_text("utf-8")[: 4 * SHOWN] or "another process"
+    return "another process"
 
 
 def text_lines(path: Path) -> list[str]:

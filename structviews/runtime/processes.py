@@ -1,4 +1,4 @@
-"""Function calls in worker processes on this machine.
+"""Function calls in worker processes on this machine, and stopping a long job by signal.
 
 Each worker has a pipe of its own, and only the worker holds the pipe's other end: a process that dies in the middle of
 a message, however large, ends the pipe, so no one waits for the rest.
@@ -17,11 +17,51 @@ from dataclasses import dataclass, field
 from enum import Enum
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
-from threading import Condition, Thread
+from threading import Condition, Thread, current_thread, main_thread
 from typing import Any
 
 from structviews.errors import InputError
-from structviews.runtime.garbage import collect_seldom
+
+
+class Interrupted(Exception):  # noqa: N818 - not an error
+    """Training was stopped by a signal; its state is saved.
+
+    Attributes:
+        signal: number of the signal.
+        step: steps taken so far.
+    """
+
+    def __init__(self, signal_number: int, step: int):
+        super().__init__(f"stopped at step {step}")
+        self.signal = signal_number
+        self.step = step
+
+
+@contextmanager
+def stop_signals() -> Iterator[Callable[[], int]]:
+    """Record SIGINT and SIGTERM; yields a function that returns the number of the first one received, or 0.
+
+    A second signal ends the process immediately, unless torchrun started it: torchrun forwards signals that the
+    terminal has already sent to all processes, and has its own timeout.
+    """
+    came = [0]
+    passed_on = "TORCHELASTIC_RUN_ID" in os.environ
+    old: dict[int, Any] = {}
+
+    def note(number: int, _frame: object) -> None:
+        if came[0] and not passed_on:
+            os._exit(128 + number)
+        came[0] = came[0] or number
+
+    # Only the main thread may set signal handlers.
+    if current_thread() is main_thread():
+        old = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: came[0]
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
 
 SECONDS_TO_EXIT = 5.0
 """Time for a worker that closed its pipe to end by itself and tell how."""
@@ -311,7 +351,6 @@ def work(pipe: Connection) -> None:
     """Run in a worker: make the calls that come through the pipe until it ends, and send their outcomes back."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which kills the workers
     Thread(target=end_with_parent, daemon=True).start()
-    collect_seldom()
     _heard.set(lambda done: pipe.send_bytes(pickle.dumps((Message.REPORT, done))))
     try:
         pipe.send_bytes(b"began")

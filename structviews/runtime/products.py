@@ -1,13 +1,9 @@
 """Matrix products with a constant weight, prepared once for many calls; for inference.
 
 On the CPU, oneDNN multiplies by a weight that it has laid out for its own loops: for the shapes of our encoders 2.3
-times as fast as ``torch.mm`` in fp32 on a CPU that MKL does not favour, a tenth faster in bf16, and in 8 bits twice
-as fast as in bf16 (docs/performance.md). It prepares a product for each new number of rows, which takes as long as
-multiplying a hundred rows; so rows are padded to few numbers, by an eighth at most.
-
-In 8 bits, inputs are ``(integer - 128) / 127`` with integers in 0 .. 255, which suits the states of Tree-LSTMs and
-GRUs: they lie between -1 and 1. Weights are integers in -127 .. 127 with one scale per output (Jacob et al. 2018). Sums
-use 32 bits.
+times as fast as ``torch.mm`` in fp32 on a CPU that MKL does not favour, and a tenth faster in bf16
+(docs/performance.md). It prepares a product for each new number of rows, which takes as long as multiplying a hundred
+rows; so rows are padded to few numbers, by an eighth at most.
 
 Shapes: n rows.
 """
@@ -27,7 +23,6 @@ from structviews.runtime.device import multiplies_half
 ROWS = 256
 # Larger numbers of rows are rounded up to as many bits as this one has.
 EXACT = 15
-ZERO, LARGEST = 128, 127
 
 T = TypeVar("T")
 # Numbers of a weight that are compared: an optimiser's step changes all of them.
@@ -93,7 +88,7 @@ class Product:
     Args:
         weight: ``(outputs, inputs)``.
         bias: ``(outputs,)``, or None for none.
-        precision: ``fp32`` (the weight's own dtype), ``bf16``, or ``int8`` for inputs between -1 and 1, on a CPU.
+        precision: ``fp32`` (the weight's own dtype) or ``bf16``.
 
     Attributes:
         outputs: number of outputs.
@@ -104,14 +99,10 @@ class Product:
         weight, self._bias = weight.detach(), None if bias is None else bias.detach().contiguous()
         self.dtype = torch.bfloat16 if precision == "bf16" else weight.dtype
         self.outputs = len(weight)
-        self._inputs_dtype = torch.uint8 if precision == "int8" else self.dtype
-        self._padded = True
-        if precision == "int8":
-            self._multiply = _in_bytes(weight, self._bias)
-        elif _has_packed(self.dtype, weight.device):
+        self._padded = _has_packed(self.dtype, weight.device)
+        if self._padded:
             self._multiply = _packed(weight.to(self.dtype), self._bias)
         else:
-            self._padded = False
             of_dtype = weight.to(self.dtype), None if self._bias is None else self._bias.to(self.dtype)
             self._multiply = lambda rows: linear(rows, *of_dtype)
 
@@ -135,22 +126,23 @@ class Product:
     def _padded_product(self, rows: Tensor, n: int) -> Tensor:
         """The products of at most ``ROWS`` rows, followed by zeros up to a number of rows that has been prepared."""
         size = padded(n)
-        if n == size and self._inputs_dtype != torch.uint8:
-            return self._multiply(rows.to(self._inputs_dtype).contiguous())
-        inputs = rows.new_empty(size, rows.shape[1], dtype=self._inputs_dtype)
-        if self._inputs_dtype == torch.uint8:
-            # Truncation rounds what one half was added to. PyTorch vectorises both conversions, but not a direct one.
-            rows = rows.float().mul(LARGEST).add_(ZERO + 0.5).to(torch.int16)
-        inputs[:n] = rows
         if n == size:
-            return self._multiply(inputs)
+            return self._multiply(rows.to(self.dtype).contiguous())
+        inputs = rows.new_empty(size, rows.shape[1], dtype=self.dtype)
+        inputs[:n] = rows
         inputs[n:] = 0
         return self._multiply(inputs)[:n]
 
 
-def of_words(precision: str) -> str:
-    """The precision of products with word vectors where those with states have this one."""
-    return "bf16" if precision == "int8" else precision
+class PackedLinear(nn.Linear):
+    """``nn.Linear`` that multiplies by a packed weight, in autocast's dtype, on a CPU without gradients."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if torch.is_grad_enabled() or rows.device.type != "cpu":
+            return super().forward(rows)
+        precision = "bf16" if torch.is_autocast_enabled("cpu") else "fp32"
+        with torch.autocast("cpu", enabled=False):
+            return prepared(self, precision, lambda: Product(self.weight, self.bias, precision))(rows)
 
 
 @cache
@@ -176,21 +168,6 @@ def _packed(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
 
     def multiply(rows: Tensor) -> Tensor:
         product: Tensor = linear_pointwise(rows, weight, bias, "none", [], "")
-        return product
-
-    return multiply
-
-
-def _in_bytes(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
-    scales = (weight.abs().amax(dim=1) / LARGEST).clamp_min(1e-12)
-    integers = (weight / scales[:, None]).round().to(torch.int8)
-    weights = torch.ops.onednn.qlinear_prepack(integers, None), scales, torch.zeros(len(weight), dtype=torch.int32)
-
-    def multiply(rows: Tensor) -> Tensor:
-        inputs = rows, 1 / LARGEST, ZERO
-        product: Tensor = torch.ops.onednn.qlinear_pointwise.default(
-            *inputs, *weights, bias, 1.0, 0, torch.float32, "none", [], "none"
-        )
         return product
 
     return multiply

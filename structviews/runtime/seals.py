@@ -1,7 +1,7 @@
 """Sealed safetensors files: each holds digests of its own content, which are checked when it is read.
 
-Reading one cannot execute code. Equal arrays and notes give equal bytes. This module is about numpy's arrays, and
-``tensors.py`` about PyTorch's tensors, which take a second to import.
+Reading one cannot execute code. Equal arrays and notes give equal bytes. PyTorch, which takes a second to import, is
+needed for its own tensors only.
 """
 
 import hashlib
@@ -9,21 +9,24 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
+from safetensors.numpy import save as save_arrays
 
 from structviews.errors import InputError
 from structviews.runtime.documents import UNREADABLE, parse_json
 from structviews.runtime.files import digest, write_bytes
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 T = TypeVar("T")
 # Key of the metadata's only entry: safetensors writes several in any order, and equal files must have equal bytes.
 ENTRY = "structviews"
 # The format's names of numpy's types.
-TYPES = {"bool": "BOOL", "float16": "F16", "float32": "F32", "float64": "F64"} | {
+TYPES = {"bool": "BOOL", "float16": "F16", "float32": "F32", "float64": "F64", "bfloat16": "BF16"} | {
     f"{kind}int{bits}": f"{'U' if kind else 'I'}{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)
 }
 
@@ -58,13 +61,26 @@ class Head(NamedTuple):
     digest: str
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], notes: Mapping[str, Any] | None = None) -> None:
-    """Write arrays by name to a sealed safetensors file, atomically; ``notes`` are kept as JSON."""
-    content = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    described = {name: (TYPES[array.dtype.name], list(array.shape)) for name, array in content.items()}
-    metadata = sealed(described, ((content[name].reshape(-1).view(np.uint8).data) for name in sorted(content)), notes)
-    packed = save(content, metadata)
-    write_bytes(path, packed)
+def write_arrays(
+    path: Path, arrays: "Mapping[str, np.ndarray] | Mapping[str, Tensor]", notes: Mapping[str, Any] | None = None
+) -> None:
+    """Write a sealed safetensors file, atomically.
+
+    Args:
+        path: the file.
+        arrays: NumPy's arrays or PyTorch's tensors, on any device, by name.
+        notes: what else to keep, as JSON.
+    """
+    save: Callable[..., bytes] = save_arrays
+    if any(not isinstance(each, np.ndarray) for each in arrays.values()):
+        from safetensors.torch import save as save_tensors  # noqa: PLC0415 - imports PyTorch, which is slow
+
+        save = save_tensors
+    content = {name: _contiguous(arrays[name]) for name in sorted(arrays)}
+    described = {name: (_type(each), list(each.shape)) for name, each in content.items()}
+    data, kept = digest(*map(_octets, content.values())), dict(notes or {})
+    seal = Seal(notes=kept, data=data, head=head_digest(kept, described, data))
+    write_bytes(path, save(content, {ENTRY: json.dumps(seal, sort_keys=True)}))
 
 
 def read_arrays(path: Path, remedy: str) -> dict[str, np.ndarray]:
@@ -77,7 +93,7 @@ def read_arrays(path: Path, remedy: str) -> dict[str, np.ndarray]:
     def read(file: safe_open) -> dict[str, np.ndarray]:
         head = head_of(path, file, remedy)
         arrays = {name: file.get_tensor(name) for name in sorted(head.shapes)}
-        check_data(path, head, (array.reshape(-1).view(np.uint8).data for array in arrays.values()), remedy)
+        check_data(path, head, map(_octets, arrays.values()), remedy)
         return arrays
 
     return opened(path, "np", read, remedy)
@@ -105,29 +121,35 @@ def map_arrays(path: Path, remedy: str, *, check: bool = True) -> dict[str, np.n
         # An array without elements cannot be mapped.
         arrays[name] = np.memmap(path, kind, "r", begin, shape) if math.prod(shape) else np.empty(shape, kind)
     if check:
-        check_data(path, head, (array.reshape(-1).view(np.uint8).data for array in arrays.values()), remedy)
+        check_data(path, head, map(_octets, arrays.values()), remedy)
     return arrays
-
-
-def sealed(
-    described: Mapping[str, tuple[str, list[int]]], data: Iterable[memoryview], notes: Mapping[str, Any] | None
-) -> dict[str, str]:
-    """The metadata of a file.
-
-    Args:
-        described: type and shape of each tensor by name.
-        data: their bytes, in the order of their names.
-        notes: what else to keep.
-    """
-    found, kept = digest(*data), dict(notes or {})
-    seal = Seal(notes=kept, data=found, head=head_digest(kept, described, found))
-    return {ENTRY: json.dumps(seal, sort_keys=True)}
 
 
 def check_data(path: Path, head: Head, data: Iterable[memoryview], remedy: str) -> None:
     """Raise InputError unless the tensors' bytes, in the order of their names, are those that were written."""
     if digest(*data) != head.data:
         raise damaged(path, "its content does not match its digest", remedy)
+
+
+def read_tensors(path: Path, remedy: str) -> "tuple[dict[str, Tensor], dict[str, Any]]":
+    """The tensors of a sealed file by name, and its notes.
+
+    Args:
+        path: the file.
+        remedy: what the user can do if it is missing or damaged.
+
+    Raises:
+        InputError: if it is missing or damaged.
+    """
+
+    def read(file: safe_open) -> "tuple[dict[str, Tensor], dict[str, Any]]":
+        head = head_of(path, file, remedy)
+        tensors = {name: file.get_tensor(name) for name in sorted(head.shapes)}
+        # The file is read from disk once: what is hashed here is what the caller gets.
+        check_data(path, head, map(_octets, tensors.values()), remedy)
+        return tensors, head.notes
+
+    return opened(path, "pt", read, remedy)
 
 
 def read_head(path: Path, remedy: str) -> Head:
@@ -178,3 +200,22 @@ def head_digest(notes: Mapping[str, Any], described: Mapping[str, tuple[str, lis
 def damaged(path: Path, what: str, remedy: str) -> InputError:
     """The error for a damaged file."""
     return InputError(f"{path}: damaged: {what}: {remedy}")
+
+
+def _contiguous(array: "np.ndarray | Tensor") -> "np.ndarray | Tensor":
+    return np.ascontiguousarray(array) if isinstance(array, np.ndarray) else array.detach().cpu().contiguous()
+
+
+def _type(array: "np.ndarray | Tensor") -> str:
+    """The format's name of an array's type."""
+    return TYPES[str(array.dtype).removeprefix("torch.")]
+
+
+def _octets(array: "np.ndarray | Tensor") -> memoryview:
+    """The bytes of a contiguous array."""
+    if not isinstance(array, np.ndarray):
+        import torch  # noqa: PLC0415 - slow to import, and here already
+
+        array = array.reshape(-1).view(torch.uint8).numpy()
+    octets: memoryview = array.reshape(-1).view(np.uint8).data
+    return octets

@@ -1,12 +1,23 @@
-"""What is written for people: control characters in it are shown, never obeyed."""
+"""What is written for people on the terminal: text that is shown, never obeyed; tables; how far a job is."""
 
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from threading import Lock
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich import box, table
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.segment import Segment
+from rich.spinner import Spinner
 from rich.text import Text
+
+from structviews.runtime.wording import duration
 
 # Control characters but tab and newline, controls of the writing direction, and halves of surrogate pairs.
 UNSHOWN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -35,3 +46,211 @@ class Terminal(Console):
         """Render to segments, of which only rich's own may control the terminal."""
         for each in super().render(renderable, options):
             yield each if each.control else each._replace(text=visible(each.text))
+
+
+# Characters that a cell is folded to before the cells of columns with ``no_wrap`` are, too.
+NARROW = 8
+
+
+class Table(table.Table):
+    """A table that loses its frame where the terminal is too narrow for it, and whose long cells are then folded.
+
+    Columns with ``no_wrap``, as of numbers, are folded last.
+    """
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from table.Table.__rich_console__(self._fitted(console, options.max_width), console, options)
+
+    def _fitted(self, console: Console, width: int) -> table.Table:
+        fitted = self._with(self.columns)
+        if natural_width(fitted, console) > width:
+            fitted.box, fitted.pad_edge, fitted.padding = box.SIMPLE_HEAD, False, (0, 1, 0, 0)
+        rigid = [column for column in fitted.columns if column.no_wrap]
+        flexible = len(fitted.columns) - len(rigid)
+        if natural_width(fitted._with(rigid), console) + (NARROW + 2) * flexible > width:
+            for column in fitted.columns:
+                column.no_wrap = False
+        return fitted
+
+    def _with(self, columns: Iterable[table.Column]) -> "Table":
+        """A copy with some of the columns, which fold what does not fit."""
+        found = copy(self)
+        found.columns = [copy(column) for column in columns]
+        for column in found.columns:
+            column.overflow = "fold"
+        return found
+
+
+def natural_width(whole: Table, console: Console) -> int:
+    """Characters that a table takes where there is room for all."""
+    return table.Table.__rich_measure__(whole, console, console.options.update_width(10_000)).maximum
+
+
+# Called with the number done and the total.
+OnProgress = Callable[[int, int], None]
+# Characters of the part that moves.
+LONGEST, SHORTEST = 40, 8
+
+
+def say(console: Console, text: str) -> None:
+    """Print a line without markup; only a terminal's lines are broken, between words."""
+    console.print(text, markup=False, highlight=False, soft_wrap=not console.is_terminal)
+
+
+class Bar:
+    """How far one job is, with its rate and the time left; called with the number done and the total.
+
+    It appears when it is first called or told a stage. Its methods may be called from several threads.
+
+    Args:
+        console: where to show it. If this is not a terminal, for example a log file, a line is printed at the first
+            call, at every further tenth and, unless ``steady``, for every later stage.
+        what: description of the job.
+        unit: what is counted.
+        size: the numbers are divided by this for display.
+        percent: whether the terminal shows the share that is done, rather than the numbers.
+        steady: whether all units take about the same time, so that a rate and the time left can be told.
+    """
+
+    def __init__(
+        self, console: Console, what: str, unit: str, size: int = 1, *, percent: bool = True, steady: bool = True
+    ) -> None:
+        self._console = console
+        self._what = what
+        self._unit = unit
+        self._size = size
+        self._percent = percent
+        self._steady = steady
+        self._began = time.perf_counter()
+        self._first: tuple[int, float] | None = None
+        self._done = self._total = 0
+        self._note = self._rate = ""
+        self._tenths = -1
+        self._lock = Lock()
+        self._spinner = Spinner("dots")
+        self._live = Live(console=console, get_renderable=lambda: self, refresh_per_second=10)
+
+    def __call__(self, done: int, total: int, *, note: str | None = None, rate: str | None = None) -> None:
+        """Show that ``done`` of ``total`` are done.
+
+        Args:
+            done, total: the numbers.
+            note: what else to show, in parts with two spaces between them; the last one if None.
+            rate: the rate to show, empty for none; that of ``done`` if None.
+        """
+        now = time.perf_counter()
+        with self._lock:
+            if not self._first:
+                self._first, self._note = (done, now), ""
+            before, began = self._first
+            self._done, self._total = done, total
+            self._note = self._note if note is None else note
+            if rate is not None:
+                self._rate = rate
+            elif done > before and self._steady:
+                speed = (done - before) / self._size / max(now - began, 1e-9)
+                self._rate = f"{speed:,.0f} {self._unit}/s"
+            if not self._moves() and self._tenths < (tenths := 10 * done // max(total, 1)):
+                self._tenths = tenths
+                parts = self._count(), *self._note.split("  "), self._rate, self._time(now)
+                say(self._console, f"{self._what}: {', '.join(filter(None, parts))}")
+
+    def stage(self, doing: str) -> None:
+        """Show what is being done, until the next call."""
+        with self._lock:
+            if doing != self._note:
+                self._note = doing
+                if not self._moves() and not self._steady and self._first:
+                    say(self._console, f"{self._what}: {doing}")
+
+    def _moves(self) -> bool:
+        """Whether the console is one where a line can move; if so, this one does from now on."""
+        can = (self._console.is_terminal and not self._console.is_dumb_terminal) or self._console.is_jupyter
+        if can and not self._live.is_started:
+            self._live.start()
+        return can
+
+    def end(self) -> None:
+        """Leave the line as it is; remove it if nothing was counted."""
+        self._live.transient = not self._first
+        self._live.stop()
+
+    def _count(self) -> str:
+        return f"{self._done / self._size:,.0f} of {self._total / self._size:,.0f} {self._unit}"
+
+    def _share(self) -> str:
+        return f"{100 * self._done // max(self._total, 1)} %" if self._percent else self._count()
+
+    def _time(self, now: float) -> str:
+        before, began = self._first or (0, self._began)
+        if self._done >= self._total:
+            return f"in {duration(now - self._began)}"
+        if not self._steady:
+            return f"{duration(now - self._began)} so far"
+        if self._done == before:
+            return ""
+        return f"{duration((self._total - self._done) * (now - began) / (self._done - before))} left"
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """One line if it fits; else the note and the rate go below, and a long description above."""
+        now = time.perf_counter()
+        if not self._first:
+            self._spinner.update(text=Text(f"{self._what}: {self._note}"))
+            yield self._spinner.render(now)
+            return
+        width = options.max_width
+        numbers, rest = [self._share(), self._time(now)], [*self._note.split("  "), self._rate]
+        whole = [numbers[0], *rest, numbers[1]]
+        if self._room([self._what, *whole], width) >= SHORTEST:
+            yield self._line([self._what], whole, width)
+        elif self._room([self._what, *numbers], width) >= SHORTEST:
+            yield self._line([self._what], numbers, width)
+            yield from filled(rest, width)
+        else:
+            yield Text(self._what, overflow="fold")
+            yield self._line([], numbers, width)
+            yield from filled(rest, width)
+
+    def _room(self, parts: list[str], width: int) -> int:
+        """Characters left for the bar beside some parts."""
+        return width - cell_len("  ".join(filter(None, parts))) - 1
+
+    def _line(self, before: list[str], after: list[str], width: int) -> table.Table:
+        room = min(max(self._room([*before, *after], width), 1), LONGEST)
+        bar = ProgressBar(total=max(self._total, 1), completed=self._done, width=room)
+        line = table.Table.grid(padding=(0, 1))
+        line.add_row(*map(Text, before), bar, Text("  ".join(filter(None, after))))
+        return line
+
+
+def filled(parts: list[str], width: int) -> Iterator[Text]:
+    """Lines of at most ``width`` characters with the parts, two spaces between them; a longer part is folded."""
+    line = ""
+    for part in filter(None, parts):
+        longer = f"{line}  {part}" if line else part
+        if line and cell_len(longer) > width:
+            yield Text(line, overflow="fold")
+            longer = part
+        line = longer
+    if line:
+        yield Text(line, overflow="fold")
+
+
+@contextmanager
+def rate_bar(console: Console, what: str, unit: str, size: int = 1, **how: bool) -> Iterator[Bar]:
+    """A ``Bar`` for the block."""
+    bar = Bar(console, what, unit, size, **how)
+    try:
+        yield bar
+    finally:
+        bar.end()
+
+
+@contextmanager
+def shown(progress: Callable[[int, int], None] | bool | None) -> Iterator[Callable[[int, int], None] | None]:
+    """Resolve a ``progress`` argument: a function as it is, True to a bar on stderr, False and None to None."""
+    if progress is True:
+        with rate_bar(Terminal(stderr=True), "encoding", "sentences") as bar:
+            yield bar
+    else:
+        yield progress or None

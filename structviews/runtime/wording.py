@@ -1,4 +1,8 @@
-"""Numbers as people say them."""
+"""Text for people: numbers as they say them, reasons of failed requests, and Markdown that is shown as it is."""
+
+import re
+import socket
+from collections.abc import Iterator
 
 
 def counted(n: int, one: str, several: str = "") -> str:
@@ -22,3 +26,64 @@ def duration(seconds: float) -> str:
     if minutes < 24 * 60:
         return f"{minutes // 60} h {minutes % 60:02} min"
     return f"{hours // 24} d {hours % 24:02} h"
+
+
+# What went wrong, by the innermost error; most exact first.
+REASONS: tuple[tuple[type[OSError], str], ...] = (
+    (socket.gaierror, "no network connection"),
+    (ConnectionRefusedError, "the connection was refused"),
+    (TimeoutError, "no answer"),
+)
+
+
+def network_reason(error: BaseException) -> str:
+    """The reason for a failed request; empty if REASONS does not have it.
+
+    Libraries wrap the system's error several times, as a cause, a context, an argument or a ``reason``.
+    """
+    chain = list(causes(error, set()))
+    return next((said for kind, said in REASONS if any(isinstance(each, kind) for each in chain)), "")
+
+
+def causes(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
+    """An error and all that it wraps."""
+    if id(error) in seen:
+        return
+    seen.add(id(error))
+    yield error
+    for each in (error.__cause__, error.__context__, getattr(error, "reason", None), *error.args):
+        if isinstance(each, BaseException):
+            yield from causes(each, seen)
+
+
+# What begins emphasis, code, links, HTML, table cells, strike-through, entities or formulas.
+SPECIAL = re.compile(r"[\\`*_\[\]<>|~&$]")
+
+
+def visible(text: str, keep: str = "") -> str:
+    """The text with line ends, control characters and the like as escapes (``\\n``), but for those in ``keep``."""
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+
+
+def as_text(text: str) -> str:
+    """Text for a paragraph, a heading or a table's cell."""
+    return SPECIAL.sub(r"\\\g<0>", visible(text))
+
+
+def as_code(text: str) -> str:
+    """Text in a code span; not for tables."""
+    text = visible(text)
+    fence = _fence(text, 1)
+    space = " " if text[:1] in "` " or text[-1:] in "` " else ""  # Markdown takes one off again
+    return f"{fence}{space}{text}{space}{fence}"
+
+
+def as_block(text: str, language: str) -> str:
+    """Lines in a code block, without the last line's end."""
+    fence = _fence(text, 3)
+    return f"{fence}{language}\n{visible(text, keep=chr(10)).rstrip(chr(10))}\n{fence}"
+
+
+def _fence(text: str, least: int) -> str:
+    """More backticks than the text has in a row."""
+    return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))

@@ -18,7 +18,7 @@ from structviews.parsing import svg
 from structviews.parsing.binarise import binary_tree, unbinarise
 from structviews.parsing.drawing import reads_right_to_left
 from structviews.runs.folder import run_names
-from structviews.runtime.progress import OnProgress
+from structviews.runtime.terminal import OnProgress
 from structviews.serving.random_pairs import RandomPairs
 
 FIRST_SENTENCE = "Yes"  # of one word, which every limit allows

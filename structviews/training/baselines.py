@@ -20,8 +20,7 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import KIND, PARSED, Parsed, save_config, write_settings
 from structviews.runs.weights import save_weights
 from structviews.runtime.files import new_folder
-from structviews.runtime.progress import rate_bar
-from structviews.runtime.terminal import Terminal
+from structviews.runtime.terminal import Terminal, rate_bar
 from structviews.training.loop import save_parts, store_components
 from structviews.training.trainer import Training
 from structviews.views import VIEWS

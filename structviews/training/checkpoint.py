@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from structviews.errors import InputError
 from structviews.runs.folder import STATE
 from structviews.runtime.documents import converted
-from structviews.runtime.seals import damaged, read_head
-from structviews.runtime.tensors import read_tensors, write_tensors
+from structviews.runtime.seals import damaged, read_head, read_tensors, write_arrays
 from structviews.settings import MOST_EPOCHS, MOST_STEPS
 
 MOST_RANKS = 2**16
@@ -72,7 +71,7 @@ def save_state(
     n_cpu = len(torch.get_rng_state())
     tensors |= {"rng.cpu": states[:, :n_cpu], "rng.cuda": states[:, n_cpu:]}
     path = folder / f"step-{progress.step:09d}.safetensors"
-    write_tensors(path, tensors, asdict(progress))
+    write_arrays(path, tensors, asdict(progress))
     for old in folder.glob("step-*.safetensors"):
         if old != path:
             old.unlink()
@@ -89,7 +88,7 @@ def mark(run: Path, finished: bool) -> None:
     progress, path = read_progress(run), _newest(run)
     if path and progress and progress.finished != finished:
         tensors, _ = read_tensors(path, REMEDY)
-        write_tensors(path, tensors, asdict(replace(progress, finished=finished)))
+        write_arrays(path, tensors, asdict(replace(progress, finished=finished)))
 
 
 def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, rank: int = 0) -> Place:

@@ -16,11 +16,10 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.folder import ENCODER
 from structviews.runs.vocabularies import open_encoder, open_vectors, save_vocabularies
 from structviews.runs.weights import save_weights
-from structviews.runtime.locks import creating
-from structviews.runtime.memory import keep_freed_memory
-from structviews.runtime.progress import rate_bar, say
-from structviews.runtime.signals import Interrupted, stop_signals
-from structviews.runtime.terminal import Terminal
+from structviews.runtime.files import creating
+from structviews.runtime.machine import keep_freed_memory
+from structviews.runtime.processes import Interrupted, stop_signals
+from structviews.runtime.terminal import Terminal, rate_bar, say
 from structviews.training.checkpoint import Place, mark, random_state, save_state
 from structviews.training.learnable import check_learnable
 from structviews.training.log import cosines, flat

@@ -25,7 +25,7 @@ from torch.autograd.function import once_differentiable
 
 from structviews.errors import InputError
 from structviews.objectives.objective import Context
-from structviews.runtime.signals import Interrupted
+from structviews.runtime.processes import Interrupted
 
 Array = np.ndarray
 

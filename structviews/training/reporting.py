@@ -8,7 +8,7 @@ from rich.console import Console
 
 from structviews.objectives.objective import Objective
 from structviews.runs.log_file import append_log, cut_log
-from structviews.runtime.progress import Bar, say
+from structviews.runtime.terminal import Bar, say
 from structviews.runtime.wording import counted, duration
 from structviews.training.checkpoint import Place
 from structviews.training.log import noted

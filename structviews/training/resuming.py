@@ -9,7 +9,7 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION, GATE
 from structviews.runs.settings_file import Parsed, load_run, save_config
 from structviews.runs.vocabularies import identified, open_encoder, open_vectors
-from structviews.runtime.locks import writing
+from structviews.runtime.files import writing
 from structviews.settings import settings_of
 from structviews.training.checkpoint import mark, read_progress
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from structviews.errors import InputError
 from structviews.runs.config import TrainConfig
-from structviews.runtime.progress import say
+from structviews.runtime.terminal import say
 from structviews.training.loop import train
 from structviews.training.ranks import Ranks
 

@@ -29,9 +29,8 @@ from structviews.runs.folder import vocabulary_file
 from structviews.runs.settings_file import Parsed
 from structviews.runs.vocabularies import open_encoder, open_vectors
 from structviews.runs.weights import start_from
-from structviews.runtime.device import best_device, free_bytes, half_precision, send
-from structviews.runtime.memory import check_memory
-from structviews.runtime.unfilled import Unfilled
+from structviews.runtime.device import Unfilled, best_device, free_bytes, half_precision, send
+from structviews.runtime.machine import check_memory
 from structviews.runtime.wording import counted
 from structviews.training.checkpoint import Place, load_state, read_progress
 from structviews.training.log import flat, mean_metrics

@@ -71,10 +71,10 @@ class Sequence(View):
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         vectors, network, kind = words.rows(ids), self.network, self.kind
-        if batch.inference:
-            vector, kept = recurrent_inference.run(network, kind, vectors, ids, batch.lengths, states, batch.inference)
-            return Encoded(vector, kept, batch.offsets if states else None)
         packing = batch.packing
+        if not torch.is_grad_enabled() and not vectors.is_cuda:
+            vector, outputs = recurrent_inference.run(network, kind, vectors, ids, packing, states)
+            return Encoded(vector, outputs, batch.offsets if states else None)
         if vectors.is_cuda and kind.built_in:  # cuDNN runs the whole sequence; on the CPU PyTorch's modules are slow
             inputs = embedding(ids.inverse[packing.order], vectors)
             (outputs, *_), final = network(PackedSequence(inputs, packing.sizes))

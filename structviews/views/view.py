@@ -54,8 +54,8 @@ class View(nn.Module, ABC):
         reads_frequencies: whether it reads how frequent words are, ``Words.frequencies``.
         reads_pieces: whether it reads the pieces of a pretrained encoder, ``Batch.pieces``, and no word vectors; its
             constructor then takes the encoder's ``Blueprint`` too.
-        merges: whether it takes trees with equal subtrees merged, where ``Batch.inference`` says so. Runs with a view
-            that reads trees and does not are encoded by the kernels of training.
+        merges: whether it takes trees with equal subtrees merged, see ``collate``. A run with a view that reads trees
+            and does not is encoded with whole trees.
         Config: class of its own settings.
         dim: dimension of its vector.
         word_dim: dimension of the word vectors that it takes.

@@ -13,9 +13,9 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.runtime.documents import checked
 from structviews.runtime.files import write_whole
-from structviews.runtime.memory import available_bytes, check_memory
-from structviews.runtime.progress import OnProgress
+from structviews.runtime.machine import available_bytes, check_memory
 from structviews.runtime.seals import read_arrays, read_head, write_arrays
+from structviews.runtime.terminal import OnProgress
 from structviews.words.learning_settings import Word2VecConfig
 from structviews.words.vector_files import save_vectors
 from structviews.words.vocabulary import count_words, spelt

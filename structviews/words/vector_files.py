@@ -19,9 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.ipc
 
 from structviews.errors import InputError
-from structviews.runtime.files import digest, write_whole
-from structviews.runtime.locks import clear, writing
-from structviews.runtime.progress import OnProgress
+from structviews.runtime.files import clear, digest, write_whole, writing
+from structviews.runtime.terminal import OnProgress
 from structviews.words.fasttext_files import FastTextFile
 from structviews.words.sub_words import SubWords
 from structviews.words.vector_formats import LINES_AT_ONCE, Block, VectorSource, warn_of_file

@@ -41,7 +41,7 @@ def merged(some, kind, compared_from=0):
     """The merged trees, and the words by index."""
     words = list(dict.fromkeys(token for sentence in some for token in sentence.tokens))
     with mock.patch.object(shared_trees, "COMPARED_FROM", compared_from):
-        ids = collate(some, {"words": Vocabulary([UNKNOWN, *words])}, [kind], inference="fp32").ids["words"]
+        ids = collate(some, {"words": Vocabulary([UNKNOWN, *words])}, [kind], merged=True).ids["words"]
     return getattr(ids, kind), [words[number - 1] for number in ids.distinct.tolist()]
 
 
@@ -139,5 +139,5 @@ def test_few_inner_nodes_are_not_compared(kind, compared_from):
 @kinds
 def test_moving_moves_the_trees(kind):
     words = Vocabulary([UNKNOWN, "a"])
-    ids = collate(SHAPES["mixed"], {"words": words}, KINDS, inference="fp32").ids["words"].to("meta")
+    ids = collate(SHAPES["mixed"], {"words": words}, KINDS, merged=True).ids["words"].to("meta")
     assert getattr(ids, kind).of_nodes.device.type == "meta"

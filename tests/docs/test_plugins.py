@@ -1,4 +1,4 @@
-"""The pages on views, objectives and tasks of one's own: each example is installed as a package, and used."""
+"""The pages on views, cells, objectives and tasks of one's own: each example is installed as a package, and used."""
 
 import json
 import os
@@ -15,6 +15,7 @@ from structviews.training.loop import train
 
 PAGES = {
     "docs/views/your-own.md": "views",
+    "docs/views/your-own-cell.md": "cell",
     "docs/objectives/your-own.md": "objective",
     "docs/evaluation/your-own-task.md": "",
 }
@@ -24,9 +25,10 @@ COMMANDS = re.compile(r"<!-- not commands: tests/docs/test_plugins.py .*?-->\n\n
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A corpus, a run, and tasks with a handful of examples."""
+    """A corpus, a text, a run, and tasks with a handful of examples."""
     folder = tmp_path_factory.mktemp("plugins")
     train(small_config(topic_corpus(folder / "corpus.parsed"), folder / "runs/dep-const", ("bow", "avg"), steps=1))
+    (folder / "novel.txt").write_text("\n".join((ROOT / "data/corpus.txt").read_text().splitlines()[:80]) + "\n")
     (folder / "senteval").symlink_to(ROOT / "data/senteval")
     (folder / "tasks/QUESTIONS").mkdir(parents=True)
     asked = [f"{'yes' if i % 2 else 'no'}\t{'is' if i % 2 else 'it'} a bird {i}" for i in range(60)]
@@ -65,7 +67,11 @@ def test_an_example_works_as_a_package_of_its_own(page, place, tmp_path):
         assert "warning" not in ended.stderr
         outputs[words[0]] = ended.stdout
     table = PAGES[page]
-    if table:
+    if table == "cell":
+        resumed = structviews(["train", "--resume", "runs/dep-mgu-bow", "--epochs", "2"], place, site)
+        assert resumed.returncode == 0, resumed.stderr
+        assert "STS13" in outputs["table"]
+    elif table:
         (flag,) = re.findall(r"--(power|margin) ", listed)
         assert f"--{flag}" in structviews(["train", "--help-all"], place, site).stdout
         run = place / next(word for word in listed.split() if word.startswith("runs/"))

@@ -1,4 +1,4 @@
-"""Vectors of bf16 and int8 against those of fp32, and that a chosen precision goes wherever the run goes."""
+"""Vectors of bf16 against those of fp32, and that a chosen precision goes wherever the run goes."""
 
 import copy
 import pickle
@@ -42,34 +42,20 @@ def distances(vectors, others):
     return 1 - (normalised(vectors.astype(np.float64)) * normalised(others.astype(np.float64))).sum(axis=1)
 
 
-bytes_too = pytest.mark.parametrize(
-    "precision",
-    ["bf16", pytest.param("int8", marks=pytest.mark.skipif(not device.multiplies_bytes(), reason="needs VNNI"))],
-)
-
-
-@bytes_too
 @pytest.mark.parametrize("pooling", ["vector", "mean", "pooled"])
-def test_vectors_are_close_to_those_of_fp32(run, pooling, precision):
+def test_vectors_are_close_to_those_of_fp32(run, pooling):
     vectors = {
         each: Embedder.load(run, precision=each).with_representation(pooling=pooling).encode(TOKENS)
-        for each in ("fp32", precision)
+        for each in ("fp32", "bf16")
     }
-    assert vectors[precision].dtype == np.float32
+    assert vectors["bf16"].dtype == np.float32
     # A distance of zero would mean that all was done in fp32.
     assert 1e-9 < distances(*vectors.values()).max() < 1e-3
 
 
-@bytes_too
-def test_vectors_of_the_bundled_model(precision):
-    exact, short = (Embedder.load("default", precision=each).encode(TOKENS) for each in ("fp32", precision))
+def test_vectors_of_the_bundled_model():
+    exact, short = (Embedder.load("default", precision=each).encode(TOKENS) for each in ("fp32", "bf16"))
     assert 1e-7 < distances(exact, short).max() < 1e-3
-
-
-def test_bytes_need_a_cpu_that_multiplies_them(monkeypatch):
-    monkeypatch.setattr(device, "multiplies_bytes", lambda: False)
-    with pytest.raises(InputError, match="precision int8: this cpu does not multiply 8-bit integers: choose auto"):
-        Embedder.load("default", precision="int8").encode(TOKENS)
 
 
 def test_attention_knows_no_precision():
@@ -88,12 +74,11 @@ def test_copies_and_pickles_keep_it(runs):
         np.testing.assert_array_equal(each.encode(TOKENS), vectors)
 
 
-@bytes_too
 @pytest.mark.parametrize("name", ["seq", "joined"])
-def test_another_process_encodes_in_it(runs, name, precision, monkeypatch):
+def test_another_process_encodes_in_it(runs, name, monkeypatch):
     """Whatever the CPU multiplies, one of the two is not what a process would choose by itself."""
     monkeypatch.setattr(Task, "take", lambda task: False)
-    short, single = (Embedder.load(runs[name], precision=each) for each in (precision, "fp32"))
+    short, single = (Embedder.load(runs[name], precision=each) for each in ("bf16", "fp32"))
     with open_pool(short, 2) as pool:
         for embedder, other in ((short, single), (single, short)):
             vectors = embedder.encode(TOKENS, pool=pool)
@@ -101,17 +86,15 @@ def test_another_process_encodes_in_it(runs, name, precision, monkeypatch):
             assert not np.array_equal(vectors, other.encode(TOKENS))
 
 
-@bytes_too
-def test_a_join_with_word_averages_has_the_precision_of_its_encoders(runs, runs_of_all_kinds, tmp_path, precision):
+def test_a_join_with_word_averages_has_the_precision_of_its_encoders(runs, runs_of_all_kinds, tmp_path):
     for i, members in enumerate([("sif", "words"), ("words", "sif"), ("sif", "sif")]):
         joined = join_runs([runs_of_all_kinds[each] for each in members], tmp_path / str(i))
-        found = Embedder.load(joined, precision=precision)
-        assert found.encodes_in == (precision if "words" in members else "fp32")
+        found = Embedder.load(joined, precision="bf16")
+        assert found.encodes_in == ("bf16" if "words" in members else "fp32")
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
-def test_a_joined_run_has_the_precision_of_the_members_that_have_one(runs, runs_of_all_kinds, precision, monkeypatch):
-    monkeypatch.setattr(device, "multiplies_bytes", lambda: True)
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_joined_run_has_the_precision_of_the_members_that_have_one(runs, runs_of_all_kinds, precision):
     members = [Embedder.load(runs_of_all_kinds["sif"]), Embedder.load(runs["seq"])]
     joined = JoinedEmbedder(members, ["sif", "seq"]).with_precision(precision)
     assert joined.encodes_in == precision
@@ -130,7 +113,7 @@ def test_auto_is_what_the_cpu_multiplies(runs, monkeypatch, multiplies):
 
 
 def test_an_unknown_precision_is_refused(runs, command):
-    message = "unknown precision 'fp16': choose one of auto, fp32, bf16, int8"
+    message = "unknown precision 'fp16': choose one of auto, fp32, bf16"
     with pytest.raises(InputError, match=message):
         Embedder.load(runs["words"], precision="fp16")
     code, _, errors = command("encode", runs["words"], __file__, "-o", "v.npy", "--skip-blank", "--precision", "fp16")

@@ -16,7 +16,7 @@ from structviews.encoding.encoding_pool import Task
 from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.streaming import encode_text, open_text
 from structviews.errors import InputError
-from structviews.runtime import npy
+from structviews.runtime import array_files as npy
 from structviews.training.loop import train
 
 TRANSDUCTIVE = {"remove_component": True, "transductive": True}

@@ -32,7 +32,7 @@ from structviews.hub.text_sources import HEADER, read_sources, summed
 from structviews.runs import bundled
 from structviews.runs.folder import SOURCES
 from structviews.runs.settings_file import read_settings
-from structviews.runtime.tensors import write_tensors
+from structviews.runtime.seals import write_arrays
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
 from structviews.words.eight_bits import quantise, restore
@@ -156,7 +156,7 @@ def test_a_packed_run_is_not_expanded(packed, corpus):
 def test_one_whose_scales_are_missing_is_damaged(packed):
     weights = load_file(packed / "model.safetensors")
     del weights["channels.fixed.words.0.scale"]
-    write_tensors(packed / "model.safetensors", weights)
+    write_arrays(packed / "model.safetensors", weights)
     with pytest.raises(InputError, match=r"not the weights of this run's model: channels.fixed.words.0.scale is miss"):
         Embedder.load(packed)
 
@@ -213,7 +213,7 @@ def test_numbers_that_half_precision_has_not(run, tmp_path):
     large = shutil.copytree(run, tmp_path / "large")
     weights = load_file(large / "model.safetensors")
     next(weight for name, weight in weights.items() if ".views.0." in name)[0] = 1e5
-    write_tensors(large / "model.safetensors", weights)
+    write_arrays(large / "model.safetensors", weights)
     refused("overflows half precision", large, tmp_path / "out", WORDS)
     assert not list(tmp_path.glob("*out*"))
 

@@ -14,7 +14,6 @@ from trees_for_tests import SHAPES, chain, gum, sentences
 
 from structviews.errors import InputError
 from structviews.kernels import dispatch, message_passing
-from structviews.kernels.child_sum import ChildSumCell
 
 needs_dgl = pytest.mark.skipif(find_spec("dgl") is None, reason="needs structviews[dgl]")
 cells = pytest.mark.parametrize("name", CELLS)
@@ -100,15 +99,6 @@ def test_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "dgl", None)
     with pytest.raises(InputError, match=r"'dgl': DGL did not load .*: pip install 'structviews\[dgl\]'"):
         dispatch.run(*make("dep", [chain(3)]), backend="dgl")
-
-
-def test_a_cell_that_is_not_written_for_it():
-    class Other(ChildSumCell):
-        pass
-
-    _, *others = make("dep-sum", [chain(3)])
-    with pytest.raises(InputError, match=r"tree backend 'dgl': it has no Other: use the backend 'level'"):
-        dispatch.run(Other(4, 5).double(), *others, backend="dgl")
 
 
 def test_a_device_that_it_cannot_use(monkeypatch):

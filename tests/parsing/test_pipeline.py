@@ -29,7 +29,7 @@ from structviews.parsing.sources import (
     output_name,
 )
 from structviews.runtime.documents import write_json
-from structviews.runtime.locks import temporary_name, writing
+from structviews.runtime.files import temporary_name, writing
 from structviews.runtime.processes import here
 
 SHARD_WITH_SKIPS = "Short one.\nstop here\nThis one is much too long.\nbell\x07\nLast one.\n\nOther document.\n"

@@ -9,13 +9,12 @@ import sys
 import pytest
 
 from structviews.errors import InputError
-from structviews.runtime.files import new_folder, write_bytes
-from structviews.runtime.locks import clear, clear_below, temporary_name, writing
+from structviews.runtime.files import clear, clear_below, new_folder, temporary_name, write_bytes, writing
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from structviews.runtime.locks import writing
+from structviews.runtime.files import writing
 with writing(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

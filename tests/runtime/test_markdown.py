@@ -5,7 +5,7 @@ from html import unescape
 import pytest
 from markdown_it import MarkdownIt
 
-from structviews.runtime.markdown import as_block, as_code, as_text
+from structviews.runtime.wording import as_block, as_code, as_text
 
 TEXTS = [
     "plain text, 1.5",

@@ -7,13 +7,13 @@ import sys
 import pytest
 
 from structviews.errors import InputError
-from structviews.runtime import memory
-from structviews.runtime.memory import keep_few_shapes
+from structviews.runtime import machine
+from structviews.runtime.machine import keep_few_shapes
 
 CODE = """
 import resource, sys
 import torch
-from structviews.runtime.memory import keep_freed_memory
+from structviews.runtime.machine import keep_freed_memory
 
 could = keep_freed_memory() if sys.argv[1] == "keep" else True
 for _ in range(20):  # until it has found its places
@@ -79,22 +79,22 @@ def write_all(folder, files):
     ],
 )
 def test_what_is_available(tmp_path, monkeypatch, groups, files, left):
-    monkeypatch.setattr(memory, "PROC", tmp_path / "proc")
-    monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(machine, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(machine, "GROUPS", tmp_path / "groups")
     write_all(tmp_path / "proc", {"meminfo": f"MemTotal: 1 kB\nMemAvailable: {8 * 2**20} kB\n", "self/cgroup": groups})
     write_all(tmp_path / "groups", files)
-    assert memory.available_bytes() == left * GIB
+    assert machine.available_bytes() == left * GIB
 
 
 def test_without_linux_it_is_what_the_machine_has(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "PROC", tmp_path)
-    assert memory.available_bytes() == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    monkeypatch.setattr(machine, "PROC", tmp_path)
+    assert machine.available_bytes() == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     monkeypatch.delattr(os, "sysconf")
-    assert memory.available_bytes() is None
+    assert machine.available_bytes() is None
 
 
 def test_memory_that_is_not_there_is_one_line():
-    memory.check_memory("x", 10**9, None, "lower y")
-    memory.check_memory("x", 10**9, 10**9, "lower y")
+    machine.check_memory("x", 10**9, None, "lower y")
+    machine.check_memory("x", 10**9, 10**9, "lower y")
     with pytest.raises(InputError, match=r"^x: needs about 1\.5 GB of memory, and 1\.0 GB are free: lower y$"):
-        memory.check_memory("x", 1_500_000_000, 10**9, "lower y")
+        machine.check_memory("x", 1_500_000_000, 10**9, "lower y")

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from structviews.runtime.network import network_reason
+from structviews.runtime.wording import network_reason
 
 NO_NAME = "no network connection"
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structviews.errors import InputError
-from structviews.runtime.npy import Layout, check_blocks, read_blocks, write_blocks
+from structviews.runtime.array_files import Layout, check_blocks, read_blocks, write_blocks
 
 LAYOUT = Layout(10, 3, at_once=4)
 VALUES = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)

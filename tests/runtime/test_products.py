@@ -13,7 +13,6 @@ def operands():
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(40, 24, generator=generator) * torch.linspace(0.01, 1, 40)[:, None]
     rows = torch.rand(max(COUNTS), 24, generator=generator) * 2 - 1
-    rows[0], rows[1] = 1, -1  # the ends of the 8-bit grid
     return rows, weight, torch.randn(40, generator=generator)
 
 
@@ -22,7 +21,7 @@ def exact(rows, weight, bias):
 
 
 @pytest.mark.parametrize("with_bias", [True, False])
-@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("bf16", 5e-2), ("int8", 1e-1)])
+@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("bf16", 5e-2)])
 @pytest.mark.parametrize("n", COUNTS)
 def test_products_of_any_number_of_rows(operands, n, precision, tolerance, with_bias):
     rows, weight, bias = operands
@@ -37,16 +36,7 @@ def test_double_precision_stays_double(operands):
     torch.testing.assert_close(Product(weight, bias)(rows), exact(rows, weight, bias), rtol=0, atol=1e-12)
 
 
-def test_eight_bits_are_the_integers_that_the_documentation_names(operands):
-    rows, weight, bias = operands
-    scales = weight.abs().amax(dim=1, keepdim=True) / 127
-    on_grid = ((rows * 127 + 128.5).floor() - 128) / 127, (weight / scales).round() * scales
-    torch.testing.assert_close(
-        Product(weight, bias, "int8")(rows).double(), exact(*on_grid, bias), rtol=1e-5, atol=1e-5
-    )
-
-
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_row_does_not_depend_on_the_others(operands, precision):
     rows, weight, bias = operands
     product = Product(weight, bias, precision)
@@ -59,9 +49,8 @@ def test_inputs_may_be_narrower_or_a_part_of_a_wider_tensor(operands):
     wide = torch.cat([rows, rows], dim=1)
     assert torch.equal(Product(weight, bias)(wide[:, :24]), Product(weight, bias)(rows))
     halves = rows.bfloat16()
-    for precision in ("fp32", "int8"):
-        product = Product(weight, bias, precision)
-        assert torch.equal(product(halves), product(halves.float()))
+    product = Product(weight, bias)
+    assert torch.equal(product(halves), product(halves.float()))
 
 
 def test_few_numbers_of_rows_are_prepared():

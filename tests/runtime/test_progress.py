@@ -6,8 +6,8 @@ from itertools import count
 import pytest
 from rich.console import Console
 
-from structviews.runtime import progress
-from structviews.runtime.progress import Bar
+from structviews.runtime import terminal as progress
+from structviews.runtime.terminal import Bar
 from structviews.runtime.wording import counted, duration
 
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from structviews.runtime.terminal_tables import Table
+from structviews.runtime.terminal import Table
 
 NAME = "a-long-name-of-a-run-with-dep-and-seq-of-2026-11-22"
 NUMBERS = "81.2", "[-21.8, +102.1]", "0.052", "1.000"

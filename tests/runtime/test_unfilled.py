@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from structviews.runtime.unfilled import Unfilled
+from structviews.runtime.device import Unfilled
 
 
 def make():

@@ -20,7 +20,7 @@ from trees_for_tests import random_sentence
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import DivergedError, InputError
-from structviews.runtime.signals import Interrupted
+from structviews.runtime.processes import Interrupted
 
 ROOT = Path(__file__).parents[2]
 

@@ -23,7 +23,7 @@ from structviews.errors import InputError
 from structviews.kernels import dispatch
 from structviews.runs.log_file import cut_log
 from structviews.runs.settings_file import Parsed, load_run, save_config
-from structviews.runtime.signals import Interrupted
+from structviews.runtime.processes import Interrupted
 from structviews.training.checkpoint import Place, read_progress
 from structviews.training.estimate import estimate
 from structviews.training.log import cosines

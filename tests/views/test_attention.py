@@ -11,6 +11,7 @@ from trees_for_tests import WORDS, chain, random_sentence, star
 from structviews.batches.batch import collate
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import join_runs
+from structviews.kernels.cells import Children
 from structviews.training.loop import train
 from structviews.views.attention import attention_weights
 from structviews.views.view_by_name import create as create_view
@@ -28,8 +29,13 @@ def weights_by_recursion(view, table, sentence):
 
     def visit(node):
         below = [child for child, head in enumerate(sentence.heads) if head == node + 1]
-        state, alpha = view.cell.node(vectors[node], [visit(child) for child in below])
-        for child, weight in zip(below, alpha, strict=True):
+        x = view.cell.of_words(vectors[node, None])
+        if not below:
+            return view.cell.leaf(x)
+        sent = tuple(torch.cat(each) for each in zip(*map(visit, below), strict=True))
+        children = Children(sent, 1, torch.zeros(len(below), dtype=torch.long), lambda each: each.sum(0, keepdim=True))
+        state = view.cell.node(x, children)
+        for child, weight in zip(below, children.attention, strict=True):
             found[child] = weight.item()
         return state
 

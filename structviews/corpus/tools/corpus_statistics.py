@@ -15,7 +15,7 @@ from structviews.corpus.flat import Flat, end_of_chains
 from structviews.corpus.format import Form, reasons
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.runtime.arrays import Array
-from structviews.runtime.terminal_tables import Table
+from structviews.runtime.terminal import Table
 from structviews.runtime.wording import counted
 
 MOST_FREQUENT = 20

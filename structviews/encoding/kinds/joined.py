@@ -23,7 +23,7 @@ from structviews.runs.which_vectors import GATED, Representation
 from structviews.runs.which_vectors import listed as typed
 from structviews.runtime.documents import checked
 from structviews.runtime.files import new_folder
-from structviews.runtime.progress import OnProgress
+from structviews.runtime.terminal import OnProgress
 
 JOINED = "joined"
 # The fields of a representation that say how members are joined; the weights are the join's alone.

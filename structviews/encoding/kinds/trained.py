@@ -28,8 +28,7 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import Parsed, load_run
 from structviews.runs.vocabularies import empty_table, load_blueprint, load_vocabularies
 from structviews.runs.weights import check_weights, load_weights
-from structviews.runtime.device import best_device, encodes_in, move
-from structviews.runtime.unfilled import Unfilled
+from structviews.runtime.device import Unfilled, best_device, encodes_in, move
 from structviews.views.attention import attention_weights
 from structviews.words.vocabulary import Vocabulary
 
@@ -89,7 +88,7 @@ class TrainedEmbedder(PooledEmbedder):
         self.parsers = [parsed.parser] if model.needs - {"tokens"} else []
         by_view = model.by_view()
         self._reads = [frozenset(view.needs for _, view in channels) for channels in by_view]
-        self._infers = all(view.merges or view.needs == "tokens" for channels in by_view for _, view in channels)
+        self._merges = all(view.merges or view.needs == "tokens" for channels in by_view for _, view in channels)
         self.encoders = [
             [Encoder(f"{channel}.{i}", view.dim, view.linear) for channel, view in channels]
             for i, channels in enumerate(by_view)
@@ -183,12 +182,10 @@ class TrainedEmbedder(PooledEmbedder):
         self, sentences: Sequence[ParsedSentence], poolings: Sequence[str], chosen: Sequence[int]
     ) -> Iterable[tuple[str, Tensor]]:
         device = self.device
-        precision = encodes_in(self.precision, device)
-        half = precision != "fp32"
-        # On a GPU the kernels of training are faster.
-        inference = precision if self._infers and device.type == "cpu" else None
+        half = encodes_in(self.precision, device) == "bf16"
+        merged = self._merges and device.type == "cpu"  # on a GPU whole trees are faster
         needs, aligner = self.needs_of(chosen), self.aligner_of(chosen)
-        batch = collate(sentences, self.vocabularies, needs, inference, aligner).to(device)
+        batch = collate(sentences, self.vocabularies, needs, merged, aligner).to(device)
         states = any(pooling != "vector" for pooling in poolings)
         with _without_dropout(self.model), torch.autocast(device.type, torch.bfloat16, enabled=half):
             encoded = self.model.encode(batch, states, chosen)

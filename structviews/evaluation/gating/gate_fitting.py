@@ -27,7 +27,7 @@ from structviews.evaluation.scores.intervals import Difference, Proportion, mean
 from structviews.objectives.contrast import contrastive_loss
 from structviews.runs.which_vectors import GATED
 from structviews.runtime.arrays import Array
-from structviews.runtime.progress import OnProgress
+from structviews.runtime.terminal import OnProgress
 
 BATCH = 400
 EPOCHS = 30

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from structviews.evaluation.gating.gate_fitting import BATCH, Fitted, JoinScores
 from structviews.evaluation.gating.gate_sample import Sample
 from structviews.evaluation.gating.trust import Trust
-from structviews.runtime.terminal_tables import Table
+from structviews.runtime.terminal import Table
 from structviews.runtime.wording import counted
 
 # Characters of a sentence that is shown.

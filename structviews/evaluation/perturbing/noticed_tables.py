@@ -9,7 +9,7 @@ from structviews.evaluation.perturbing.altered import Sample
 from structviews.evaluation.perturbing.noticing import Row
 from structviews.evaluation.perturbing.perturbations import KINDS
 from structviews.evaluation.scores.intervals import Proportion
-from structviews.runtime.terminal_tables import Table
+from structviews.runtime.terminal import Table
 
 NOTES = (
     "+ keeps the meaning, - changes it: the cosine distance of an altered sentence to its original, as a percentage of "

@@ -12,7 +12,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.evaluation.perturbing.altered import Sample
 from structviews.evaluation.scores.intervals import Difference, Proportion, holm, mean_difference, proportion
 from structviews.runtime.arrays import Array
-from structviews.runtime.progress import OnProgress
+from structviews.runtime.terminal import OnProgress
 
 WHOLE = "all views"
 """The name of the vector that ``encode`` returns, beside those of the views."""

@@ -21,8 +21,7 @@ from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
 from structviews.evaluation.retrieval.neighbours import count_rivals
 from structviews.evaluation.retrieval.ranking import Ranks
 from structviews.runtime.files import file_hash, text_lines
-from structviews.runtime.progress import OnProgress
-from structviews.runtime.terminal_tables import Table
+from structviews.runtime.terminal import OnProgress, Table
 
 # Indices into a tuple A, B, C, D: the query adds the first two and subtracts the third; the last is the answer.
 QUESTIONS = np.array([[2, 1, 0, 3], [3, 0, 1, 2], [0, 3, 2, 1], [1, 2, 3, 0]])

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
+from structviews.runtime.arrays import placed, row_sums, word_hashes
 from structviews.runtime.files import text_lines, write_output
-from structviews.runtime.hashing import placed, row_sums, word_hashes
 from structviews.runtime.wording import counted
 
 WordPair = tuple[str, str]

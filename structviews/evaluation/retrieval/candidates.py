@@ -22,10 +22,9 @@ from structviews.encoding.representation import check_finite
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import Parsed
-from structviews.runtime.files import file_hash, text_lines
-from structviews.runtime.locks import clear
-from structviews.runtime.npy import AT_ONCE, Layout, read_blocks, write_blocks
-from structviews.runtime.progress import OnProgress
+from structviews.runtime.array_files import AT_ONCE, Layout, read_blocks, write_blocks
+from structviews.runtime.files import clear, file_hash, text_lines
+from structviews.runtime.terminal import OnProgress
 
 
 class Pool(ABC):

@@ -29,7 +29,7 @@ from structviews.evaluation.senteval.tasks.reading import Tokens
 from structviews.runtime.array_files import read_arrays
 from structviews.runtime.documents import parse_json
 from structviews.runtime.files import file_hash, text_lines
-from structviews.runtime.terminal_tables import Table
+from structviews.runtime.terminal import Table
 from structviews.runtime.wording import counted
 
 SPLITS = ("train", "dev", "test")

@@ -24,8 +24,7 @@ from structviews.objectives import OBJECTIVES
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import MEMBERS
 from structviews.runs.settings_file import Parsed, load_run, read_settings, run_corpus, run_kind
-from structviews.runtime.progress import OnProgress
-from structviews.runtime.terminal_tables import Table
+from structviews.runtime.terminal import OnProgress, Table
 from structviews.runtime.wording import counted
 
 AMONG = (1, 5, 10)

@@ -5,7 +5,7 @@ from typing import Any, Literal, TypedDict
 
 from structviews.runs.folder import RETRIEVAL, model_checksum
 from structviews.runtime.documents import read_sealed, write_json
-from structviews.runtime.locks import writing
+from structviews.runtime.files import writing
 
 FORMAT = 1
 # A new entry replaces an earlier one that is equal in these fields.

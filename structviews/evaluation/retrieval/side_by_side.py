@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from structviews.evaluation.retrieval.neighbours import Found
-from structviews.runtime.terminal_tables import Table as RichTable
+from structviews.runtime.terminal import Table as RichTable
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from structviews.evaluation.scores.results import (
 )
 from structviews.evaluation.scores.tables import factor, in_order, partial_notes, shown_scores
 from structviews.runs.settings_file import read_settings
-from structviews.runtime.terminal_tables import Table as RichTable
+from structviews.runtime.terminal import Table as RichTable
 
 NOTES = (
     "A - B with the 95 % interval of a paired bootstrap over the test examples, and its two-sided p, at least 0.001; "

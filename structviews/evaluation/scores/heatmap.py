@@ -11,7 +11,7 @@ from structviews.errors import InputError
 from structviews.evaluation.scores.figures import MISSING
 from structviews.evaluation.scores.tables import score_table
 from structviews.runtime.pictures import write_picture
-from structviews.runtime.terminal_tables import Table as RichTable
+from structviews.runtime.terminal import Table as RichTable
 from structviews.views import VIEWS
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from rich.text import Text
 
 from structviews.evaluation.scores.figures import BEST, MISSING, TIE, Cell
 from structviews.evaluation.scores.tables import Row, ScoreTable
-from structviews.runtime.markdown import as_text
-from structviews.runtime.terminal_tables import Table as RichTable
-from structviews.runtime.wording import counted
+from structviews.runtime.terminal import Table as RichTable
+from structviews.runtime.wording import as_text, counted
 
 PUBLISHED = "published"
 MARKS = "bold: best of the runs; underlined: within the 95 % interval of the best"

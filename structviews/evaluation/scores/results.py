@@ -12,7 +12,7 @@ import numpy as np
 from structviews.evaluation.scores.intervals import Tested
 from structviews.runs.folder import RESULTS, model_checksum, weight_files
 from structviews.runtime.documents import read_sealed, write_json
-from structviews.runtime.locks import writing
+from structviews.runtime.files import writing
 from structviews.runtime.seals import read_arrays, read_head, write_arrays
 
 FORMAT = 1

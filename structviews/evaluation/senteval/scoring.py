@@ -24,7 +24,7 @@ from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
 from structviews.evaluation.senteval.suite import Encode, by_encoder, calls_to_come, evaluate_each, results_of
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
-from structviews.runtime.progress import rate_bar
+from structviews.runtime.terminal import rate_bar
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from structviews.evaluation.retrieval.candidates import (
     vectors_path,
 )
 from structviews.evaluation.retrieval.neighbours import count_rivals, nearest
-from structviews.runtime.locks import writing
+from structviews.runtime.files import writing
 from structviews.training.loop import train
 
 

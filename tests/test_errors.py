@@ -2,7 +2,7 @@
 
 import pytest
 
-from structviews.runtime.keywords import names_checked
+from structviews.errors import names_checked
 
 
 class Encoder:

@@ -1,4 +1,4 @@
-"""Memory of this process: how it is kept, and how much there is."""
+"""What this machine has: memory, and devices by name. PyTorch is imported only to try one."""
 
 import ctypes
 import math
@@ -92,3 +92,20 @@ def _of_groups() -> Iterator[int]:
                     limit, used = (int((each / name).read_text()) for name in names[:2])
                     statistics = dict(line.split() for line in (each / "memory.stat").read_text().splitlines())
                     yield limit - used + int(statistics[names[2]])  # cached files make room
+
+
+def check_device(name: str) -> None:
+    """Raise InputError if PyTorch cannot use a device; an empty name leaves the choice to others."""
+    if not name:
+        return
+    import torch  # noqa: PLC0415 - slow to import
+
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).strip().splitlines()[0]
+        if reason.startswith(("Expected one of", "Invalid device string")):
+            reason = "no such device"
+        raise InputError(
+            f"--device {name}: {reason[:120]}: give cpu, or cuda or cuda:1 on a machine with GPUs"
+        ) from None

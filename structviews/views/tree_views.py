@@ -1,0 +1,96 @@
+"""Views of trees: a cell from the leaves to the root, whose state is the sentence's vector."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
+import torch
+
+from structviews.batches.batch import Batch
+from structviews.batches.word_ids import WordIds
+from structviews.kernels import dispatch
+from structviews.kernels.cells import TreeCell
+from structviews.kernels.child_sum import ChildSumCell
+from structviews.kernels.child_sum_gru import ChildSumGruCell
+from structviews.kernels.nary import BinaryCell
+from structviews.kernels.nary_gru import BinaryGruCell
+from structviews.settings import Settings
+from structviews.views import VIEWS
+from structviews.views.view import Encoded, View
+from structviews.views.word_tables import Words
+
+
+class TreeView(View):
+    """A cell over trees of one kind; its vector is the root's state.
+
+    Attributes:
+        make_cell: the cell with its parameters, from the dimensions of a word vector and of a state.
+    """
+
+    make_cell: ClassVar[Callable[[int, int], TreeCell]]
+    merges: ClassVar[bool] = True
+
+    def __init__(self, word_dim: int, dim: int, config: Settings) -> None:
+        super().__init__()
+        self.dim = dim
+        self.word_dim = word_dim
+        self.cell = self.make_cell(word_dim, dim)
+
+
+class DependencyView(TreeView):
+    """A cell over dependency trees, whose nodes are the words."""
+
+    needs: ClassVar[str] = "dependency"
+
+    def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+        trees = dispatch.run(self.cell, words.rows(ids), ids, batch.dependency, self.tree_backend)
+        return Encoded(trees.roots, trees.states, batch.offsets, trees.attention) if states else Encoded(trees.roots)
+
+
+class ConstituencyView(TreeView):
+    """A cell over binary constituency trees with words at the leaves."""
+
+    needs: ClassVar[str] = "constituency"
+
+    def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+        trees = dispatch.run(self.cell, words.rows(ids), ids, batch.constituency, self.tree_backend)
+        if not states:
+            return Encoded(trees.roots)
+        # A sentence of n words has 2n - 1 nodes.
+        offsets = 2 * batch.offsets - torch.arange(len(batch) + 1, device=batch.device)
+        return Encoded(trees.roots, trees.states, offsets)
+
+
+@VIEWS.register("dep")
+class Dependency(DependencyView):
+    """Child-Sum Tree-LSTM with attention over children (structured views 3.2)."""
+
+    make_cell = staticmethod(partial(ChildSumCell, attention=True))
+
+
+@VIEWS.register("dep-sum")
+class DependencySum(DependencyView):
+    """Child-Sum Tree-LSTM with a plain sum over children (Tai et al. 2015)."""
+
+    make_cell = ChildSumCell
+
+
+@VIEWS.register("dep-gru")
+class DependencyGru(DependencyView):
+    """Child-Sum Tree-GRU (Zhou et al. 2016); see ``kernels.child_sum_gru``."""
+
+    make_cell = ChildSumGruCell
+
+
+@VIEWS.register("const")
+class Constituency(ConstituencyView):
+    """Binary Tree-LSTM (structured views 3.2)."""
+
+    make_cell = BinaryCell
+
+
+@VIEWS.register("const-gru")
+class ConstituencyGru(ConstituencyView):
+    """Binary Tree-GRU (after Kokkinos and Potamianos 2017); see ``kernels.nary_gru``."""
+
+    make_cell = BinaryGruCell
