@@ -2,7 +2,7 @@
 
 A linear classifier tries to read from its vector alone what a sentence's trees are like. The bundled model is compared
 with encoders of the same kind that were never trained, which know little but the words, and with always giving the most
-frequent answer. `structviews probe make` makes such tasks as files, in SentEval's format.
+frequent answer. `structviews tasks make-probing` makes such tasks as files, in SentEval's format.
 """
 
 import argparse

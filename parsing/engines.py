@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from structviews.errors import InputError
 from structviews.parsing.sources import TakeTrees, Work
-from structviews.runtime.processes import Engine, Heard, here, in_processes, interrupts_held, unheard
+from structviews.runtime.processes import Engine, OnReport, here, ignore, in_processes, interrupts_held
 
 EngineName = Literal["local", "ray"]
 
@@ -67,11 +67,11 @@ def on_ray(work: Work, workers: int | None, address: str | None) -> Iterator[Eng
             have = ray.cluster_resources()
             return min(int(have.get(kind, 0) // amount) for kind, amount in needs.items() if amount)
 
-        def room() -> int:
+        def capacity() -> int:
             # One extra task waits for a worker, so that an autoscaling cluster grows.
             return slots() + 1 if address is None or workers is None else workers
 
-        def submit(function: Callable[..., Any], /, *arguments: Any, heard: Heard = unheard) -> Future[Any]:
+        def submit(function: Callable[..., Any], /, *arguments: Any, on_report: OnReport = ignore) -> Future[Any]:
             future: Future[Any] = remote.remote(work.gpus, function, *arguments).future()
             return future
 
@@ -79,7 +79,7 @@ def on_ray(work: Work, workers: int | None, address: str | None) -> Iterator[Eng
             missing = "GPU" if work.gpus else "CPU"
             raise InputError(f"no machine in the Ray cluster has a {missing} for a worker: add one with ray start")
         try:
-            yield Engine(submit, room)
+            yield Engine(submit, capacity)
         except ray.exceptions.RayTaskError as error:
             raise error.cause from error
         except ray.exceptions.RayError as error:

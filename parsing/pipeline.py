@@ -234,10 +234,10 @@ def make_shards(
             if shard_name(part.number) in shards:
                 progress.skip(part)
                 continue
-            while len(pending) >= engine.room():
+            while len(pending) >= engine.capacity():
                 finish_some()
-            heard = partial(progress.advance, part)
-            pending[engine.submit(parse_shard, source.work, job, sentences, heard=heard)] = part
+            on_report = partial(progress.advance, part)
+            pending[engine.submit(parse_shard, source.work, job, sentences, on_report=on_report)] = part
         while pending:
             finish_some()
         progress.end()

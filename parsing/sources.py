@@ -343,7 +343,7 @@ class TreebankSource:
         language: language of the sentences, for the manifest.
 
     Attributes:
-        kept: whose text is kept: ``conllu``, ``ptb``, unless `cache export` made these files from trees alone.
+        kept: whose text is kept: ``conllu``, ``ptb``, unless `corpus export` made these files from trees alone.
 
     Raises:
         InputError: if a file cannot be read.

@@ -18,7 +18,7 @@ ESCAPE = re.compile("|".join(ESCAPES))
 CONLLU_COLUMNS = 10
 # Characters of a wrong value that an error shows.
 LONGEST = 40
-# Comments by `structviews cache export`: the location in the source of the next sentence, or of a skipped one with
+# Comments by `structviews corpus export`: the location in the source of the next sentence, or of a skipped one with
 # the reason; and in the first line, which of the files (`conllu ptb`) are made from the trees alone.
 PLACE = "structviews:place"
 SKIPPED = "structviews:skipped"
@@ -136,7 +136,7 @@ def is_conllu(path: Path) -> bool:
 
 
 def made_files(conllu: Path) -> list[str]:
-    """Which of the files beside one another, ``conllu`` and ``ptb``, ``structviews cache export`` made from trees."""
+    """Which of the files beside one another, ``conllu`` and ``ptb``, ``structviews corpus export`` made from trees."""
     _, first = next(_lines(conllu), (1, ""))
     key, value = comment(first)
     return value.split() if key == MADE else []
@@ -146,7 +146,7 @@ def read_treebank(paths: Sequence[Path]) -> Iterator[TreebankSentence]:
     """Yield the sentences of one ``.conllu`` and/or one bracketed file (one tree per line), in file order.
 
     A document starts at ``# newdoc``, or where the part of ``sent_id`` before its last hyphen changes;
-    locations written by ``structviews cache export`` take precedence. A sentence whose annotation is not
+    locations written by ``structviews corpus export`` take precedence. A sentence whose annotation is not
     a tree becomes ``Unparsed`` with the reason.
 
     Raises:
@@ -171,7 +171,7 @@ def read_treebank(paths: Sequence[Path]) -> Iterator[TreebankSentence]:
         if words and words.place and words.place[:2] <= numbering.here[:2]:
             raise InputError(
                 f"{conllu[0]}:{line}: the location in the comment does not follow that of the previous sentence: "
-                f"join corpora with `structviews cache merge`, or remove the {PLACE} and {SKIPPED} comments"
+                f"join corpora with `structviews corpus merge`, or remove the {PLACE} and {SKIPPED} comments"
             )
         here = numbering.follow(line, words.document if words else None, words.place if words else None)
         tree = Unparsed(words.reason) if isinstance(words, _Skipped) else _sentence(words, constituents)

@@ -172,7 +172,7 @@ def stages(options: argparse.Namespace, size: Size) -> Iterator[Stage]:
     run, packed = (out / folder / size.named("default") for folder in ("runs", "packed"))
     for text, each in zip(options.texts, parsed, strict=True):
         yield Stage(f"parse {text.name}", each / "manifest.json", lambda t=text, p=each: parse(t, p))
-    yield Stage("merge", corpus / "manifest.json", lambda: command("cache", "merge", *parsed, "-o", corpus))
+    yield Stage("merge", corpus / "manifest.json", lambda: command("corpus", "merge", *parsed, "-o", corpus))
     learning = (*VECTORS, "--dim", size.dim)
     yield Stage("word vectors", vectors, lambda: command("vectors", corpus, "-o", vectors, *learning))
     given = ("--corpus", corpus, "--vectors", vectors)

@@ -37,7 +37,7 @@ QUICKSTART = [
 # What the other pictures need.
 BEFORE = [
     "parse data/corpus.txt",
-    "probe make corpus.parsed -o probing",
+    "tasks make-probing corpus.parsed -o probing",
     *(f"train --views {views} {LONGER}" for views in ("bow,seq", "dep,const", "dep,seq")),
     f"train --views seq,seq --objective quick-thoughts {LONGER}",
     "eval runs/bow-seq runs/dep-seq --probing probing",
@@ -45,7 +45,7 @@ BEFORE = [
 EVAL = ["eval runs/dep-const runs/seq-seq --probing probing"]
 PAGES = {
     "page-report": f"report {RUNS} --corpus corpus.parsed",
-    "page-projection": "project default --corpus corpus.parsed",
+    "page-projection": "runs project default --corpus corpus.parsed",
 }
 SERVED = "serve default --corpus corpus.parsed --port 0"
 # As rich's own, but without the web font that it asks for.

@@ -165,7 +165,7 @@ def light_job(seed: int, out: Path) -> None:
     pending: deque[Any] = deque()
     with in_processes(2, dict) as engine, out.open("a") as file:
         for number in range(len(done), RESULTS):
-            while len(pending) < engine.room() and calls[number + len(pending) :]:
+            while len(pending) < engine.capacity() and calls[number + len(pending) :]:
                 pending.append(engine.submit(random_bytes, *calls[number + len(pending)]))
             file.write(hashlib.sha256(pending.popleft().result()).hexdigest() + "\n")
             file.flush()

@@ -11,8 +11,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from structviews.batches.batch import Batch
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import Batch, WordIds
 from structviews.errors import InputError
 from structviews.kernels.initialisation import he, open_gates
 from structviews.objectives.objective import Context, ContextWords, Inputs, context_indices, next_indices
@@ -21,8 +20,7 @@ from structviews.pretrained.blueprint import Blueprint
 from structviews.runs.config import TrainConfig
 from structviews.settings import Settings
 from structviews.views import VIEWS
-from structviews.views.view import Encoded, View
-from structviews.views.view_by_name import create as create_view
+from structviews.views.view import Encoded, View, create_view
 from structviews.views.word_tables import FixedWords, Words, WordTable
 from structviews.words import FIXED
 from structviews.words.vocabulary import SentenceWords, Vocabulary

@@ -84,7 +84,7 @@ def rates_of(corpus: ParsedCorpus, encoder: FrozenEncoder) -> dict[str, float]:
     for name, reader in readers.items():
         reader.batch(batches[0])  # which reads and checks the shards
         rates[name] = n / seconds(lambda reader=reader: [reader.batch(batch) for batch in batches])
-    return rates | {"structviews states": n / storing}
+    return rates | {"structviews corpus states": n / storing}
 
 
 def seconds(work: Callable[[], object]) -> float:

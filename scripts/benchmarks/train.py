@@ -34,14 +34,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.corpora import random_corpus
 from benchmarks.measure import LEAST_ROUNDS, Run, median_ratio, peak_gigabytes, product, race, table
-from structviews.batches.batch import Batch
+from structviews.batches.batch import Batch, WordIds
 from structviews.batches.reader import CorpusReader
-from structviews.batches.word_ids import WordIds
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.model import Channel, Model
 from structviews.runtime.machine import keep_freed_memory
 from structviews.training.optimiser import LazyAdam, clip_gradients
-from structviews.views.view_by_name import create as create_view
+from structviews.views.view import create_view
 from structviews.words.vocabulary import Vocabulary
 
 Row = dict[str, Any]

@@ -94,12 +94,12 @@ class Work:
             folder.mkdir(parents=True, exist_ok=True)
         parsed = [self.parsed(text) for text in self.texts]
         whole = parsed[0] if len(parsed) == 1 else self.out / "all.parsed"
-        self.made(whole, "merge", lambda: command("cache", "merge", *parsed, "-o", whole))
+        self.made(whole, "merge", lambda: command("corpus", "merge", *parsed, "-o", whole))
         flags = QUICK_VECTORS if self.quick else VECTORS
         self.made(self.vectors, "word vectors", lambda: command("vectors", whole, "-o", self.vectors, *flags))
         self.draw(whole, parsed)
         size, held_out = ("--size", self.plan.sizes.probing), self.corpus("held-out")
-        making = ("probe", "make", held_out, "-o", self.probing, *size)
+        making = ("tasks", "make-probing", held_out, "-o", self.probing, *size)
         self.made(self.probing, "probing tasks", lambda: command(*making))
         names = ",".join((*TASKS, *probing_files(self.probing)))
         tasks = ("--senteval", self.senteval, "--probing", self.probing, "--tasks", names)

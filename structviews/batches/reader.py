@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from structviews.batches.batch import COLUMNS, Batch, assemble
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import COLUMNS, Batch, WordIds, assemble
 from structviews.corpus.parsed_corpus import OPEN_SHARDS, ParsedCorpus
 from structviews.pretrained.alignment import Aligner
 from structviews.pretrained.stored_states import StoredStates

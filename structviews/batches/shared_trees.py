@@ -52,12 +52,12 @@ class SharedTrees(ABC):
     def children_of(self, rows: slice) -> tuple[Tensor, Tensor]:
         """The children's rows ``(k,)`` of m rows above the leaves, where each one's start, and the end ``(m + 1,)``."""
 
-    def blocks(self, size: int) -> Iterator[tuple[slice, Tensor | None, Tensor | None]]:
+    def blocks(self, size: int) -> Iterator[tuple[slice, tuple[Tensor, Tensor] | None]]:
         """At most ``size`` rows of a level at a time, from the leaves up, with ``children_of``; None for leaves."""
         for start, stop in pairwise(self.levels):
             for first in range(start, stop, size):
                 rows = slice(first, min(first + size, stop))
-                yield (rows, None, None) if start == 0 else (rows, *self.children_of(rows))
+                yield rows, None if start == 0 else self.children_of(rows)
 
 
 @dataclass(frozen=True)

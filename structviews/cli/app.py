@@ -7,24 +7,41 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-import structviews.cli
 from structviews import __version__
-from structviews.cli.console import complain, inform, warn_once
-from structviews.cli.help_screens import HelpfulCommand, HelpfulGroup
-from structviews.cli.usage import mistake
+from structviews.cli import (
+    corpora,
+    encode,
+    evaluate,
+    gate,
+    parse,
+    reproduce,
+    runs,
+    score_tables,
+    share,
+    tasks,
+    train,
+)
+from structviews.cli.console import HelpfulCommand, HelpfulGroup, complain, inform, warn_once
 from structviews.errors import InputError, interrupted
 from structviews.runtime.terminal import visible
 
+MODULES: tuple[Any, ...] = (
+    *(parse, corpora, train, runs, reproduce),
+    *(encode, gate, evaluate, score_tables, tasks, share),
+)
+# The commands and groups of these modules, as the help shows them.
+PANELS = {
+    "From a text to a run": "parse inspect corpus parser vectors train baseline join runs recipes reproduce",
+    "From a run to vectors and scores": "encode nearest gate eval table compare tasks",
+    "Pages and sharing": "report serve push pull verify demo",
+}
 # What Typer raises for a wrong argument; its module differs between versions.
 UsageError: Any = typer.BadParameter.__base__
-PANELS = ("Corpora", "Training", "Vectors", "Evaluation", "Pages", "Sharing")
 # The environment variable that asks for tracebacks; worker processes inherit it.
 TRACEBACK = "STRUCTVIEWS_TRACEBACK"
 # How a missing package is installed, where its name does not say so.
@@ -54,6 +71,10 @@ def show_traceback(wanted: bool) -> None:
 class Commands(HelpfulGroup):
     """The commands; one that is interrupted and does not say so itself ends with a line, too."""
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the commands, in the order of the help."""
+        return " ".join(PANELS.values()).split()
+
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         """Read the command line."""
         with stopping():
@@ -76,10 +97,7 @@ def stopping() -> Iterator[None]:
 
 
 def build() -> typer.Typer:
-    """The application: the commands of every module of this package that has a ``PANEL``.
-
-    Each module keeps its commands in ``app``; with a ``GROUP`` they become subcommands of that name.
-    """
+    """The application: the commands and groups of ``MODULES``, each of which keeps its own in ``app``."""
     app = typer.Typer(
         name="structviews",
         cls=Commands,
@@ -98,32 +116,25 @@ def build() -> typer.Typer:
             bool,
             typer.Option(
                 "--traceback",
-                help=f"Show the traceback of an error; so does {TRACEBACK}=1.",
+                help=f"Show an error's traceback; so does {TRACEBACK}=1.",
                 callback=show_traceback,
                 is_eager=True,
             ),
         ] = False,
     ) -> None: ...
 
-    for module in command_modules():
-        group = getattr(module, "GROUP", None)
+    panels: dict[Any, str] = {name: panel for panel, names in PANELS.items() for name in names.split()}
+    for module in MODULES:
+        for group in module.app.registered_groups:
+            group.rich_help_panel, group.cls = panels[group.name], HelpfulGroup
         for command in module.app.registered_commands:
-            command.rich_help_panel = None if group else module.PANEL
-            if command.cls is TyperCommand:
-                command.cls = HelpfulCommand
-        if group:
-            app.add_typer(module.app, name=group, cls=HelpfulGroup, rich_help_panel=module.PANEL)
-            continue
-        app.add_typer(module.app)
+            command.rich_help_panel = panels[command.name]
+        for owner in (module.app, *(group.typer_instance for group in module.app.registered_groups)):
+            for command in owner.registered_commands:
+                command.cls = HelpfulCommand if command.cls is TyperCommand else command.cls
+        app.registered_commands += module.app.registered_commands
+        app.registered_groups += module.app.registered_groups
     return app
-
-
-def command_modules() -> list[Any]:
-    """The modules that have commands, panel by panel."""
-    names = [each.name for each in iter_modules(structviews.cli.__path__) if f"structviews.cli.{each.name}" != __name__]
-    modules = [import_module(f"structviews.cli.{name}") for name in names]
-    found = [module for module in modules if hasattr(module, "PANEL")]
-    return sorted(found, key=lambda module: PANELS.index(module.PANEL))
 
 
 app = build()
@@ -135,10 +146,11 @@ def main() -> None:
     if logging.lastResort:  # prints what libraries report
         logging.lastResort.setFormatter(Visible())
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        sys.exit(app(prog_name="structviews", standalone_mode=False) or 0)
     except UsageError as error:
         if error.format_message():  # otherwise the help was printed
-            complain("red", "error", mistake(error))
+            command = error.ctx.command_path if error.ctx else "structviews"
+            complain("red", "error", f"{error.format_message().rstrip('.')}: see {command} --help")
     except BrokenPipeError:
         # The reader of our output has gone (``| head``), which is no error. Redirect stdout so that
         # Python's flush at exit does not fail again.
@@ -181,7 +193,3 @@ def what_failed(error: BaseException) -> str:
         advice = f"for the traceback, run structviews --traceback {command}"
     said = f"{type(error).__name__}: {what[:LONGEST]}" if what else type(error).__name__
     return f"structviews {command}: {said}: {advice}"
-
-
-if __name__ == "__main__":
-    main()

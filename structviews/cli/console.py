@@ -1,12 +1,17 @@
-"""Output of the command line: results go to stdout, everything else to stderr."""
+"""Output of the command line: results go to stdout, everything else to stderr; and its help screens."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from functools import cache
+from inspect import cleandoc
 from shlex import quote
+from typing import Any
 
+import typer
 from rich.markup import escape
+from typer.core import TyperCommand, TyperGroup
 
 from structviews.runtime.terminal import Terminal, visible
 
@@ -66,3 +71,58 @@ def stages() -> Iterator[Callable[[str], None]]:
             yield lambda stage: status.update(escape(stage))
     else:
         yield inform
+
+
+@contextmanager
+def resuming(again: bool = True) -> Iterator[None]:
+    """If a signal ends the block, say so, and whether the same command goes on there."""
+    from structviews.runtime.processes import Interrupted
+
+    try:
+        yield
+    except (KeyboardInterrupt, Interrupted) as stop:
+        at = f" at step {stop.step}, saved" if isinstance(stop, Interrupted) else ""
+        inform(f"stopped{at}" + f"; {GO_ON}" * again)
+        raise typer.Exit(128 + stop.signal if isinstance(stop, Interrupted) else 130) from None
+
+
+class Helpful:
+    """A command whose help fits 80 columns: flags have no type, and their negations no column of their own.
+
+    For parsing, the parameters stay what they are.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        screen: Any = copy(self)
+        screen.params = [as_shown(each) for each in screen.get_params(ctx)]
+        screen.add_help_option = False  # it is among them
+        screen.help = reflowed(screen.help or "")
+        super(Helpful, screen).format_help(ctx, formatter)  # type: ignore[misc]  # of what this is mixed into
+
+
+class HelpfulCommand(Helpful, TyperCommand):
+    """A command."""
+
+
+class HelpfulGroup(Helpful, TyperGroup):
+    """Commands below a name."""
+
+
+def reflowed(text: str) -> str:
+    """A text with each paragraph in one line, which the terminal breaks where it is full."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in cleandoc(text).split("\n\n"))
+
+
+def as_shown(parameter: Any) -> Any:
+    """A copy of a parameter as its help shows it."""
+    shown = copy(parameter)
+    if getattr(shown, "is_flag", False):
+        shown.metavar = ""
+    for negation in shown.secondary_opts:
+        shown.help = f"{shown.help} [dim]\\[not: {negation}][/dim]"
+    shown.secondary_opts = []
+    if isinstance(getattr(shown, "show_default", None), str):  # which Typer shows in brackets of its own
+        shown.help = f"{shown.help} [dim]\\[default: {escape(shown.show_default)}][/dim]"
+        shown.show_default = False
+    return shown

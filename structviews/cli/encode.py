@@ -1,4 +1,4 @@
-"""``structviews encode``."""
+"""``structviews encode`` and ``nearest``."""
 
 import sys
 from collections.abc import Mapping
@@ -7,16 +7,26 @@ from typing import Annotated, Any
 
 import typer
 
-from structviews.cli.console import GO_ON, errors, inform, say, suggest
-from structviews.cli.options import Precision, Tokenised, Transductive, check_writable, word_limit
-from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
-from structviews.cli.which_runs import Run
+from structviews.cli.console import console, errors, inform, resuming, say, suggest
+from structviews.cli.options import (
+    ForSimilarity,
+    Precision,
+    Run,
+    Runs,
+    Sentences,
+    Tokenised,
+    Transductive,
+    check_writable,
+    lines_of,
+    word_limit,
+)
+from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
 from structviews.encoding.word_limit import BATCH_SIZE, WordLimit
 from structviews.errors import InputError
+from structviews.runs.bundled import typed
 from structviews.runs.which_vectors import Representation
 from structviews.runtime.wording import counted
 
-PANEL = "Vectors"
 REPRESENTATION = ("pooling", "remove_component", "normalise", "join", "view_weights")
 app = typer.Typer()
 
@@ -42,11 +52,12 @@ def encode_sentences(
     ] = None,
     transductive: Transductive = None,
     precision: Precision = "auto",
-    given: Mapping[str, Any] = NONE_GIVEN,
+    flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
-    """Encode sentences as a NumPy array with one row per sentence, in constant memory.
+    """Encode sentences as a NumPy array, a row each.
 
-    With --out, if it is stopped, run the same command again to resume; the file appears once it is complete.
+    Memory does not grow with the text. With --out, if it is stopped, run the same command again to resume; the file
+    appears once it is complete.
 
     Example: structviews encode runs/dep-const big.txt -o vectors.npy
 
@@ -70,33 +81,75 @@ def encode_sentences(
             raise InputError(f"{flag} {value}: give at least 1")
     if source is None and sys.stdin.isatty():
         inform("reading sentences from the terminal, one on each line: end with Ctrl-D")
-    limit, changes = word_limit(given)
+    limit, changes = word_limit(flags)
     changes |= {} if transductive is None else {"transductive": transductive}
     with open_text(source, skip_blank) as text, TemporaryDirectory(prefix="structviews-") as temporary:
         if text.blank:
             inform(f"skipping {counted(text.blank, 'blank line')}: a row for each of the {text.n:,} others, in order")
         file = out or Path(temporary) / "vectors.npy"
-        try:
-            with rate_bar(errors, "encoding", "sentences") as progress:
-                progress.stage("loading the run")
-                embedder = Embedder.load(run, precision=precision)
-                embedder = embedder.with_representation(**changes).with_limit(**vars(limit))
-                encode_text(
-                    text,
-                    embedder,
-                    file,
-                    tokenised=tokenised,
-                    batch_size=batch_size,
-                    processes=workers,
-                    progress=progress,
-                )
-        except KeyboardInterrupt:
-            again = f"; {GO_ON}" if out else ""
-            inform(f"stopped{again}")
-            raise typer.Exit(130) from None
+        with resuming(again=out is not None), rate_bar(errors, "encoding", "sentences") as progress:
+            progress.stage("loading the run")
+            embedder = Embedder.load(run, precision=precision)
+            embedder = embedder.with_representation(**changes).with_limit(**vars(limit))
+            encode_text(
+                text,
+                embedder,
+                file,
+                tokenised=tokenised,
+                batch_size=batch_size,
+                processes=workers,
+                progress=progress,
+            )
         if out is None:
             with file.open("rb") as vectors:
                 copyfileobj(vectors, sys.stdout.buffer)
         else:
             say(str(out))
             suggest("Next, in Python:", f'import numpy; numpy.load("{out}")  # a row for each line')
+
+
+@app.command("nearest")
+def nearest_sentences(
+    runs: Runs,
+    corpus: Sentences,
+    query: Annotated[str, typer.Option(help="A sentence, or a file with one per line.")],
+    k: Annotated[int, typer.Option("-k", help="Number of neighbours to show.")] = 10,
+    tokenised: Tokenised = False,
+    similarity: ForSimilarity = False,
+    precision: Precision = "auto",
+) -> None:
+    """Find the sentences of a corpus nearest to a query.
+
+    Nearest is the highest cosine; several runs are shown side by side. The corpus is encoded once, to CORPUS.vectors/.
+    If it is stopped, run the same command again to resume.
+
+    Example: structviews nearest runs/dep-const --corpus corpus.parsed --query "A bird is singing." -k 5
+
+    Example: structviews nearest runs/dep-const runs/seq-seq --corpus sick.txt --query queries.txt -k 2
+    """
+    from structviews.encoding.embedder import Embedder
+    from structviews.evaluation.retrieval import side_by_side
+    from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
+    from structviews.evaluation.retrieval.neighbours import nearest
+    from structviews.runtime.terminal import rate_bar
+
+    if k < 1:
+        raise InputError(f"-k {k}: give at least 1")
+    pool = open_pool(corpus, tokenised)
+    texts, sentences = zip(*map(pool.read, lines_of(query)), strict=True)
+    found = []
+    for run in runs:
+        with rate_bar(errors, f"{run.name}: encoding {corpus}", "sentences") as progress:
+            progress.stage("loading the run")
+            embedder = Embedder.load(run, precision=precision)
+            embedder = embedder.for_similarity() if similarity else embedder
+            queries = embedder.encode(sentences)
+            vectors = pool_vectors(pool, run, embedder, progress)
+        found.append(nearest(queries, vectors, min(k, len(pool)), pool.rows_of(texts)))
+    neighbours = side_by_side.Neighbours(texts, list(map(typed, runs)), found)
+    if len(runs) > 1:
+        console.print(*side_by_side.as_rich(neighbours, pool.describe), sep="\n")
+        return
+    for number, text in enumerate(texts):
+        shown = [f"{score:7.3f}  {pool.describe(row)}" for score, row in neighbours.of(number, 0)]
+        say("\n".join([text, *shown]))

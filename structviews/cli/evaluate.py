@@ -1,4 +1,4 @@
-"""``structviews eval`` and ``sentences``."""
+"""``structviews eval``."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,29 +6,26 @@ from typing import Annotated, Any
 
 import typer
 
-from structviews.cli.console import errors, say, suggest, typeable
+from structviews.cli.console import errors, suggest, typeable
 from structviews.cli.options import (
     Precision,
     Probing,
     Senteval,
     Tasks,
     Transductive,
-    check_writable,
+    named_run,
+    own_runs,
     readable_tasks,
-    sentences_of_tasks,
     word_limit,
 )
 from structviews.cli.score_tables import print_scores
-from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
-from structviews.cli.which_runs import named_run, own_runs
+from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.runs import RUNS
 from structviews.runs.which_vectors import Representation
 from structviews.runs.which_vectors import listed as weights_as_typed
-from structviews.runtime.wording import counted
 
-PANEL = "Evaluation"
 app = typer.Typer()
 
 RecipeName = Annotated[
@@ -90,12 +87,12 @@ def evaluate_runs(
     view: Annotated[str, typer.Option(help="Score only this view.", show_default="all views")] = "",
     transductive: Transductive = None,
     precision: Precision = "auto",
-    given: Mapping[str, Any] = NONE_GIVEN,
+    flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
-    """Score runs on evaluation tasks, save the scores in RUN/results.json and print a table.
+    """Score runs on evaluation tasks.
 
-    Scores with another protocol, with --ensemble, or with vectors changed by --view and the flags below it go to a
-    separate results file in the same folder.
+    Saves the scores in RUN/results.json and prints a table. Scores with another protocol, with --ensemble, or with
+    vectors changed by --view and the flags below it go to a separate results file in the same folder.
 
     Example: structviews eval runs/dep-const --senteval senteval --tasks MR,SUBJ,TREC,SICK-R
     """
@@ -122,28 +119,23 @@ def evaluate_runs(
     found, unavailable = covered_tasks(found, unavailable, followed)
     if vectors:
         runs.append(given_run(vectors, out or RUNS / vectors.stem))
-    limit, changes = word_limit(given)
+    limit, changes = word_limit(flags)
     changes |= {} if transductive is None else {"transductive": transductive}
     chosen = {"recipe": recipe} if recipe else {}
     chosen |= ({"view": view} if view else {}) | ({"precision": precision} if precision != "auto" else {})
-    flags = written(chosen | dict(given) | changes)
-    scored = Scored(view, (row.representation if row else {}) | changes, flags, limit, precision)
+    typed_flags = written(chosen | dict(flags) | changes)
+    scored = Scored(view, (row.representation if row else {}) | changes, typed_flags, limit, precision)
     average = second.ensemble if ensemble is None else ensemble
     how = {"scored": scored, "protocol": followed, "ensemble": average, "trees": trees, "save_vectors": save_vectors}
     n_scored = sum(score_with_bar(run, found, unavailable, errors, **how) for run in runs)
     print_scores(runs, "rich")
-    suggest_comparison(runs)
-    if not n_scored:
-        raise typer.Exit(2)
-
-
-def suggest_comparison(runs: list[Path]) -> None:
-    """Say what scored runs are for."""
     typed = " ".join(map(typeable, runs))
     if len(runs) == 2:
         suggest("Next, test whether they differ:", f"structviews compare {typed}")
     else:
-        suggest("Next, see the scores with intervals and the papers' results:", f"structviews report {typed}")
+        suggest("Next, see them on a page:", f"structviews report {typed}")
+    if not n_scored:
+        raise typer.Exit(2)
 
 
 def written(flags: dict[str, Any]) -> str:
@@ -154,22 +146,3 @@ def written(flags: dict[str, Any]) -> str:
         shown = weights_as_typed(value) if isinstance(value, tuple) else value
         words.append(f" --{'' if value else 'no-'}{flag}" if isinstance(value, bool) else f" --{flag} {shown}")
     return "".join(words)
-
-
-@app.command("sentences")
-def write_sentences_of_tasks(
-    out: Annotated[Path, typer.Option("-o", "--out", help="Text file to write.", show_default=False)],
-    senteval: Senteval = None,
-    probing: Probing = None,
-    tasks: Tasks = "",
-) -> None:
-    """Write the distinct sentences of evaluation tasks, one per line, to encode with other tools for eval --vectors.
-
-    Example: structviews sentences --senteval senteval -o x.txt
-    """
-    from structviews.encoding.sentence_vectors import write_sentences
-
-    check_writable(out)
-    sentences = sentences_of_tasks(senteval, probing, tasks)
-    write_sentences(out, sentences)
-    say(f"{out}: {counted(len(sentences), 'sentence')}")

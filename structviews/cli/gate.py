@@ -7,12 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from structviews.cli.console import console, errors, say, suggest, typeable
-from structviews.cli.options import ForSimilarity, Precision, Seed
-from structviews.cli.setting_flags import NONE_GIVEN, chosen_flags, with_flags
-from structviews.cli.which_runs import OwnRun
+from structviews.cli.options import ForSimilarity, OwnRun, Precision, Seed
+from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
 from structviews.runs.which_vectors import GATED, Representation
 
-PANEL = "Vectors"
 app = typer.Typer()
 
 
@@ -27,11 +25,12 @@ def fit_a_gate(
     similarity: ForSimilarity = False,
     seed: Seed = 1,
     precision: Precision = "auto",
-    given: Mapping[str, Any] = NONE_GIVEN,
+    flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
-    """Fit a gate, which weighs a run's views for each sentence, and show which view suits which sentence.
+    """Fit a gate, which weighs a run's views for each sentence.
 
-    The run itself stays as it is. Writes RUN/gate.safetensors, which --join gate and --similarity-join gate use.
+    Shows which view suits which sentence. The run itself stays as it is. Writes RUN/gate.safetensors, which --join gate
+    and --similarity-join gate use.
 
     Example: structviews gate runs/dep-const
 
@@ -51,7 +50,7 @@ def fit_a_gate(
         with rate_bar(errors, "encoding", "sentences") as progress:
             progress.stage("loading the run")
             embedder = Embedder.load(run, precision=precision)
-            embedder = (embedder.for_similarity() if similarity else embedder).with_representation(**given)
+            embedder = (embedder.for_similarity() if similarity else embedder).with_representation(**flags)
             gate_fitting.check_gateable(embedder)
             progress.stage("reading the corpus")
             sample = read_sample([run], opened, sentences, seed)

@@ -1,16 +1,18 @@
-"""Arguments and options shared by several commands."""
+"""Arguments and options shared by several commands; runs by name, and several of them as a folder of runs."""
 
 import os
 from collections.abc import Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from structviews.cli.console import inform
-from structviews.cli.setting_flags import names_in
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
+from structviews.runs import RUNS
+from structviews.runs.bundled import check_own, or_bundled, run_folder
 from structviews.settings import LARGEST_SEED, settings_of
 
 if TYPE_CHECKING:
@@ -91,6 +93,11 @@ Models = Annotated[
 ]
 
 
+def names_in(text: str) -> tuple[str, ...]:
+    """The names in a comma-separated list."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 def own_device(name: str, ranks: int) -> str:
     """The named device, which several processes must not share if it is a GPU."""
     if name.startswith("cuda") and ranks > 1:
@@ -150,10 +157,10 @@ def lines_of(query: str) -> list[str]:
         return text.lines(0, text.n)
 
 
-def word_limit(given: Mapping[str, Any]) -> tuple[WordLimit, dict[str, Any]]:
+def word_limit(flags: Mapping[str, Any]) -> tuple[WordLimit, dict[str, Any]]:
     """The limit for the length of sentences that the flags set, and the other flags."""
-    limit = {each.name: given[each.name] for each in settings_of(WordLimit) if each.name in given}
-    return WordLimit(**limit), {name: value for name, value in given.items() if name not in limit}
+    limit = {each.name: flags[each.name] for each in settings_of(WordLimit) if each.name in flags}
+    return WordLimit(**limit), {name: value for name, value in flags.items() if name not in limit}
 
 
 def check_writable(out: Path) -> None:
@@ -169,4 +176,118 @@ Transductive = Annotated[
         help="Fit the removed component on the encoded sentences, as papers do, not on training sentences.",
         show_default=False,
     ),
+]
+
+
+def named_run(name: str) -> Path:
+    """The path that a run's name means: a bundled model, a path, or one in runs/ if it is not here."""
+    path = run_folder(name)
+    return RUNS / path if not os.path.exists(path) and os.path.exists(RUNS / path) else path
+
+
+def one_run(path: Any) -> Any:
+    """Check that a name means one run; None passes."""
+    from structviews.runs.folder import find_runs, no_run
+
+    if path and (found := find_runs(path)) != [path]:
+        if not found:
+            raise no_run(path)
+        raise InputError(f"{path}: a folder of {len(found)} runs: name one of them, such as {found[0]}")
+    return path
+
+
+def own_run(path: Any) -> Any:
+    """Check that a name means one run, which the command may write to; None passes."""
+    check_own([path])
+    return one_run(path)
+
+
+def several_runs(paths: Any) -> Any:
+    """The runs that names mean, where a folder of runs means all of these; skips files, as in runs/*; None passes."""
+    from structviews.runs.folder import find_runs, no_run, run_names
+
+    if not paths:
+        return paths
+    files = [path for path in paths if os.path.isfile(path)]
+    folders = [path for path in paths if path not in files]
+    runs = []
+    for path in folders or files:
+        if not (found := find_runs(path)):
+            raise no_run(path)
+        runs += found
+    run_names(runs)  # raises if one is named twice
+    for path in files:
+        inform(f"skipping {path}: not a run")
+    return runs
+
+
+def own_runs(paths: Any) -> Any:
+    """The runs that names mean, which the command may write to; see ``several_runs``."""
+    check_own(paths or [])
+    return several_runs(paths)
+
+
+def named_member(name: str) -> tuple[Path, str]:
+    """The run and the view that RUN:VIEW means; the view is empty for a whole run, whose path may have colons."""
+    run, _, view = name.rpartition(":")
+    if not (run and view) or set(view) & set("/\\") or os.path.exists(named_run(name)):
+        return named_run(name), ""
+    return named_run(run), view
+
+
+def several_members(members: Any) -> Any:
+    """The members of a join that names mean: runs, all runs of folders, and single views; see ``several_runs``."""
+    from structviews.encoding.kinds.joined import Member
+
+    found: list[Member] = []
+    for single, adjacent in groupby(members, lambda each: bool(each[1])):
+        if single:
+            found += [Member(one_run(run), view) for run, view in adjacent]
+        else:
+            found += map(Member, several_runs([run for run, _ in adjacent]))
+    resolved = [(run.resolve(), view) for run, view in found]
+    for i, (run, view) in enumerate(found):
+        if resolved[i] in resolved[:i]:
+            raise InputError(f"{run}{':' * bool(view)}{view}: named twice: name each run, or view, once")
+    return found
+
+
+# Runs that a command only reads may be bundled models; those that it writes to (Own...) may not.
+Run = Annotated[
+    Path,
+    typer.Argument(help=f"A run{or_bundled()}.", show_default=False, parser=named_run, callback=one_run),
+]
+
+
+Runs = Annotated[
+    list[Path],
+    typer.Argument(
+        help=f"Runs, or folders of runs{or_bundled()}.",
+        show_default=False,
+        parser=named_run,
+        callback=several_runs,
+    ),
+]
+
+
+Members = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Runs, folders of runs, or single views: RUN:VIEW (VIEW.1 where a run has several of that name).",
+        show_default=False,
+        parser=named_member,
+        callback=several_members,
+    ),
+]
+
+
+OwnRun = Annotated[
+    Path,
+    typer.Argument(help="A run.", show_default=False, parser=named_run, callback=own_run),
+]
+
+
+OwnRuns = Annotated[
+    list[Path],
+    typer.Argument(help="Runs, or folders of runs.", show_default=False, parser=named_run, callback=own_runs),
 ]

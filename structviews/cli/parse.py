@@ -1,4 +1,4 @@
-"""``structviews parse``."""
+"""``structviews parse`` and ``parser``."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structviews.cli.console import errors, inform, say, suggest, typeable
+from structviews.cli.console import errors, resuming, say, suggest, typeable
 from structviews.cli.options import Device, Language, Models, Probing, Senteval, Tasks, Tokenised, sentences_of_tasks
 from structviews.errors import InputError
 from structviews.runtime.wording import counted
@@ -14,8 +14,9 @@ from structviews.runtime.wording import counted
 if TYPE_CHECKING:
     from structviews.corpus.parsed_corpus import ParsedCorpus
 
-PANEL = "Corpora"
 app = typer.Typer()
+parser_app = typer.Typer(help="Download models for other libraries' parsers.", no_args_is_help=True)
+app.add_typer(parser_app, name="parser")
 
 
 class TextFormat(StrEnum):
@@ -120,10 +121,10 @@ def parse_text(
         typer.Option(help="Compress: half the size on disk, slightly slower to read.", show_default="not compressed"),
     ] = None,
 ) -> None:
-    """Parse a text into a folder with a dependency and a constituency tree for every sentence.
+    """Parse a text into dependency and constituency trees.
 
-    With --senteval or --probing, it parses the distinct sentences of evaluation tasks, for eval --parsed.
-    If it is stopped, run the same command again to resume.
+    It writes a folder with both trees of every sentence. With --senteval or --probing, it parses the distinct sentences
+    of evaluation tasks, for eval --parsed. If it is stopped, run the same command again to resume.
 
     Example: structviews parse corpus.txt --workers 4
 
@@ -174,15 +175,15 @@ def parse_tasks(
     from structviews.encoding.sentence_vectors import write_sentences
     from structviews.parsing.sources import MOST_TOKENS, output_name
 
-    folders = {"--senteval": senteval, "--probing": probing}
-    given = {flag: folder for flag, folder in folders.items() if folder}
+    flags = {"--senteval": senteval, "--probing": probing}
+    folders = {flag: folder for flag, folder in flags.items() if folder}
     with TemporaryDirectory(prefix="structviews-") as temporary:
         text = Path(temporary) / "sentences.txt"
         write_sentences(text, sentences_of_tasks(senteval, probing, tasks))
         limit = MOST_TOKENS if max_tokens is None else max_tokens
-        out = out or Path(output_name(str(next(iter(given.values())).resolve())))
+        out = out or Path(output_name(str(next(iter(folders.values())).resolve())))
         parse_into(out, [str(text)], layout=TextFormat.lines, tokenised=True, max_tokens=limit, **settings)
-    where = " ".join(f"{flag} {typeable(folder)}" for flag, folder in given.items())
+    where = " ".join(f"{flag} {typeable(folder)}" for flag, folder in folders.items())
     suggest("Next, score a run with these trees:", f"structviews eval RUN {where} --parsed {typeable(out)}")
 
 
@@ -214,23 +215,51 @@ def parse_into(
     from structviews.parsing.pipeline import parse_corpus, summary
     from structviews.parsing.sources import open_source
 
-    try:
+    with resuming():
         job = open_source(source, **settings)
-        corpus, already = parse_corpus(
-            job,
-            out,
-            workers=workers,
-            engine=engine.value,
-            address=address,
-            console=errors,
-            compression=compression,
-        )
-    except KeyboardInterrupt:
-        inform(f"stopped; run the same command again to finish {out}")
-        raise typer.Exit(130) from None
+        how = {"workers": workers, "engine": engine.value, "address": address, "compression": compression}
+        corpus, already = parse_corpus(job, out, console=errors, **how)
     counts = f"{counted(len(corpus), 'sentence')} in {counted(corpus.manifest['documents'], 'document')}"
     there = " already exists" if already else ""
     kinds = {"dependency": corpus.has_dependencies, "constituency": corpus.has_constituents}
     lacking = "".join(f", no {kind} trees" for kind, has in kinds.items() if not has)
     say(f"{out}{there}: {counts}, {summary(corpus)}{lacking}")
     return corpus
+
+
+@parser_app.callback()
+def group() -> None:
+    """Download models for other libraries' parsers."""
+
+
+@parser_app.command("download")
+def download_models(
+    library: Annotated[str, typer.Argument(help="stanza, benepar or spacy.", show_default=False)],
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A stanza package, a benepar model or a spaCy pipeline.",
+            show_default="the language's; none for spaCy",
+        ),
+    ] = "",
+    lang: Annotated[str, typer.Option(help="Language of the models.")] = "en",
+    models: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the models, for parse --models.", show_default="the library's"),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Download a library's models with its own downloader.
+
+    Shows what will be downloaded, from where, its size and its licence, and asks for confirmation.
+
+    Example: structviews parser download stanza --lang en
+    """
+    from structviews.parsing import download
+    from structviews.parsing.parser import Options
+
+    offered = download.offer(library, model, Options(language=lang, models=models))
+    say(str(offered))
+    if yes or typer.confirm("Download this?"):
+        download.fetch(offered)
+        say("downloaded")

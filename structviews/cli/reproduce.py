@@ -1,16 +1,15 @@
-"""``structviews reproduce``."""
+"""``structviews recipes`` and ``reproduce``."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from structviews.cli.console import GO_ON, console, errors, explain, inform, say, suggest, typeable
+from structviews.cli.console import console, errors, explain, inform, resuming, say, suggest, typeable, write
 from structviews.cli.options import Device
 from structviews.cli.setting_flags import names_in
 from structviews.settings import MOST_DIMENSIONS, MOST_EPOCHS
 
-PANEL = "Training"
 SCALE = "Scale, for smaller machines"
 RECIPES = "the recipe's"
 app = typer.Typer()
@@ -29,7 +28,7 @@ Vectors = Annotated[
 Out = Annotated[
     Path, typer.Option("-o", "--out", help="Folder for all that is made; recipes with the same folder share it.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what it will take.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what is left to do.")]
 
 
 # Its scale.
@@ -79,11 +78,11 @@ def reproduce_a_row(
     epochs: Epochs = None,
     tasks: Tasks = "",
 ) -> None:
-    """Make a row of a paper's table: parse, train, expand, join and score as its recipe says.
+    """Make a row of a paper's table from a text.
 
-    It first says what it will take, and ends with our row beside the published one and a list of all that differs from
-    the paper; both also go to RECIPE.md and RECIPE.json in the folder. If it is stopped, run the same command again to
-    resume.
+    Parses, trains, expands, joins and scores as the recipe says. It ends with our row beside the published one and a
+    list of all that differs from the paper; both also go to RECIPE.md and RECIPE.json in the folder. If it is stopped,
+    run the same command again to resume.
 
     Example: structviews reproduce mc-qt --corpus books.txt --senteval senteval --vectors glove.840B.300d.txt
 
@@ -91,23 +90,17 @@ def reproduce_a_row(
     """
     from structviews.recipes.outcome import LEGEND
     from structviews.recipes.recipe import Recipe
-    from structviews.recipes.reproducing import plan, reproduce
     from structviews.recipes.reproduction import Reproduction
+    from structviews.recipes.stages import plan, reproduce
     from structviews.runtime.device import using
-    from structviews.runtime.processes import Interrupted
 
     row = Recipe.load(recipe)
     job = Reproduction(row, corpus, senteval, out, vectors, hidden, epochs, sentences, names_in(tasks))
-    try:
-        with using(device):
-            for line in plan(job, errors, keep=not dry_run):
-                inform(line)
-            if dry_run:
-                return
-            outcome = reproduce(job, errors)
-    except (KeyboardInterrupt, Interrupted) as stop:
-        inform(f"stopped; {GO_ON}")
-        raise typer.Exit(128 + stop.signal if isinstance(stop, Interrupted) else 130) from None
+    with resuming(), using(device):
+        if dry_run:
+            inform("\n".join(plan(job, errors)))
+            return
+        outcome = reproduce(job, errors)
     explain(f"{outcome.recipe}: {outcome.row}")
     console.print(outcome.table())
     explain(LEGEND)
@@ -115,3 +108,31 @@ def reproduce_a_row(
     for line in outcome.differences:
         explain(f"- {line}")
     suggest("Next, compare it with other runs:", f"structviews table {typeable(out / 'runs')} --published")
+
+
+@app.command("recipes")
+def list_recipes(
+    name: Annotated[str | None, typer.Argument(help="Recipe to show.", show_default=False)] = None,
+) -> None:
+    """List the recipes of the papers' models, or show one.
+
+    They are for reproduce, train --recipe and eval --recipe.
+
+    Example: structviews recipes mc-qt
+    """
+    from structviews.recipes.recipe import Recipe, names
+    from structviews.runtime.terminal import Table
+
+    if name:
+        write(Recipe.load(name).text)
+        return
+    by_paper: dict[str, list[Recipe]] = {}
+    for each in map(Recipe.load, names()):
+        by_paper.setdefault(each.credit, []).append(each)
+    for paper, recipes in by_paper.items():
+        table = Table("recipe", "model", "place", box=None, title=paper, title_justify="left", title_style="bold")
+        table.columns[0].no_wrap = True
+        for each in recipes:
+            table.add_row(each.name, each.summary, each.source.place)
+        console.print(table)
+        console.print()

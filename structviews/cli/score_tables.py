@@ -8,13 +8,11 @@ from typing import Annotated
 import typer
 
 from structviews.cli.console import console, errors, explain, inform, say, write
-from structviews.cli.options import Seed, only_corpus
+from structviews.cli.options import Run, Runs, Seed, named_run, one_run, only_corpus
 from structviews.cli.setting_flags import names_in
-from structviews.cli.which_runs import Run, Runs, named_run, one_run
 from structviews.errors import InputError
 from structviews.runs.bundled import typed
 
-PANEL = "Evaluation"
 app = typer.Typer()
 # The most sentences of each kind of perturbation, unless asked otherwise.
 MOST_ALTERED = 2_000
@@ -45,7 +43,7 @@ def table_of_runs(
         Path | None, typer.Option(help="Draw the matrix to a .png, .svg or .pdf file.", show_default=False)
     ] = None,
 ) -> None:
-    """Print the scores of runs, one row per run, or of one task as a matrix of views.
+    """Print the scores of runs, a row each, or of one task.
 
     Example: structviews table runs --format latex --published > table.tex
 
@@ -130,7 +128,7 @@ def compare_two(
     show: Annotated[int, typer.Option(min=0, help="With --by: print this many examples of each kind.")] = 0,
     seed: Seed = 1,
 ) -> None:
-    """Test whether two runs' scores differ significantly, on every task that both have.
+    """Test on which tasks the scores of two runs differ.
 
     With --by, alter the sentences of a corpus by rules over their trees, and measure how far each view's vectors move,
     of one run or of two.

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from structviews.cli.help_screens import HelpfulCommand
-from structviews.cli.which_runs import named_run
+from structviews.cli.console import HelpfulCommand
+from structviews.cli.options import named_run, names_in
 from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
 from structviews.registry import Registry
@@ -18,15 +18,10 @@ from structviews.runs.config import TrainConfig
 from structviews.settings import NAMES, NUMBERS, Setting, settings_of
 from structviews.views import VIEWS
 
-NONE_GIVEN: Mapping[str, Any] = {}
+NO_FLAGS: Mapping[str, Any] = {}
 HELP_ALL = "--help-all"
 # Key under which a context keeps the flags of views and objectives.
 COMPONENTS = "structviews.components"
-
-
-def names_in(text: str) -> tuple[str, ...]:
-    """The names in a comma-separated list."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def numbers_in(name: str, text: str) -> tuple[float, ...]:
@@ -74,22 +69,22 @@ def _shown_default(setting: Setting) -> str:
 def with_flags(flags: Iterable[inspect.Parameter]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator: add flags to a command.
 
-    The command's function receives those that the user gave as ``given``: values by flat names, as
+    The command's function receives those that the user gave as ``flags``: values by flat names, as
     ``TrainConfig.from_flat`` expects them.
     """
-    made = list(flags)
+    parameters = list(flags)
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        own = [each for each in inspect.signature(function).parameters.values() if each.name != "given"]
+        own = [each for each in inspect.signature(function).parameters.values() if each.name != "flags"]
 
         def command(invocation: typer.Context, **arguments: Any) -> None:
-            flags = {each.name: arguments.pop(each.name) for each in made} | invocation.meta.get(COMPONENTS, {})
-            function(**arguments, given=given_flags(flags))
+            values = {each.name: arguments.pop(each.name) for each in parameters}
+            function(**arguments, flags=given_flags(values | invocation.meta.get(COMPONENTS, {})))
 
         invocation = inspect.Parameter("invocation", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-        all_of_it = [invocation, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own), *made]
-        command.__signature__ = inspect.Signature(all_of_it)  # type: ignore[attr-defined]  # inspect reads it
-        command.__annotations__ = {each.name: each.annotation for each in all_of_it}
+        signature = [invocation, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own), *parameters]
+        command.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]  # inspect reads it
+        command.__annotations__ = {each.name: each.annotation for each in signature}
         command.__doc__ = function.__doc__
         command.__name__ = function.__name__
         return command
@@ -108,8 +103,8 @@ def given_flags(arguments: Mapping[str, Any]) -> dict[str, Any]:
             return numbers_in(name, value)
         return str(value) if isinstance(value, Path) else value
 
-    given = {name: read(name, value) for name, value in arguments.items()}
-    return {name: value for name, value in given.items() if value not in (None, "", ())}
+    values = {name: read(name, value) for name, value in arguments.items()}
+    return {name: value for name, value in values.items() if value not in (None, "", ())}
 
 
 def train_flags(without: Iterable[str] = ()) -> Iterator[inspect.Parameter]:

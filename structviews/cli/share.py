@@ -1,16 +1,125 @@
-"""``structviews push`` and ``pull``."""
+"""``structviews report``, ``serve``, ``push``, ``pull`` and ``demo``."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from structviews.cli.console import inform, say, write
-from structviews.cli.which_runs import Run
+from structviews.cli.console import console, errors, inform, resuming, say, stages, write
+from structviews.cli.options import ForSimilarity, Precision, Run, Runs, Tokenised, lines_of
+from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
+from structviews.encoding.word_limit import WordLimit
+from structviews.errors import InputError
 from structviews.runs.bundled import or_bundled
 
-PANEL = "Sharing"
 app = typer.Typer()
+
+
+@app.command("report")
+def report_on_runs(
+    runs: Runs,
+    out: Annotated[Path, typer.Option("-o", "--out", help="Page to write.")] = Path("report.html"),
+    corpus: Annotated[
+        Path | None,
+        typer.Option(help="Sentences to show: one per line, or a parsed corpus.", show_default="the runs'"),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Labels to colour by: one per line of the corpus's text.", show_default=False),
+    ] = None,
+    query: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Example sentence, or a file with one per line; repeatable.", show_default="some of the corpus"
+        ),
+    ] = None,
+    tokenised: Tokenised = False,
+    precision: Precision = "auto",
+) -> None:
+    """Write a page about runs.
+
+    It has scores, training curves, projections, neighbours, trees with attention, and settings. The page is a single
+    self-contained file. For each missing part it names the command that makes it.
+
+    Example: structviews report runs --corpus corpus.parsed -o report.html
+    """
+    from structviews.report.page import write_report
+
+    queries = [line for each in query or [] for line in lines_of(each)]
+    how: dict[str, Any] = {"labels": labels, "queries": queries, "tokenised": tokenised, "precision": precision}
+    with stages() as tell:
+        write_report(runs, out, corpus=corpus, tell=tell, **how)
+    say(str(out))
+
+
+@app.command("serve")
+@with_flags(chosen_flags(WordLimit))
+def serve_runs(
+    runs: Runs,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(help="Sentences to search for neighbours: one per line, or a parsed corpus.", show_default=False),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs --token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks a free one.")] = 8000,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="STRUCTVIEWS_TOKEN", help="Bearer token that requests must carry.", show_default=False),
+    ] = None,
+    tokenised: Annotated[
+        bool,
+        typer.Option("--tokenised", help="--corpus and its queries are already tokenised (separated by white space)."),
+    ] = False,
+    similarity: ForSimilarity = False,
+    precision: Precision = "auto",
+    flags: Mapping[str, Any] = NO_FLAGS,
+) -> None:
+    """Serve runs on an interactive page and as JSON endpoints.
+
+    Needs structviews\\[serve]. Shows two sentences' trees, attention, cosines and nearest neighbours in a corpus. Each
+    run encodes the corpus once, to CORPUS.vectors/; if encoding is stopped, run the same command again to resume.
+
+    Example: structviews serve runs/dep-const runs/seq-seq --corpus corpus.parsed
+    """
+    from structviews.runtime.machine import keep_few_shapes
+
+    keep_few_shapes()  # before PyTorch is imported
+    _serve(runs, corpus, host, port, token, tokenised, similarity, precision, WordLimit(**flags))
+
+
+def _serve(
+    runs: list[Path],
+    corpus: Path | None,
+    host: str,
+    port: int,
+    token: str | None,
+    tokenised: bool,
+    similarity: bool,
+    precision: str,
+    limit: WordLimit,
+) -> None:
+    try:
+        from structviews.serving.endpoints import create_app
+        from structviews.serving.server import allowed_hosts, bound_socket, check_token, serve, url
+    except ImportError as error:
+        raise InputError(f"serve needs an extra ({error}): pip install 'structviews[serve]'") from None
+    from structviews.evaluation.retrieval.candidates import open_pool
+    from structviews.runtime.terminal import rate_bar
+    from structviews.serving.served import open_runs
+
+    check_token(host, token)
+    with bound_socket(host, port) as bound:
+        pool = open_pool(corpus, tokenised) if corpus else None
+        served = open_runs(runs, pool, similarity, lambda what: rate_bar(errors, what, "sentences"), limit, precision)
+        server = serve(create_app(served, token, allowed_hosts(host, token)), bound)
+        say(url(bound))
+        names = ", ".join(run.name for run in served)
+        inform(f"serving {names}; press Ctrl-C to stop")
+        try:
+            server.run(sockets=[bound])
+        except KeyboardInterrupt:
+            inform("stopped")
 
 
 @app.command("push")
@@ -26,9 +135,10 @@ def push_run(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the card and the files; upload nothing.")] = False,
 ) -> None:
-    """Upload a run to the Hugging Face Hub: weights, vocabulary, settings, scores and a model card.
+    """Upload a run to the Hugging Face Hub.
 
-    Local paths, training states and logs are not uploaded.
+    Uploads weights, vocabulary, settings, scores and a model card. Local paths, training states and logs are not
+    uploaded.
 
     Example: structviews push runs/dep-const me/dep-const --licence cc-by-4.0 --dry-run
     """
@@ -58,9 +168,9 @@ def pull_run(
         typer.Option(help="Branch, tag or commit of the repository.", show_default="the newest commit"),
     ] = None,
 ) -> None:
-    """Download a run from the Hugging Face Hub, or copy a bundled one. Never executes downloaded code.
+    """Download a run from the Hub, or copy a bundled one.
 
-    The commit that was downloaded is recorded in pulled.json in the folder.
+    Never executes downloaded code. The commit that was downloaded is recorded in pulled.json in the folder.
 
     Example: structviews pull me/dep-const -o runs/dep-const
 
@@ -69,3 +179,22 @@ def pull_run(
     from structviews.hub import pull
 
     say(str(pull(repo, out, revision=revision)))
+
+
+@app.command("demo")
+def demonstrate(
+    folder: Annotated[Path, typer.Option("-o", "--out", help="Working folder; created if missing.")] = Path(
+        "structviews-demo"
+    ),
+) -> None:
+    """Compare four pairs of views on Python's documentation.
+
+    Needs no data and no network. Takes a few minutes on two cores. If it is stopped, run the same command again to
+    resume.
+
+    Example: structviews demo
+    """
+    from structviews.demo.job import run_demo
+
+    with resuming():
+        run_demo(folder, console)

@@ -1,4 +1,4 @@
-"""``structviews train`` and ``recipes``."""
+"""``structviews train`` and ``vectors``."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structviews.cli.console import GO_ON, console, errors, inform, say, suggest, typeable, write
-from structviews.cli.options import Device, own_device
-from structviews.cli.setting_flags import HELP_ALL, NONE_GIVEN, TrainCommand, train_flags, with_flags
-from structviews.cli.which_runs import named_run, own_run
+from structviews.cli.console import errors, resuming, say, suggest, typeable
+from structviews.cli.options import Corpus, Device, check_writable, named_run, own_device, own_run
+from structviews.cli.setting_flags import HELP_ALL, NO_FLAGS, TrainCommand, chosen_flags, train_flags, with_flags
 from structviews.errors import InputError
 from structviews.runs import RUNS
 from structviews.runtime.wording import counted, duration
+from structviews.words.learning_settings import Word2VecConfig
 
 if TYPE_CHECKING:
     from structviews.runs.config import TrainConfig
 
-PANEL = "Training"
 app = typer.Typer()
 
 
@@ -48,66 +47,57 @@ def train_views(
     help_all: Annotated[
         bool, typer.Option(HELP_ALL, help="Show all flags, with rare ones and those of each objective and view.")
     ] = False,
-    given: Mapping[str, Any] = NONE_GIVEN,
+    flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
-    """Train views on a parsed corpus, to agree on which sentences are neighbours.
+    """Train views on a parsed corpus.
 
+    They learn to agree on which sentences are neighbours.
     If it is stopped, run the same command again to resume.
 
     Example: structviews train --views dep,const --corpus corpus.parsed
     """
-    from structviews.recipes.joining import join_members
     from structviews.recipes.recipe import Recipe
     from structviews.runtime.device import using
-    from structviews.runtime.processes import Interrupted
     from structviews.training.loop import train
     from structviews.training.ranks import joined_ranks
     from structviews.training.resuming import extend
 
-    try:
-        with joined_ranks() as ranks, using(own_device(device, ranks.count)):
-            jobs = [resumed(resume, config, recipe, given)] if resume else training_jobs(config, recipe, given)
-            if dry_run:
-                for settings in jobs if ranks.leads else []:
-                    print_estimate(settings)
-                return
-            if resume and ranks.leads:
-                extend(jobs[0])
-            ranks.wait()
-            runs = [train(settings, errors, ranks) for settings in jobs]
-            if recipe and Recipe.load(recipe).members and ranks.leads:
-                runs = [join_members(Recipe.load(recipe), Path(given.get("out", RUNS / recipe)))]
-    except Interrupted as stop:
-        inform(f"stopped at step {stop.step}, saved; {GO_ON}")
-        raise typer.Exit(128 + stop.signal) from None
+    with resuming(), joined_ranks() as ranks, using(own_device(device, ranks.count)):
+        jobs = [resumed(resume, config, recipe, flags)] if resume else training_jobs(config, recipe, flags)
+        if dry_run:
+            for settings in jobs if ranks.leads else []:
+                print_estimate(settings)
+            return
+        if resume and ranks.leads:
+            extend(jobs[0])
+        ranks.wait()
+        runs = [train(settings, errors, ranks) for settings in jobs]
+        if recipe and Recipe.load(recipe).members and ranks.leads:
+            from structviews.recipes.stages import join_members
+
+            runs = [join_members(Recipe.load(recipe), Path(flags.get("out", RUNS / recipe)))]
     if ranks.leads:
         say(str(runs[0]))
-        suggest_uses(runs[0])
+        suggest(
+            "Next, score it, or encode your own sentences:",
+            f"structviews eval {typeable(runs[0])} --senteval DIR",
+            f"structviews encode {typeable(runs[0])} sentences.txt -o vectors.npy",
+        )
 
 
-def suggest_uses(run: Path) -> None:
-    """Say what a finished run is for."""
-    suggest(
-        "Next, score it, encode your own sentences, or load it in Python:",
-        f"structviews eval {typeable(run)} --senteval DIR",
-        f"structviews encode {typeable(run)} sentences.txt -o vectors.npy",
-        f'from structviews import Embedder; embedder = Embedder.load("{run}")',
-    )
-
-
-def resumed(run: Path, config: Path | None, recipe: str | None, given: Mapping[str, Any]) -> "TrainConfig":
-    """The settings of a resumed run, with ``given`` epochs or steps if any.
+def resumed(run: Path, config: Path | None, recipe: str | None, flags: Mapping[str, Any]) -> "TrainConfig":
+    """The settings of a resumed run, with the epochs or steps of the flags, if any.
 
     Raises:
-        InputError: if anything else is given.
+        InputError: if there are other flags.
     """
     from structviews.training.resuming import extended
 
-    others = [name for name in given if name not in ("epochs", "steps")]
+    others = [name for name in flags if name not in ("epochs", "steps")]
     others += [name for name, value in (("config", config), ("recipe", recipe)) if value]
     if others:
         raise InputError(f"--resume uses the run's own settings: leave out --{others[0].replace('_', '-')}")
-    return extended(run, given.get("epochs"), given.get("steps"))
+    return extended(run, flags.get("epochs"), flags.get("steps"))
 
 
 def print_estimate(settings: "TrainConfig") -> None:
@@ -122,7 +112,7 @@ def print_estimate(settings: "TrainConfig") -> None:
     )
 
 
-def training_jobs(config: Path | None, recipe: str | None, given: Mapping[str, Any]) -> list["TrainConfig"]:
+def training_jobs(config: Path | None, recipe: str | None, flags: Mapping[str, Any]) -> list["TrainConfig"]:
     """Settings from a file or a recipe, overridden by flags; those of several runs where a recipe joins runs.
 
     Looks for a corpus if none is named. Runs to be joined are trained next to the joined run's folder,
@@ -137,47 +127,59 @@ def training_jobs(config: Path | None, recipe: str | None, given: Mapping[str, A
     if config and recipe:
         raise InputError("--config and --recipe both give settings: leave one out")
     if config:
-        another = {"out": ""} if "views" in given else {}
-        return [load_config(config)[0].replaced(**another | dict(given))]
-    if not recipe and "views" not in given:
+        another = {"out": ""} if "views" in flags else {}
+        return [load_config(config)[0].replaced(**another | dict(flags))]
+    if not recipe and "views" not in flags:
         raise InputError("no views: choose some with --views, as in --views dep,const")
     # Report an unknown view before looking for a corpus.
     jobs = []
     if recipe:
         wanted = Recipe.load(recipe)
-        folder = Path(given.get("out", RUNS / recipe))
+        folder = Path(flags.get("out", RUNS / recipe))
         fixed = [name for name, (each, _) in wanted.runs.items() if FIXED in each.channels]
         for name, (each, seed) in wanted.runs.items():
             out = folder.parent / name if wanted.members else folder
             # Of members with fixed and with trained words, those with fixed ones alone read the vectors.
-            own = {key: value for key, value in given.items() if key != "vectors" or name in fixed or not fixed}
+            own = {key: value for key, value in flags.items() if key != "vectors" or name in fixed or not fixed}
             jobs.append(each.config(**{"corpus": "", "seed": seed, **own, "out": str(out)}))
     else:
-        jobs.append(TrainConfig.from_flat({"corpus": "", **given}, "command line"))
+        jobs.append(TrainConfig.from_flat({"corpus": "", **flags}, "command line"))
     return [job if job.data.corpus else job.replaced(corpus=str(find_corpus())) for job in jobs]
 
 
-@app.command("recipes")
-def list_recipes(
-    name: Annotated[str | None, typer.Argument(help="Recipe to show.", show_default=False)] = None,
+@app.command("vectors")
+@with_flags(chosen_flags(Word2VecConfig))
+def learn_word_vectors(
+    corpus: Corpus,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--out",
+            help="File to write, in word2vec's format: binary if it ends in .bin, else text. With --subwords it must "
+            "end in .bin, and has fastText's format.",
+        ),
+    ],
+    flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
-    """List the recipes of the papers' rows, for reproduce, train --recipe and eval --recipe, or show one.
+    """Train word vectors on a parsed corpus.
 
-    Example: structviews recipes mc-qt
+    The fixed channel and the baselines read them.
+    If it is stopped, run the same command again to resume after the last finished epoch.
+
+    Example: structviews vectors corpus.parsed -o corpus.vec --workers 2
     """
-    from structviews.recipes.recipe import Recipe, file_of, names
-    from structviews.runtime.terminal import Table
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.runtime.files import writing
+    from structviews.runtime.terminal import rate_bar
+    from structviews.words.learning import check_name, learn_file
 
-    if name:
-        write(file_of(name).read_text("utf-8"))
-        return
-    by_paper: dict[str, list[Recipe]] = {}
-    for each in map(Recipe.load, names()):
-        by_paper.setdefault(each.credit, []).append(each)
-    for paper, recipes in by_paper.items():
-        table = Table("recipe", "model", "place", box=None, title=paper, title_justify="left", title_style="bold")
-        table.columns[0].no_wrap = True
-        for each in recipes:
-            table.add_row(each.name, each.summary, each.source.place)
-        console.print(table)
-        console.print()
+    check_writable(out)
+    config = Word2VecConfig(**flags)
+    check_name(out, config)
+    with resuming(), writing(out), rate_bar(errors, "learning", "sentences") as progress:
+        progress.stage("counting the words")
+        n_words = learn_file(out, ParsedCorpus.open(corpus), config, progress)
+    say(f"{out}: {counted(n_words, 'word')}, {counted(config.dim, 'dimension')}")
+    channel = f"--channels fixed --vectors {typeable(out)}"
+    suggest("Next, train on these words:", f"structviews train --views dep,const {channel}")

@@ -10,13 +10,12 @@ import inspect
 import re
 import sysconfig
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from structviews.errors import InputError
-from structviews.runtime.files import write_whole
+from structviews.runtime.files import write_bytes
 
 if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktSentenceTokenizer
@@ -40,15 +39,7 @@ LEFT_OUT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CorpusSize:
-    """Size of the corpus."""
-
-    documents: int
-    sentences: int
-
-
-def write_corpus(path: Path, stdlib: Path | None = None) -> CorpusSize:
+def write_corpus(path: Path, stdlib: Path | None = None) -> None:
     """Write the documentation of a Python installation as text, one sentence per line.
 
     A document is a ``pydoc`` topic or a module; a blank line ends it. The text depends only on the
@@ -63,46 +54,34 @@ def write_corpus(path: Path, stdlib: Path | None = None) -> CorpusSize:
     """
     stdlib = stdlib or Path(sysconfig.get_path("stdlib"))
     texts = without_repeats({name: sentences(text) for name, text in raw_documents(stdlib)})
-    size = CorpusSize(len(texts), sum(map(len, texts.values())))
-    if size.sentences < MIN_SENTENCES:
+    if (size := sum(map(len, texts.values()))) < MIN_SENTENCES:
         raise InputError(
-            f"{stdlib}: has only {size.sentences} sentences of documentation, fewer than {MIN_SENTENCES}: use a Python "
+            f"{stdlib}: has only {size} sentences of documentation, fewer than {MIN_SENTENCES}: use a Python "
             "whose standard library has its .py files with docstrings (python.org, Debian, conda), "
             "or run `structviews parse` on your own text"
         )
-
-    def write(file: BinaryIO) -> None:
-        for lines in texts.values():
-            file.write(("\n".join(lines) + "\n\n").encode())
-
-    write_whole(path, write)
-    return size
+    write_bytes(path, "".join("\n".join(lines) + "\n\n" for lines in texts.values()).encode())
 
 
 def raw_documents(stdlib: Path) -> Iterator[tuple[str, str]]:
     """Yield ``(name, text)`` of each ``pydoc`` topic, then of each module, in alphabetical order."""
     topics = stdlib / "pydoc_data" / "topics.py"
     if topics.is_file():
-        assignment = next(node for node in parsed(topics).body if isinstance(node, ast.Assign))
+        assignment = next(node for node in ast.parse(topics.read_bytes()).body if isinstance(node, ast.Assign))
         for name, text in sorted(ast.literal_eval(assignment.value).items()):
             yield f"topic {name}", text
     for path in sorted(stdlib.rglob("*.py")):
-        place = path.relative_to(stdlib)
-        if LEFT_OUT.isdisjoint(place.parts) and not place.name.startswith(("test", "_test")):
-            yield place.as_posix(), "\n\n".join(docstrings(parsed(path)))
-
-
-def parsed(path: Path) -> ast.Module:
-    """Parse a source file, which may declare an encoding other than UTF-8."""
-    return ast.parse(path.read_bytes(), filename=str(path))
+        module_path = path.relative_to(stdlib)
+        if LEFT_OUT.isdisjoint(module_path.parts) and not module_path.name.startswith(("test", "_test")):
+            # From bytes, as a file may declare an encoding other than UTF-8.
+            module = ast.parse(path.read_bytes(), filename=str(path))
+            yield module_path.as_posix(), "\n\n".join(docstrings(module))
 
 
 def docstrings(node: ast.AST) -> Iterator[str]:
     """Yield the docstrings of a module and of everything defined in it, in source order."""
     if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-        text = ast.get_docstring(node)
-        if text:
-            yield text
+        yield ast.get_docstring(node) or ""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt):
             yield from docstrings(child)
@@ -110,7 +89,8 @@ def docstrings(node: ast.AST) -> Iterator[str]:
 
 def sentences(text: str) -> list[str]:
     """Extract the plausible English sentences of a documentation text, in order."""
-    return [sentence for paragraph in paragraphs(text) for sentence in split(plain(paragraph)) if is_prose(sentence)]
+    found = (sentence for paragraph in paragraphs(text) for sentence in splitter().tokenize(plain(paragraph)))
+    return [sentence for sentence in found if is_prose(sentence)]
 
 
 BULLET = re.compile(r"\s*(?:[*+•-]|--|\(?(?:\d{1,2}|[a-zA-Z])[.)])\s+(?=\S)")
@@ -138,20 +118,15 @@ def paragraphs(text: str) -> Iterator[str]:
             continue
         bullet = BULLET.match(line)
         if lines and (not line.strip() or bullet or depth != indent):
-            yield from joined(lines)
+            if not any(TABLE.match(line) or line.startswith((">>>", "$ ", "% ")) for line in lines):
+                # Rejoin a word broken at its hyphen ("built-" / "in"), but keep dashes.
+                yield re.sub(r"(?<=\w)- (?=[a-z])", "-", " ".join(lines))
             lines = []
         if line.strip():
             lines.append(line[bullet.end() :] if bullet else line.strip())
             indent = bullet.end() if bullet else depth
             if line.rstrip().endswith("::"):
                 literal = depth
-
-
-def joined(lines: list[str]) -> Iterator[str]:
-    """Yield the lines as one paragraph, unless they are a table or an interpreter session."""
-    if not any(TABLE.match(line) or line.startswith((">>>", "$ ", "% ")) for line in lines):
-        # Rejoin a word broken at its hyphen ("built-" / "in"), but keep dashes.
-        yield re.sub(r"(?<=\w)- (?=[a-z])", "-", " ".join(lines))
 
 
 MARKUP = [
@@ -178,14 +153,9 @@ def plain(paragraph: str) -> str:
     return paragraph.strip()
 
 
-def split(paragraph: str) -> list[str]:
-    """Split a paragraph into sentences with Punkt's rules, without its trained models."""
-    return list(splitter().tokenize(paragraph))
-
-
 @cache
 def splitter() -> "PunktSentenceTokenizer":
-    """NLTK's rule-based sentence splitter (cached). Unlike spaCy's, it never splits inside ``os.path``."""
+    """NLTK's rule-based sentence splitter, untrained. Unlike spaCy's, it never splits inside ``os.path``."""
     from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer  # noqa: PLC0415  slow to import
 
     rules = PunktParameters()
@@ -227,9 +197,9 @@ def without_repeats(texts: dict[str, list[str]]) -> dict[str, list[str]]:
     complete; keeping them in the first would leave gaps in it.
     """
     seen: set[str] = set()
-    kept = {}
+    distinct = {}
     for name in sorted(texts, key=lambda name: (-len(texts[name]), name)):
         # dict.fromkeys drops repeats inside the text, in order.
-        kept[name] = [sentence for sentence in dict.fromkeys(texts[name]) if sentence not in seen]
-        seen.update(kept[name])
-    return {name: kept[name] for name in texts if len(kept[name]) > 1}
+        distinct[name] = [sentence for sentence in dict.fromkeys(texts[name]) if sentence not in seen]
+        seen.update(distinct[name])
+    return {name: distinct[name] for name in texts if len(distinct[name]) > 1}

@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ from structviews.encoding.word_limit import BATCH_SIZE, WordLimit, counted_cuts,
 from structviews.errors import InputError
 from structviews.runs.folder import WEIGHTS
 from structviews.runtime.machine import available_bytes
-from structviews.runtime.processes import Engine, Heard, here, in_processes, report, reporting, unheard
+from structviews.runtime.processes import Engine, OnReport, ignore, in_processes, report, reporting, reports_to
 from structviews.runtime.scratch import keep, reused
 from structviews.runtime.terminal import OnProgress
 
@@ -36,9 +37,21 @@ LARGEST, SMALLEST, SHARE = 4096, 512, 16
 # weights: it has 0.7 GB with the default model.
 SENTENCES_EACH, BYTES_EACH = 2048, 10**9
 # The other processes where there are none: they begin no call.
-NONE = Engine(lambda *call, **how: Future(), lambda: 0)
-# Vectors (n, d) of a piece, the warnings given on the way, and how many sentences were cut to how many words.
-Piece = tuple[np.ndarray, list[str], Counter[int]]
+NO_OTHERS = Engine(lambda *call, **options: Future(), lambda: 0)
+
+
+class Encoded(NamedTuple):
+    """A piece that was encoded.
+
+    Attributes:
+        vectors: ``(m, d)``.
+        warnings: what was warned of on the way.
+        cuts: how many sentences were cut to how many words.
+    """
+
+    vectors: np.ndarray
+    warnings: list[str]
+    cuts: Counter[int]
 
 
 def pieces(start: int, stop: int, total: int, batch_size: int) -> Iterator[slice]:
@@ -81,29 +94,31 @@ class EncodingPool:
         Raises:
             InputError: if the embedder is of another run or transductive, or as ``Embedder.encode`` raises.
         """
-        given = embedder.prepare(sentences) if embedder.preparer.parser_is_given else listed(sentences)
-        sentences_of_each = (given[piece] for piece in pieces(0, len(given), len(given), batch_size))
-        heard = Told(0, len(given), progress or (lambda done, total: None))
-        vectors = np.empty((len(given), embedder.dim), dtype=np.float32)
+        given_parser = embedder.preparer.parser_is_given
+        all_sentences = embedder.prepare(sentences) if given_parser else listed(sentences)
+        n = len(all_sentences)
+        vectors = np.empty((n, embedder.dim), dtype=np.float32)
+        counted = SharedProgress(0, n, progress or (lambda done, total: None))
         try:
             with one_warning():
-                return filled(vectors, self.each(embedder, sentences_of_each, batch_size, heard))
+                in_pieces = (all_sentences[piece] for piece in pieces(0, n, n, batch_size))
+                return fill(vectors, self.each(embedder, in_pieces, batch_size, counted))
         finally:
-            heard.end()
+            counted.end()
 
     def each(
         self,
         embedder: Embedder,
-        given: Iterator[Sequence[Sentence]],
+        in_pieces: Iterator[Sequence[Sentence]],
         batch_size: int = BATCH_SIZE,
-        heard: Heard = unheard,
+        on_report: OnReport = ignore,
     ) -> Iterator[np.ndarray]:
         """Vectors ``(m, d)`` of each piece of ``m`` sentences, in order; some pieces are read ahead.
 
         Args:
             embedder, batch_size: see ``encode``.
-            given: the sentences of each piece; see ``pieces``.
-            heard: called with the number of sentences done since its last call.
+            in_pieces: the sentences of each piece; see ``pieces``.
+            on_report: called with the number of sentences done since its last call.
 
         Raises:
             SentenceError: with an index in its piece.
@@ -113,77 +128,68 @@ class EncodingPool:
             raise InputError(f"{embedder.run}: the pool was opened for another run, {self._run}: open one for this run")
         if is_transductive(embedder):
             raise InputError("transductive = true: needs all sentences in one process: encode without a pool")
-        how = (
-            self._run,
-            self._device,
-            self._threads,
-            embedder.choices,
-            embedder.limit,
-            embedder.encodes_in,
-            batch_size,
-        )
-        begun: deque[Task] = deque()
-        with here() as this:
+        where = self._run, self._device, self._threads
+        settings = embedder.choices, embedder.limit, embedder.encodes_in, batch_size
+        tasks: deque[Task] = deque()
 
-            def begin() -> None:
-                # Twice the others' room, as this process may end two or more pieces while the first is encoded.
-                for piece in islice(given, 2 * self._engine.room() + 1 - len(begun)):
-                    theirs = self._engine.submit(encode_piece, *how, piece, heard=heard)
-                    begun.append(Task(theirs, partial(this.submit, encoded, embedder, batch_size, piece, heard=heard)))
+        def begin() -> None:
+            # Twice the others' capacity, as this process may end two or more pieces while the first is encoded.
+            for piece in islice(in_pieces, 2 * self._engine.capacity() + 1 - len(tasks)):
+                result = self._engine.submit(encode_piece, *where, *settings, piece, on_report=on_report)
+                tasks.append(Task(result, partial(encode_here, embedder, batch_size, piece, on_report)))
 
-            try:
-                begin()
-                while begun:
-                    while not begun[0].result.done() and any(task.take() for task in begun):
-                        begin()
-                    yield begun[0].vectors()
-                    begun.popleft()
+        try:
+            begin()
+            while tasks:
+                while not tasks[0].result.done() and any(task.take() for task in tasks):
                     begin()
-            finally:
-                for task in begun:
-                    task.result.cancel()
+                yield tasks[0].vectors()
+                tasks.popleft()
+                begin()
+        finally:
+            for task in tasks:
+                task.result.cancel()
 
 
 class Task:
-    """The encoding of a piece, by another process or, if this one comes first, here.
+    """The encoding of a piece by another process or, if this one comes first, here.
 
     Args:
-        theirs: what another process makes of it.
+        result: what another process makes of it.
         here: encodes it in this process.
 
     Attributes:
         result: what was made of it.
     """
 
-    def __init__(self, theirs: Future[Piece], here: Callable[[], Future[Piece]]):
-        self.result = theirs
+    def __init__(self, result: Future[Encoded], here: Callable[[], Encoded]):
+        self.result = result
         self._here = here
-        self._is_mine = False
+        self._is_here = False
 
     def take(self) -> bool:
         """Encode the piece in this process, unless one has begun it; whether it was encoded."""
         if not self.result.cancel():
             return False
-        self._is_mine = True
+        self._is_here, self.result = True, Future()
         try:
-            self.result = self._here()
+            self.result.set_result(self._here())
         except Exception as error:  # it is that of the sentences before, if they have one
-            self.result = Future()
             self.result.set_exception(error)
         return True
 
     def vectors(self) -> np.ndarray:
         """Vectors ``(m, d)`` of the piece; what was warned of on the way is reported here."""
-        vectors, given, cuts = self.result.result()
-        for each in given:
+        vectors, messages, cuts = self.result.result()
+        for each in messages:
             # Where ``encode`` was called. Each process says it, and this one notes what it has said.
-            (warnings.warn if self._is_mine else warn_once)(each, stacklevel=7)
+            (warnings.warn if self._is_here else warn_once)(each, stacklevel=7)
         tell_cuts(cuts)
         return vectors
 
 
-class Told:
-    """Passes on how many sentences are done, from any thread.
+class SharedProgress:
+    """Adds up how many sentences are done, from any thread.
 
     Args:
         done, total: how many there are, done and in all.
@@ -210,8 +216,8 @@ class Told:
             self._ended = True
 
 
-def filled(rows: np.ndarray, each: Iterator[np.ndarray]) -> np.ndarray:
-    """The array ``(n, d)`` with the vectors ``(m, d)`` of the next pieces.
+def fill(rows: np.ndarray, each: Iterator[np.ndarray]) -> np.ndarray:
+    """Fill an array ``(n, d)`` with the vectors ``(m, d)`` of the next pieces, and return it.
 
     Raises:
         SentenceError: if a sentence cannot be encoded, with its row.
@@ -243,8 +249,8 @@ def processes_that_pay(embedder: Embedder, sentences: int) -> int:
     files = chain(embedder.folder.rglob(WEIGHTS), *(model.rglob("*.safetensors") for model in embedder.models))
     weights = sum(each.stat().st_size for each in files)
     free = available_bytes()
-    room = torch.get_num_threads() if free is None else 1 + free // (BYTES_EACH + weights)
-    return max(1, min(torch.get_num_threads(), sentences // SENTENCES_EACH, room))
+    most = torch.get_num_threads() if free is None else 1 + free // (BYTES_EACH + weights)
+    return max(1, min(torch.get_num_threads(), sentences // SENTENCES_EACH, most))
 
 
 @contextmanager
@@ -265,7 +271,7 @@ def open_pool(embedder: Embedder, processes: int) -> Iterator[EncodingPool]:
         raise InputError(f"processes = {processes}: give at least 1")
     run, device, threads = embedder.folder, str(embedder.device), torch.get_num_threads()
     each = max(1, threads // processes)
-    others = in_processes(processes - 1, partial(_load, run, device, each)) if processes > 1 else nullcontext(NONE)
+    others = in_processes(processes - 1, partial(_load, run, device, each)) if processes > 1 else nullcontext(NO_OTHERS)
     torch.set_num_threads(each)
     try:
         with others as engine, reused():
@@ -283,7 +289,7 @@ def encode_piece(
     precision: str,
     batch_size: int,
     sentences: Sequence[Sentence],
-) -> Piece:
+) -> Encoded:
     """Run in another process, which does nothing else: encode a piece."""
     keep()
     embedder = _load(run, device, threads).with_limit(**vars(limit)).with_precision(precision)
@@ -291,7 +297,13 @@ def encode_piece(
     return encoded(embedder, batch_size, sentences)
 
 
-def encoded(embedder: Embedder, batch_size: int, sentences: Sequence[Sentence]) -> Piece:
+def encode_here(embedder: Embedder, batch_size: int, sentences: Sequence[Sentence], on_report: OnReport) -> Encoded:
+    """Encode a piece in this process."""
+    with reports_to(on_report):
+        return encoded(embedder, batch_size, sentences)
+
+
+def encoded(embedder: Embedder, batch_size: int, sentences: Sequence[Sentence]) -> Encoded:
     """Encode a piece, and report how many sentences are done: preparing them is half of it."""
     before = 0
 
@@ -301,12 +313,12 @@ def encoded(embedder: Embedder, batch_size: int, sentences: Sequence[Sentence]) 
         report(now - before)
         before = now
 
-    with warnings.catch_warnings(record=True) as given, counted_cuts() as cuts:
+    with warnings.catch_warnings(record=True) as caught, counted_cuts() as cuts:
         with reporting(len(sentences), 0.5):
             prepared = embedder.prepare(sentences)
         with reporting(len(sentences), 0.5):
             vectors = embedder.encode(prepared, batch_size, show)
-    return vectors, [str(each.message) for each in given], cuts
+    return Encoded(vectors, [str(each.message) for each in caught], cuts)
 
 
 @lru_cache(maxsize=1)

@@ -32,7 +32,7 @@ from structviews.words.vocabulary import Vocabulary
 
 # Every n-th word is held out of the fit to measure R^2.
 LEFT_OUT = 10
-REMEDY = "run `structviews expand` again"
+REMEDY = "run `structviews runs expand` again"
 
 
 class Notes(TypedDict):

@@ -22,8 +22,8 @@ import numpy as np
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import (
     EncodingPool,
-    Told,
-    filled,
+    SharedProgress,
+    fill,
     is_transductive,
     open_pool,
     pieces,
@@ -253,11 +253,11 @@ class Blocks:
 
     def _of_pieces(self, start: int, stop: int) -> np.ndarray:
         if self._vectors is None:
-            heard = Told(start, self._text.n, self._progress)
-            heard(0)  # show the bar before parsing starts
-            self._vectors = self._pool.each(self._embedder, self._pieces(start), self._batch_size, heard)
+            counted = SharedProgress(start, self._text.n, self._progress)
+            counted(0)  # show the bar before parsing starts
+            self._vectors = self._pool.each(self._embedder, self._pieces(start), self._batch_size, counted)
         rows = np.empty((stop - start, self._embedder.dim), dtype=np.float32)
-        return filled(rows, self._vectors)
+        return fill(rows, self._vectors)
 
     def _pieces(self, first: int) -> Iterator[Sequence[Sentence]]:
         """The pieces of each block from row ``first`` on, so that a resumed encoding has the same."""

@@ -117,7 +117,7 @@ def vectors_left(run: Path) -> list[str]:
         if FIXED in config.words.channels and not parsed.vectors.get("packed"):
             notes.append(
                 f"{part}: its word vectors, {Path(config.words.vectors).name}, are left out: without them it knows its "
-                "training words only; `structviews expand RUN --vectors FILE` gives it the file again"
+                "training words only; `structviews runs expand RUN --vectors FILE` gives it the file again"
             )
     return notes
 

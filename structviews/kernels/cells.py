@@ -140,7 +140,8 @@ class _Tanh(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (result,) = ctx.saved_tensors
-        return gradient * (1 - result.square())
+        rest: Tensor = 1 - result.square()
+        return gradient * rest
 
 
 tanh = _Tanh.apply  # by a sigmoid, which PyTorch computes ten times as fast on a CPU
@@ -245,14 +246,16 @@ class _Levels(torch.autograd.Function):
 def _adder(trees: TreeBatch, level: Level) -> Callable[[Tensor], Tensor]:
     """The sum over each node's children in a level."""
 
-    def add_siblings(values: Tensor) -> Tensor:
+    def add(values: Tensor) -> Tensor:
+        if trees.binary:
+            return values.view(-1, 2, values.shape[1]).sum(dim=1)
         first, *others = values.split(level.siblings)
-        total = first.clone()
+        total: Tensor = first.clone()
         for each in others:  # the second children, the third ones, ...
             total[: len(each)] += each
         return total
 
-    return (lambda values: values[::2] + values[1::2]) if trees.binary else add_siblings
+    return add
 
 
 @torch.no_grad()
@@ -260,10 +263,11 @@ def run_merged(cell: TreeCell, vectors: Tensor, trees: SharedTrees) -> Tensor:
     """States ``(R, H)`` of a cell's equations over merged trees; ``vectors (U, X)`` are those of the distinct words."""
     x = trees.with_words(cell.of_words(vectors).to(vectors.dtype))
     buffers: State = ()
-    for rows, below, starts in trees.blocks(ROWS):
-        if below is None:
+    for rows, family in trees.blocks(ROWS):
+        if family is None:
             state = cell.leaf(x[rows])
         else:
+            below, starts = family
             places = torch.arange(len(below), device=below.device)
             parent = torch.searchsorted(starts, places, right=True) - 1
             add = partial(embedding_bag, places, offsets=starts, mode="sum", include_last_offset=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn.functional import embedding
 
+from structviews.batches.batch import WordIds
 from structviews.batches.shared_trees import SharedTrees
 from structviews.batches.trees import TreeBatch
-from structviews.batches.word_ids import WordIds
 from structviews.kernels import BACKENDS, inference, message_passing, naive
 from structviews.kernels.cells import LEVEL_PASSES, Results, TreeCell, run_levels
 

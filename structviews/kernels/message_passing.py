@@ -63,8 +63,10 @@ def run(cell: TreeCell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tenso
         InputError: if DGL is missing.
     """
     graph = load().graph((trees.children, trees.parent[trees.children]), num_nodes=len(trees))
-    run = _child_sum if type(cell) is ChildSumCell else _by_mailbox
-    attention = run(cell, inputs, trees, graph)
+    if type(cell) is ChildSumCell:
+        attention = _child_sum(cell, inputs, trees, graph)
+    else:
+        attention = _by_mailbox(cell, inputs, trees, graph)
     states = graph.ndata["h"]
     return states, states[trees.roots], attention
 

@@ -37,7 +37,8 @@ class BinaryCell(TreeCell):
         xavier(self, {"input.weight": 3, "recurrent.weight": 5})
 
     def of_words(self, vectors: Tensor) -> Tensor:
-        return self.input(vectors)
+        products: Tensor = self.input(vectors)
+        return products
 
     def leaf(self, x: Tensor) -> State:
         i, o, u = (x + self.bias).chunk(3, dim=1)

@@ -1,14 +1,20 @@
 """Recurrent networks over sentences in packed order, forward and backward, for the CPU.
 
 They have the parameters of PyTorch's modules, which on the CPU spend a third of their time accumulating the gradients
-of the recurrent weights step by step. Here these are one product over all steps. ``recurrent_cells`` has the equations.
+of the recurrent weights step by step. Here these are one product over all steps. Whatever depends only on the word is
+computed once for each distinct word.
 
-Whatever depends only on the word is computed once for each distinct word.
+A cell is one step, forward and backward. With ``tanh(x) = 1 - 2 sigmoid(-2x)`` every gate is a sigmoid; see ``steps``
+for the weights that are folded for that, and for cells stored as ``C = -2c``. Products are in the dtype of storage,
+possibly half precision; what goes from step to step and all arithmetic have at least single precision. Rows of a step
+that begin a sentence come last and start from zeros: they have no product with a state.
 
-Shapes: m words, U distinct ones, B sentences, sorted by decreasing length; H hidden size of a direction, D
-directions, X input size.
+Shapes: m words, U distinct ones, B sentences, sorted by decreasing length; H hidden size of a direction, D directions,
+X input size; R rows of a step, the first ``old`` of which go on from the step before; G gates; P parts of H numbers
+that go from step to step, the first of which is the state.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Any, ClassVar
@@ -17,10 +23,229 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from structviews.batches.batch import Packing
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import Packing, WordIds
 from structviews.kernels import steps
-from structviews.kernels.recurrent_cells import RecurrentCell
+
+_sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
+_tanh_backward = torch.ops.aten.tanh_backward.grad_input
+
+
+class RecurrentCell(ABC):
+    """A cell over one direction of a batch.
+
+    Args:
+        w_state: the weight of the state, as ``arranged``.
+        now: ``(B, P H)`` what goes from step to step, for its shape and dtype.
+
+    Attributes:
+        module: PyTorch's module with the parameters.
+        built_in: whether that module computes the same.
+        gates: G, the number of gates.
+        bare: how many of the gates, the first ones, get only a bias from the word.
+        parts: P.
+    """
+
+    module: ClassVar[type[nn.GRU] | type[nn.LSTM]]
+    built_in: ClassVar[bool] = True
+    gates: ClassVar[int]
+    bare: ClassVar[int] = 0
+    parts: ClassVar[int] = 1
+
+    def __init__(self, w_state: Tensor, now: Tensor):
+        self.size = w_state.shape[1]
+        self.w_state = w_state
+        self.one = now.new_ones(())
+        half = w_state.dtype != now.dtype
+        self._rooms = now.new_empty(2, len(now), self.gates * self.size) if half else None
+
+    @staticmethod
+    def arranged(w_word: Tensor, w_state: Tensor, b_word: Tensor, b_state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Weights and biases of a direction of the module: of the word, of the state, and the biases of all gates."""
+        return w_word, w_state, b_word + b_state
+
+    @abstractmethod
+    def open(self, stored: Tensor, before: Tensor, now: Tensor, old: int) -> None:
+        """One step.
+
+        Args:
+            stored: ``(R, G H)`` what words add to the gates, that of the tanh folded; overwritten with activations.
+            before: ``(R, P H)`` what came from the step before.
+            now: ``(R, P H)`` the same in the dtype of arithmetic; overwritten with what goes on.
+            old: see above.
+        """
+
+    @abstractmethod
+    def close(self, stored: Tensor, before: Tensor, d_now: Tensor, d_stored: Tensor, old: int) -> None:
+        """The backward pass of ``open``, with respect to unfolded pre-activations.
+
+        Args:
+            stored: ``(R, G H)`` activations.
+            before: ``(R, P H)`` as in ``open``.
+            d_now: ``(R, P H)`` gradient of what goes on; overwritten with that of what came.
+            d_stored: ``(R, G H)`` receives the gradient of the pre-activations.
+            old: see above.
+        """
+
+    def gradient(self, stored: Tensor, before: Tensor, d_stored: Tensor) -> Tensor:
+        """Gradient of ``w_state``, from the arguments of ``close`` for all steps together."""
+        return d_stored.T @ before[:, : self.size]
+
+    def _active(self, stored: Tensor, room: int = 0) -> Tensor:
+        """``stored`` itself if it has the dtype of arithmetic, else memory for it that has."""
+        return stored if self._rooms is None else self._rooms[room, : len(stored)]
+
+    def _working(self, stored: Tensor) -> Tensor:
+        return stored if self._rooms is None else self._active(stored).copy_(stored)
+
+
+class Gru(RecurrentCell):
+    """GRU whose reset gate acts after the product with the state, as in PyTorch and cuDNN.
+
+    The gates are in the order q, r, z, n: the first three depend on the state, the last three on the word.
+
+        r = sigmoid(Wr x + Ur h)       q = Un h + b       n = tanh(Wn x + r q)
+        z = sigmoid(Wz x + Uz h)       h' = (1 - z) n + z h
+    """
+
+    module = nn.GRU
+    gates = 4
+    bare = 1
+
+    @staticmethod
+    def arranged(w_word: Tensor, w_state: Tensor, b_word: Tensor, b_state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        size, none = w_state.shape[1], b_word.new_zeros(w_state.shape[1])
+        return w_word, w_state.roll(size, 0), torch.cat([b_state.roll(size), none]) + torch.cat([none, b_word])
+
+    def open(self, stored: Tensor, before: Tensor, now: Tensor, old: int) -> None:
+        stored[:old, : 3 * self.size].addmm_(before[:old], self.w_state.T)
+        gates = self._working(stored)
+        q, r, z, n = gates.chunk(4, dim=1)
+        gates[:, self.size : 3 * self.size].sigmoid_()
+        n.addcmul_(r, q, value=steps.FOLD).sigmoid_()
+        self._move(z, n, now)
+        stored.copy_(gates)  # no-op if `gates` is `stored` itself
+
+    def _move(self, z: Tensor, n: Tensor, now: Tensor) -> None:
+        """From the sigmoid of the folded n its tanh, and with it the next state."""
+        torch.add(self.one, n, alpha=-2, out=n)
+        torch.lerp(n, now, z, out=now)
+
+    def close(self, stored: Tensor, before: Tensor, d_now: Tensor, d_stored: Tensor, old: int) -> None:
+        gates, d_gates = self._working(stored), self._active(d_stored, 1)
+        q, r, z, n = gates.chunk(4, dim=1)
+        d_q, d_r, d_z, d_n = d_gates.chunk(4, dim=1)
+        self._unmove(z, n, before.to(d_now.dtype), d_now, d_z, d_n)
+        _sigmoid_backward(torch.mul(d_n, q, out=d_r), r, grad_input=d_r)
+        torch.mul(d_n, r, out=d_q)
+        d_now.mul_(z)
+        d_stored.copy_(d_gates)
+        d_now[:old].add_(torch.mm(d_stored[:old, : 3 * self.size], self.w_state))
+
+    def _unmove(self, z: Tensor, n: Tensor, before: Tensor, d_now: Tensor, d_z: Tensor, d_n: Tensor) -> None:
+        """The gradients of z and n."""
+        _sigmoid_backward(torch.sub(before, n, out=d_z).mul_(d_now), z, grad_input=d_z)
+        _tanh_backward(torch.addcmul(d_now, d_now, z, value=-1, out=d_n), n, grad_input=d_n)
+
+    def gradient(self, stored: Tensor, before: Tensor, d_stored: Tensor) -> Tensor:
+        return d_stored[:, : 3 * self.size].T @ before
+
+
+class GruResetBefore(Gru):
+    """GRU whose reset gate acts before the product with the state (Cho et al. 2014; TensorFlow's ``GRUCell``).
+
+    The gates are in the order r, z, n:
+
+        r = sigmoid(Wr x + Ur h)       n = tanh(Wn x + Un (r h))
+        z = sigmoid(Wz x + Uz h)       h' = (1 - z) n + z h
+    """
+
+    built_in = False
+    gates = 3
+    bare = 0
+    arranged = staticmethod(RecurrentCell.arranged)
+
+    def __init__(self, w_state: Tensor, now: Tensor):
+        super().__init__(w_state, now)
+        self.of_r_and_z, self.of_n = w_state.split((2 * self.size, self.size))
+
+    def open(self, stored: Tensor, before: Tensor, now: Tensor, old: int) -> None:
+        stored[:old, : 2 * self.size].addmm_(before[:old], self.of_r_and_z.T)
+        gates = self._working(stored)
+        r, z, n = gates.chunk(3, dim=1)
+        gates[:, : 2 * self.size].sigmoid_()
+        reset = (r[:old] * before[:old]).to(stored.dtype)
+        n[:old].add_(torch.mm(reset, self.of_n.T), alpha=steps.FOLD)
+        n.sigmoid_()
+        self._move(z, n, now)
+        stored.copy_(gates)
+
+    def close(self, stored: Tensor, before: Tensor, d_now: Tensor, d_stored: Tensor, old: int) -> None:
+        gates, d_gates, h = self._working(stored), self._active(d_stored, 1), before.to(d_now.dtype)
+        r, z, n = gates.chunk(3, dim=1)
+        d_r, d_z, d_n = d_gates.chunk(3, dim=1)
+        self._unmove(z, n, h, d_now, d_z, d_n)
+        d_reset = torch.mm(d_n[:old].to(stored.dtype), self.of_n).to(d_now.dtype)
+        _sigmoid_backward(torch.mul(d_reset, h[:old], out=d_r[:old]), r[:old], grad_input=d_r[:old])
+        d_r[old:] = 0
+        d_now.mul_(z)[:old].addcmul_(d_reset, r[:old])
+        d_stored.copy_(d_gates)
+        d_now[:old].add_(torch.mm(d_stored[:old, : 2 * self.size], self.of_r_and_z))
+
+    def gradient(self, stored: Tensor, before: Tensor, d_stored: Tensor) -> Tensor:
+        d_r_and_z, d_n = d_stored.split((2 * self.size, self.size), dim=1)
+        return torch.cat([d_r_and_z.T @ before, d_n.T @ (stored[:, : self.size] * before)])
+
+
+class Lstm(RecurrentCell):
+    """LSTM (Gers et al. 2000), without peepholes.
+
+    The gates are in the order i, f, s, o; what goes from step to step is the state and ``C = -2c``.
+
+        i, f, o = sigmoid(W x + U h)       g = tanh(Wg x + Ug h) = 1 - 2s
+        c' = f c + i g                     h' = o tanh(c')
+    """
+
+    module = nn.LSTM
+    gates = 4
+    parts = 2
+
+    def __init__(self, w_state: Tensor, now: Tensor):
+        super().__init__(w_state, now)
+        self.folded = steps.folded(w_state, self.size)
+
+    def open(self, stored: Tensor, before: Tensor, now: Tensor, old: int) -> None:
+        h, c = now.chunk(2, dim=1)
+        stored[:old].addmm_(before[:old, : self.size], self.folded.T)
+        gates = self._working(stored).sigmoid_()
+        self._advance(gates, c)
+        o = gates[:, 3 * self.size :]
+        torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
+        stored.copy_(gates)
+
+    def _advance(self, gates: Tensor, c: Tensor) -> Tensor:
+        """The next cells, in place."""
+        i, f, s, _ = gates.chunk(4, dim=1)
+        return c.mul_(f).addcmul_(i, s, value=4).sub_(i, alpha=2)
+
+    def close(self, stored: Tensor, before: Tensor, d_now: Tensor, d_stored: Tensor, old: int) -> None:
+        gates, d_gates = self._working(stored), self._active(d_stored, 1)
+        i, f, s, o = gates.chunk(4, dim=1)
+        d_i, d_f, d_s, d_o = d_gates.chunk(4, dim=1)
+        dh, dc = d_now.chunk(2, dim=1)
+        c_before = before[:, self.size :].to(d_now.dtype)
+        t = self._advance(gates, c_before.clone()).sigmoid_()
+        # h' = o (1 - 2t)
+        _sigmoid_backward(torch.mul(dh, o, out=d_s), t, grad_input=d_s)
+        dc.sub_(d_s, alpha=2)
+        _sigmoid_backward(torch.addcmul(dh, dh, t, value=-2, out=d_o), o, grad_input=d_o)
+        # C' = f C + 4 i s - 2 i
+        _sigmoid_backward(torch.mul(dc, i, out=d_s), s, grad_input=d_s)
+        d_s.mul_(4 * steps.FOLD)
+        _sigmoid_backward(torch.mul(dc, c_before, out=d_f), f, grad_input=d_f)
+        _sigmoid_backward(torch.mul(dc, s, out=d_i).mul_(4).sub_(dc, alpha=2), i, grad_input=d_i)
+        dc.mul_(f)
+        d_stored.copy_(d_gates)
+        dh.zero_()[:old].add_(torch.mm(d_stored[:old], self.w_state))
 
 
 def run(

@@ -1,6 +1,6 @@
 """Recurrent networks over sentences without a backward pass, on the CPU: they keep nothing.
 
-They have the parameters of PyTorch's modules; ``recurrent_cells`` has the equations. Only products may have less
+They have the parameters of PyTorch's modules; ``recurrent`` has the equations. Only products may have less
 precision than the word vectors: for sigmoids, single precision is also faster.
 
 Shapes: n words, U distinct ones, B sentences, sorted by decreasing length; H hidden size of a direction, D directions,
@@ -14,11 +14,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from structviews.batches.batch import Packing
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import Packing, WordIds
 from structviews.kernels import steps
-from structviews.kernels.recurrent import check_layers
-from structviews.kernels.recurrent_cells import Gru, GruResetBefore, Lstm, RecurrentCell
+from structviews.kernels.recurrent import Gru, GruResetBefore, Lstm, RecurrentCell, check_layers
 from structviews.runtime.products import ROWS, Product, prepared
 
 

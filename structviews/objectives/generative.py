@@ -15,8 +15,7 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from structviews.batches.batch import Batch
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import Batch, WordIds
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.contrast import SCORES_AT_ONCE
 from structviews.objectives.objective import (

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "states.json"
 STATES = "states"
-REMEDY = "make it again with `structviews states`"
+REMEDY = "make it again with `structviews corpus states`"
 HALF = 2  # bytes of a number
 
 

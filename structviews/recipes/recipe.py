@@ -1,14 +1,21 @@
-"""A recipe: everything that a row of a paper's table takes, in a TOML file of its own below ``rows``."""
+"""A recipe: everything that a row of a paper's table takes, in one TOML file for each paper below ``rows``.
 
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field
-from functools import cached_property
+A file has a table for each recipe. With ``parent``, it says only what differs from another recipe, of any file: each of
+its settings goes before the parent's, and ``without`` lists those of the parent that it has not. Where the row stands
+is never the parent's; and a recipe with members has only the corpus, the evaluation and the joins of a parent, as the
+members have the rest.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Self
 
 from structviews.errors import InputError, unknown
 from structviews.evaluation.scores.published import Published, papers, published
 from structviews.runs.config import TrainConfig
+from structviews.runs.settings_file import toml_text, toml_value
 from structviews.runs.which_vectors import JOINS, Representation
 from structviews.runtime.documents import read_toml
 from structviews.settings import LARGEST_SEED, MOST_DIMENSIONS, Settings, setting, settings_of
@@ -74,7 +81,14 @@ class Member(Settings):
         return self.recipe + (f"-seed{self.seed}" if self.seed != 1 else "")
 
 
-TABLES = ("source", "corpus", "vectors", "settings", "evaluation", "join", "similarity_join", "members")
+# What a recipe has beside the keys of its source.
+TABLES = {"corpus": TrainingText, "vectors": WordFile, "evaluation": SecondHalf}
+OF_SOURCE = tuple(each.name for each in fields(Source))
+KEYS = (*OF_SOURCE, *TABLES, "settings", "members", "join", "similarity_join")
+# What of a parent's source is not a recipe's own.
+PLACES = ("place", "published", "places")
+# What members have instead of the recipe that joins them.
+OF_MEMBERS = ("open", "code", "differs", "vectors", "settings")
 
 
 @dataclass(frozen=True)
@@ -82,7 +96,7 @@ class Recipe:
     """A row of a paper's table: a model, trained and evaluated.
 
     Attributes:
-        name: of its file.
+        name: as its table has it.
         source: where the row stands.
         corpus: what the row was trained on.
         vectors: the word vectors that it needs; None if none, or if its members say which.
@@ -111,70 +125,75 @@ class Recipe:
         for row in self.source.published:
             published_row(row)
         if bool(self.settings) == bool(self.members):
-            raise InputError("neither or both of [settings] and members: give one of them")
-        for key, value, known in (("join", self.join, JOINS), ("similarity_join", self.similarity_join, ("", *JOINS))):
-            if value not in known:
-                raise unknown(key, value, filter(None, known))
+            raise InputError("neither or both of settings and members: give one of them")
+        for key, value in (("join", self.join), ("similarity_join", self.similarity_join or self.join)):
+            if value not in JOINS:
+                raise unknown(key, value, JOINS)
         for key in OWN:
             if key in self.settings:
-                raise InputError(f"[settings] {key}: not a recipe's: leave it out, users give it with --{key}")
+                raise InputError(f"settings.{key}: not a recipe's: leave it out, users give it with --{key}")
         if self.settings and self.evaluation.transductive and not self.settings.get("remove_component"):
-            raise InputError("[evaluation] transductive: no component is removed: set remove_component in [settings]")
+            raise InputError("evaluation.transductive: no component is removed: set settings.remove_component")
         self._check_words()
 
     def _check_words(self) -> None:
         """Raise InputError unless it names word vectors exactly if its settings, or an expansion, read some."""
         channels = self.channels
         if FIXED in channels and not self.vectors:
-            raise InputError(f"[settings] channels: {FIXED} words need a table [vectors] with their name: add it")
+            raise InputError(f"settings.channels: {FIXED} words need a table vectors with their name: add it")
         if self.vectors and self.vectors.expand and TRAINED not in channels:
-            raise InputError("[vectors] expand: no channel of trained words to expand: leave it out")
+            raise InputError("vectors.expand: no channel of trained words to expand: leave it out")
         if self.vectors and not self.vectors.expand and FIXED not in channels:
-            raise InputError("[vectors]: nothing reads them: add the channel fixed or expand = true, or remove them")
+            raise InputError("vectors: nothing reads them: add the channel fixed or expand = true, or remove them")
 
     @classmethod
     def load(cls, name: str) -> Self:
         """Read a recipe.
 
         Raises:
-            InputError: if no recipe has this name, or its file or that of a member is wrong.
+            InputError: if no recipe has this name, or if it, a parent or a member is wrong.
         """
-        file = file_of(name)
-        content = read_toml(file, REMEDY)
-        recipe = cls.of(name, content, str(file))
+        rows = _rows(ROWS)
+        if name not in rows:
+            raise unknown("recipe", name, names(), "choose one that structviews recipes lists")
+        place = f"{rows[name][0]}: [{name}]"
+        recipe = cls.of(name, _resolved(name, ()), place)
         for i, member in enumerate(recipe.members):
-            if member.recipe not in names():
-                raise InputError(f"{file}: members[{i}]: {unknown('recipe', member.recipe, names())}")
+            if member.recipe not in rows:
+                raise InputError(f"{place}: members[{i}]: {unknown('recipe', member.recipe, names())}")
             if cls.load(member.recipe).members:
-                raise InputError(f"{file}: members[{i}]: {member.recipe} is joined itself: name its members")
+                raise InputError(f"{place}: members[{i}]: {member.recipe} is joined itself: name its members")
         return recipe
 
     @classmethod
     def of(cls, name: str, content: Mapping[str, Any], place: str) -> Self:
-        """From the tables of a TOML file.
+        """From the content of its table, and of its parents'.
 
         Args:
             name: the recipe's name.
-            content: its tables; see ``rows``.
-            place: the file, for messages.
+            content: by key.
+            place: the file and the name, for messages.
 
         Raises:
             InputError: for an unknown or missing key, or a wrong value.
         """
         for key in content:
-            if key not in TABLES:
-                raise InputError(f"{place}: unknown key {key!r}: the keys are {', '.join(TABLES)}")
-        given = dict(content)
-        for key, kind in (("source", Source), ("corpus", TrainingText), ("vectors", WordFile)):
-            if key in given or key != "vectors":
-                given[key] = kind.from_table(_table(given.get(key, {}), f"{place}: [{key}]"), f"{place}: [{key}]")
-        if "evaluation" in given:
-            where = f"{place}: [evaluation]"
-            given["evaluation"] = SecondHalf.from_table(_table(given["evaluation"], where), where)
-        given["settings"] = _table(given.get("settings", {}), f"{place}: [settings]")
-        given["members"] = tuple(_members(given.get("members", []), place))
+            if key not in KEYS:
+                raise InputError(f"{place}: unknown key {key!r}: the keys are parent, without, {', '.join(KEYS)}")
+        values = {key: value for key, value in content.items() if key not in OF_SOURCE}
+        values["source"] = Source.from_table({key: content[key] for key in OF_SOURCE if key in content}, place)
+        values.setdefault("corpus", {})
+        for key, kind in TABLES.items():
+            if key in values:
+                values[key] = kind.from_table(_table(values[key], f"{place}: {key}"), f"{place}: {key}")
+        values["settings"] = _table(values.get("settings", {}), f"{place}: settings")
+        members = values.get("members", [])
+        if not isinstance(members, list):
+            raise InputError(f'{place}: members: not a list: write members = [{{ recipe = "NAME" }}, ...]')
+        numbered = [(f"{place}: members[{i}]", each) for i, each in enumerate(members)]
+        values["members"] = tuple(Member.from_table(_table(each, where), where) for where, each in numbered)
         try:
-            return cls(name, **given)
+            return cls(name, **values)
         except InputError as error:
             raise InputError(f"{place}: {error}") from None
 
@@ -195,16 +214,16 @@ class Recipe:
         """Whether a run of it needs a file of word vectors."""
         return any(recipe.vectors for recipe, _ in self.runs.values())
 
-    def config(self, **given: Any) -> TrainConfig:
+    def config(self, **overrides: Any) -> TrainConfig:
         """The settings of a single run's training.
 
         Args:
-            **given: settings by flat name, which go before the recipe's.
+            **overrides: settings by flat name, which go before the recipe's.
 
         Raises:
             InputError: for an invalid setting.
         """
-        return TrainConfig.from_flat({**self.settings, **given}, f"recipe {self.name}")
+        return TrainConfig.from_flat({**self.settings, **overrides}, f"recipe {self.name}")
 
     @property
     def representation(self) -> dict[str, Any]:
@@ -229,6 +248,24 @@ class Recipe:
         return f"{paper['authors']} ({paper['year']}): {paper['title']}"
 
     @property
+    def text(self) -> str:
+        """Everything that it says, in TOML, as its table would have it without a parent."""
+        content = {key: value for key, value in asdict(self.source).items() if value}
+        tables = {"corpus": asdict(self.corpus), "vectors": self.vectors and asdict(self.vectors)}
+        tables |= {"settings": dict(self.settings), "evaluation": asdict(self.evaluation)}
+        for name, table in tables.items():
+            if values := {key: value for key, value in (table or {}).items() if value or name == "settings"}:
+                content[name] = values
+        if not self.members:
+            return toml_text(content)
+        members = [
+            "{ " + ", ".join(f"{key} = {toml_value(value)}" for key, value in asdict(each).items() if value) + " }"
+            for each in self.members
+        ]
+        joins = {"join": self.join, "similarity_join": self.similarity_join or self.join}
+        return f"members = [{', '.join(members)}]\n" + toml_text(joins | content)
+
+    @property
     def summary(self) -> str:
         """Its objective and views, or its members, in short."""
         if self.members:
@@ -240,14 +277,6 @@ def _table(value: object, place: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise InputError(f"{place}: not a table: write its keys below [...]")
     return value
-
-
-def _members(value: object, place: str) -> Iterator[Member]:
-    if not isinstance(value, list):
-        raise InputError(f'{place}: members: not a list: write members = [{{ recipe = "NAME" }}, ...]')
-    for i, each in enumerate(value):
-        where = f"{place}: members[{i}]"
-        yield Member.from_table(_table(each, where), where)
 
 
 def published_row(row: str) -> list[Published]:
@@ -265,24 +294,56 @@ def published_row(row: str) -> list[Published]:
     of_table = [each for each in published() if (each.paper, each.table) == (paper, table)]
     found = [each for each in of_table if (each.model, each.corpus) == (model, corpus)]
     if not found:
-        known = dict.fromkeys(f"{where}: {each.model}{each.corpus and f'; {each.corpus}'}" for each in of_table)
+        models = dict.fromkeys(f"{where}: {each.model}{each.corpus and f'; {each.corpus}'}" for each in of_table)
         raise unknown(
-            "published row", row, known or sorted({f"{each.paper} {each.table}: ..." for each in published()})
+            "published row", row, models or sorted({f"{each.paper} {each.table}: ..." for each in published()})
         )
     return found
 
 
 def names() -> list[str]:
     """The names of the recipes, sorted."""
-    return sorted(file.stem for file in ROWS.glob("*.toml"))
+    return sorted(_rows(ROWS))
 
 
-def file_of(name: str) -> Path:
-    """A recipe's file.
+@cache
+def _rows(folder: Path) -> dict[str, tuple[Path, Mapping[str, Any]]]:
+    """By name, the file and the table of each recipe of a folder.
 
     Raises:
-        InputError: if no recipe has this name.
+        InputError: if a file is wrong, or two recipes have one name.
     """
-    if name not in names():
-        raise unknown("recipe", name, names(), "choose one that structviews recipes lists")
-    return ROWS / f"{name}.toml"
+    found: dict[str, tuple[Path, Mapping[str, Any]]] = {}
+    for file in sorted(folder.glob("*.toml")):
+        content = read_toml(file, REMEDY)
+        if "paper" not in content:
+            raise InputError(f"{file}: paper: missing: write its key in published.toml above the recipes")
+        paper = content.pop("paper")
+        for name, row in content.items():
+            if name in found:
+                raise InputError(f"{file}: [{name}]: also in {found[name][0]}: give it another name")
+            found[name] = file, {"paper": paper, **_table(row, f"{file}: {name}")}
+    return found
+
+
+def _resolved(name: str, children: tuple[str, ...]) -> dict[str, Any]:
+    """A recipe's table with what it has from its parents; ``children`` are the recipes that it is a parent of."""
+    file, own = _rows(ROWS)[name]
+    row, place = dict(own), f"{file}: [{name}]"
+    parent, without = row.pop("parent", None), row.pop("without", [])
+    if parent is None:
+        return row
+    if parent not in names() or parent in (*children, name):
+        raise InputError(f"{place}: {unknown('parent', parent, sorted({*names()} - {*children, name}))}")
+    above = _resolved(parent, (*children, name))
+    left_out = (*PLACES, *(OF_MEMBERS if "members" in row else ()))
+    merged = {key: value for key, value in above.items() if key not in left_out}
+    for key, value in row.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = merged[key] | value if both else value
+    for key in without:
+        if key not in merged.get("settings", {}):
+            raise InputError(f"{place}: without: the parent has no setting {key!r}: leave it out")
+    if "settings" in merged:
+        merged["settings"] = {key: value for key, value in merged["settings"].items() if key not in without}
+    return merged

@@ -144,9 +144,9 @@ class Reproduction:
         configs = {}
         for name, (run, seed) in self.recipe.runs.items():
             out = self.out / "runs" / name
-            given = {"corpus": str(self.parsed), "out": str(out), "seed": seed, **self.scale}
-            given |= {"vectors": str(self.word_file)} if FIXED in run.channels else {}
-            configs[out] = run.config(**given)
+            overrides = {"corpus": str(self.parsed), "out": str(out), "seed": seed, **self.scale}
+            overrides |= {"vectors": str(self.word_file)} if FIXED in run.channels else {}
+            configs[out] = run.config(**overrides)
         return configs
 
     @property

@@ -1,275 +1,290 @@
-"""The stages from a text to the scores of a row; each keeps its result, and goes on where it was stopped."""
+"""Making a row of a paper's table from a text, in stages that each skip what is done.
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+A stage says what it is about to do, does it, and keeps the result, so that a call that is stopped goes on there.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+import numpy as np
 from rich.console import Console
 
 from structviews.corpus.format import MANIFEST, MODELS
 from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.writer import write_subset
 from structviews.encoding.expansion import Expansion, expand
+from structviews.encoding.kinds.joined import Member, holds_joined, join_runs
 from structviews.encoding.sentence_vectors import write_sentences
+from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results
 from structviews.evaluation.senteval.scoring import place_of, score_with_bar
 from structviews.evaluation.senteval.task_trees import TaskTrees
-from structviews.evaluation.senteval.tasks.reading import Task
 from structviews.parsing.backends import TREEBANK
 from structviews.parsing.parser import Options
 from structviews.parsing.pipeline import parse_corpus
-from structviews.parsing.sources import MOST_TOKENS, open_source
-from structviews.recipes.beginning import write_first_lines, write_first_rows
-from structviews.recipes.joining import is_joined, join_members
-from structviews.recipes.rates import Rates
+from structviews.parsing.sources import MOST_TOKENS, TextSource, open_source
+from structviews.parsing.text import RawSentence
+from structviews.recipes.outcome import Outcome
+from structviews.recipes.recipe import Recipe
 from structviews.recipes.reproduction import Reproduction, text_source
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import model_checksum, weight_files
-from structviews.runtime.files import writing
-from structviews.runtime.terminal import rate_bar
+from structviews.runs.vocabularies import identified
+from structviews.runtime.files import clear_below, new_folder, write_whole, writing
+from structviews.runtime.terminal import rate_bar, say
 from structviews.training.loop import train
-from structviews.training.resuming import is_finished
-from structviews.words.learning import learn_file
+from structviews.training.resuming import check_same, check_settings, is_finished
+from structviews.words.learning import learn_file, require_gensim
 from structviews.words.learning_settings import Word2VecConfig
 from structviews.words.vector_files import WordVectors
 
-
-@dataclass(frozen=True)
-class Stage(ABC):
-    """A stage of a reproduction."""
-
-    job: Reproduction
-
-    @property
-    @abstractmethod
-    def title(self) -> str:
-        """What it does, for people."""
-
-    @property
-    @abstractmethod
-    def finished(self) -> bool:
-        """Whether its result is there."""
-
-    @abstractmethod
-    def run(self, console: Console) -> None:
-        """Do it, or what is left of it."""
-
-    def seconds(self, rates: Rates) -> float:
-        """What it takes as a whole, by rates measured before."""
-        return 0.0
+# What a stage is about to do; the stage does it when it is asked for the next.
+Stage = Iterator[str]
 
 
-class TakeBeginning(Stage):
-    """Takes the first sentences of the corpus."""
+def reproduce(job: Reproduction, console: Console) -> Outcome:
+    """Make the row, continuing where an earlier call with the same folder was stopped, and save the outcome.
 
-    @property
-    def title(self) -> str:
-        return f"taking the first {self.job.sentences:,} sentences of {self.job.corpus}"
+    Args:
+        job: what to make.
+        console: for progress.
 
-    @property
-    def finished(self) -> bool:
-        return (self.job.parsed / MANIFEST).is_file() if self.job.is_parsed else self.job.text.is_file()
-
-    def run(self, console: Console) -> None:
-        n = self.job.sentences or 0
-        if self.job.is_parsed:
-            write_first_rows(ParsedCorpus.open(self.job.corpus), n, self.job.parsed)
-        else:
-            self.job.make_folder()
-            write_first_lines(text_source(self.job.corpus), n, self.job.text)
-
-
-class Parse(Stage):
-    """Parses the text with the built-in parser."""
-
-    @property
-    def title(self) -> str:
-        return f"parsing {self.job.text}"
-
-    @property
-    def finished(self) -> bool:
-        return (self.job.parsed / MANIFEST).is_file()
-
-    def run(self, console: Console) -> None:
-        parse_corpus(text_source(self.job.text, lines=bool(self.job.sentences)), self.job.parsed, console=console)
-
-    def seconds(self, rates: Rates) -> float:
-        return rates.sentences * rates.parsing
+    Raises:
+        InputError: if the folder has another run of the same name, before anything is made; or if a stage cannot be
+            done, where what is finished is kept.
+        Interrupted: on SIGINT or SIGTERM in training, once its state is saved.
+    """
+    check(job, console)
+    clear_below(job.out)
+    for stage in stages_of(job, console):
+        for title in stage:
+            say(console, title)
+    results = stored_results(job)
+    if results is None:
+        raise InputError(f"{job.folder}: has no scores of this model: it has changed meanwhile; run the command again")
+    outcome = Outcome.of(job, results)
+    outcome.save(job.out)
+    return outcome
 
 
-@dataclass(frozen=True)
-class LearnVectors(Stage):
-    """Learns word vectors from the corpus, and keeps them in a file."""
+def plan(job: Reproduction, console: Console) -> list[str]:
+    """What is left to do, a line for each stage; nothing is written.
 
-    file: Path
-
-    @property
-    def title(self) -> str:
-        return f"learning word vectors from {self.job.parsed}"
-
-    @property
-    def finished(self) -> bool:
-        return self.file.is_file()
-
-    @property
-    def settings(self) -> Word2VecConfig:
-        """How they are learnt."""
-        return Word2VecConfig(dim=self.job.word_dim)
-
-    def run(self, console: Console) -> None:
-        with writing(self.file), rate_bar(console, "learning", "sentences") as progress:
-            learn_file(self.file, ParsedCorpus.open(self.job.parsed), self.settings, progress)
-
-    def seconds(self, rates: Rates) -> float:
-        return self.settings.epochs * rates.sentences * rates.learning
+    Raises:
+        InputError: see ``reproduce``.
+    """
+    check(job, console)
+    return [title for stage in stages_of(job, console) for title in islice(stage, 1)] or ["nothing left to do"]
 
 
-class ParseTasks(Stage):
-    """Parses the sentences of the tasks, with the parser of the corpus."""
+def check(job: Reproduction, console: Console) -> None:
+    """Read all word vectors, so that bad ones show, and compare the runs that there are with those to make.
 
-    @property
-    def title(self) -> str:
-        return "parsing the sentences of the tasks"
-
-    @property
-    def finished(self) -> bool:
-        return self.job.is_prepared and (self.job.trees / MANIFEST).is_file()
-
-    def run(self, console: Console) -> None:
-        corpus = ParsedCorpus.open(self.job.parsed)
-        name, models = corpus.parser["name"], corpus.manifest.get(MODELS)
-        options = Options(corpus.parser.get("language", "en"), Path(models) if models else None)
-        text = self.job.trees.with_suffix(".txt")
-        self.job.make_folder()
-        write_sentences(text, self.job.task_sentences)
-        source = open_source(
-            [str(text)],
-            parser="builtin" if name == TREEBANK else name,
-            layout="lines",
-            tokenised=True,
-            max_tokens=MOST_TOKENS,
-            options=options,
-        )
-        parse_corpus(source, self.job.trees, console=console)
-
-    def seconds(self, rates: Rates) -> float:
-        return len(self.job.task_sentences) * rates.parsing
-
-
-@dataclass(frozen=True)
-class Train(Stage):
-    """Trains a run."""
-
-    config: TrainConfig
-
-    @property
-    def title(self) -> str:
-        return f"training {self.config.data.out}"
-
-    @property
-    def finished(self) -> bool:
-        return self.job.is_prepared and is_finished(self.config)
-
-    def run(self, console: Console) -> None:
-        train(self.config, console)
-
-    def seconds(self, rates: Rates) -> float:
-        return rates.passes(self.config) * rates.training[Path(self.config.data.out).name].seconds
-
-
-@dataclass(frozen=True)
-class Expand(Stage):
-    """Expands the vocabulary of a run from a file of word vectors."""
-
-    folder: Path
-    file: Path
-
-    @property
-    def title(self) -> str:
-        return f"expanding the vocabulary of {self.folder}"
-
-    @property
-    def finished(self) -> bool:
-        expansion = Expansion.load(self.folder)
-        return bool(expansion and expansion.fingerprint == WordVectors.open(self.file).fingerprint)
-
-    def run(self, console: Console) -> None:
-        expand(self.folder, self.file)
-
-
-class JoinRuns(Stage):
-    """Joins the members."""
-
-    @property
-    def title(self) -> str:
-        return f"joining {self.job.folder}"
-
-    @property
-    def finished(self) -> bool:
-        return is_joined(self.job.recipe, self.job.folder)
-
-    def run(self, console: Console) -> None:
-        join_members(self.job.recipe, self.job.folder)
-
-
-class Evaluate(Stage):
-    """Scores the run on the tasks that have no score yet."""
-
-    @property
-    def title(self) -> str:
-        return f"scoring {self.job.folder}"
-
-    @property
-    def finished(self) -> bool:
-        return not self.left
-
-    @property
-    def left(self) -> list[Task]:
-        """The tasks that have no score of this very model, on these very files."""
-        there: dict[str, Any] = self.results["tasks"] if self.results else {}
-        return [task for task in self.job.tasks[0] if there.get(task.name, {}).get("data") != task.checksums]
-
-    @property
-    def results(self) -> dict[str, Any] | None:
-        """The scores that there are."""
-        # Training that was killed early leaves a folder without weights.
-        if not weight_files(self.job.folder):
-            return None
-        description, file = place_of(self.job.folder, self.job.scored, self.job.protocol, self.ensemble)
-        found = load_results(self.job.folder, file)
-        own = {"model": model_checksum(self.job.folder), "protocol": self.job.protocol.describe(), **description}
-        return found if found and all(found.get(key) == value for key, value in own.items()) else None
-
-    @property
-    def ensemble(self) -> bool:
-        """Whether the predictions of members are averaged."""
-        return self.job.recipe.evaluation.ensemble
-
-    def run(self, console: Console) -> None:
-        trees = TaskTrees(self.job.trees) if self.job.reads_trees else None
-        how = {"scored": self.job.scored, "protocol": self.job.protocol, "ensemble": self.ensemble, "trees": trees}
-        score_with_bar(self.job.folder, self.left, self.job.tasks[1], console, **how)
-
-    def seconds(self, rates: Rates) -> float:
-        # Encoding is part of a training step; the classifiers are not counted.
-        return len(self.job.task_sentences) * sum(rate.seconds for rate in rates.training.values())
-
-
-def stages_of(job: Reproduction) -> Iterator[Stage]:
-    """The stages that a reproduction takes."""
-    if job.sentences:
-        yield TakeBeginning(job)
-    if not job.is_parsed:
-        yield Parse(job)
-    if job.word_file and not job.vectors:
-        yield LearnVectors(job, job.word_file)
-    if job.reads_trees:
-        yield ParseTasks(job)
+    Raises:
+        InputError: if a file of word vectors is no such file, or a run is another one.
+    """
+    if job.vectors:
+        with rate_bar(console, f"reading {job.vectors}", "MB", 10**6) as progress:
+            WordVectors.open(job.vectors, progress)
+    elif job.word_file and not job.word_file.is_file():
+        require_gensim(", or give --vectors FILE")
+    to_expand = False
     for folder, config in job.configs.items():
-        yield Train(job, config)
-        if file := job.expanded.get(folder):
-            yield Expand(job, folder, file)
-    if job.recipe.members:
-        yield JoinRuns(job)
-    yield Evaluate(job)
+        if job.is_prepared:
+            check_same(config, identified(config, ParsedCorpus.open(job.parsed)))
+        else:
+            check_settings(config)
+        expansion, file = Expansion.load(folder), job.expanded.get(folder)
+        # One without maps only says where the fixed vectors are.
+        if expansion and expansion.maps and not is_expanded(folder, file):
+            raise InputError(
+                f"{folder}: expanded from the vectors of {expansion.vectors}: give them with --vectors, or another "
+                "folder with --out"
+            )
+        to_expand |= bool(file) and not is_expanded(folder, file)
+    if job.recipe.members and weight_files(job.folder) and (to_expand or not is_joined(job.recipe, job.folder)):
+        raise no_longer_joined(job.folder)
+
+
+def stages_of(job: Reproduction, console: Console) -> Iterator[Stage]:
+    """The stages of a reproduction, in order."""
+    yield take_beginning(job)
+    yield parse(job, console)
+    yield learn_vectors(job, console)
+    yield parse_tasks(job, console)
+    for folder, config in job.configs.items():
+        yield train_run(job, config, console)
+        yield expand_vocabulary(job, folder)
+    yield join(job)
+    yield score(job, console)
+
+
+def take_beginning(job: Reproduction) -> Stage:
+    """Take the first documents of the corpus, if not all of it is used."""
+    target = job.parsed / MANIFEST if job.is_parsed else job.text
+    if not job.sentences or target.is_file():
+        return
+    yield f"taking the first {job.sentences:,} sentences of {job.corpus}"
+    if job.is_parsed:
+        write_first_rows(ParsedCorpus.open(job.corpus), job.sentences, job.parsed)
+    else:
+        job.make_folder()
+        write_first_lines(text_source(job.corpus), job.sentences, job.text)
+
+
+def parse(job: Reproduction, console: Console) -> Stage:
+    """Parse the text with the built-in parser."""
+    if not job.is_parsed and not (job.parsed / MANIFEST).is_file():
+        yield f"parsing {job.text}"
+        parse_corpus(text_source(job.text, lines=bool(job.sentences)), job.parsed, console=console)
+
+
+def learn_vectors(job: Reproduction, console: Console) -> Stage:
+    """Learn word vectors from the corpus, if the recipe reads some and none were given."""
+    if job.word_file and not job.word_file.is_file():
+        yield f"learning word vectors from {job.parsed}"
+        with writing(job.word_file), rate_bar(console, "learning", "sentences") as progress:
+            learn_file(job.word_file, ParsedCorpus.open(job.parsed), Word2VecConfig(dim=job.word_dim), progress)
+
+
+def parse_tasks(job: Reproduction, console: Console) -> Stage:
+    """Parse the sentences of the tasks with the parser of the corpus, if a view reads trees."""
+    if not job.reads_trees or (job.is_prepared and (job.trees / MANIFEST).is_file()):
+        return
+    yield "parsing the sentences of the tasks"
+    corpus = ParsedCorpus.open(job.parsed)
+    name, models = corpus.parser["name"], corpus.manifest.get(MODELS)
+    text = job.trees.with_suffix(".txt")
+    job.make_folder()
+    write_sentences(text, job.task_sentences)
+    source = open_source(
+        [str(text)],
+        parser="builtin" if name == TREEBANK else name,
+        layout="lines",
+        tokenised=True,
+        max_tokens=MOST_TOKENS,
+        options=Options(corpus.parser.get("language", "en"), Path(models) if models else None),
+    )
+    parse_corpus(source, job.trees, console=console)
+
+
+def train_run(job: Reproduction, config: TrainConfig, console: Console) -> Stage:
+    """Train one of the runs."""
+    if not (job.is_prepared and is_finished(config)):
+        yield f"training {config.data.out}"
+        train(config, console)
+
+
+def expand_vocabulary(job: Reproduction, folder: Path) -> Stage:
+    """Expand the vocabulary of a run, if its recipe does and word vectors were given."""
+    file = job.expanded.get(folder)
+    if file and not is_expanded(folder, file):
+        yield f"expanding the vocabulary of {folder}"
+        expand(folder, file)
+
+
+def join(job: Reproduction) -> Stage:
+    """Join the runs of a recipe of several."""
+    if job.recipe.members and not is_joined(job.recipe, job.folder):
+        yield f"joining {job.folder}"
+        join_members(job.recipe, job.folder)
+
+
+def score(job: Reproduction, console: Console) -> Stage:
+    """Score the run on the tasks that have no score of this very model, on these very files."""
+    stored = stored_results(job)
+    scored: dict[str, Any] = stored["tasks"] if stored else {}
+    left = [task for task in job.tasks[0] if scored.get(task.name, {}).get("data") != task.checksums]
+    if left:
+        yield f"scoring {job.folder}"
+        trees = TaskTrees(job.trees) if job.reads_trees else None
+        how = {"scored": job.scored, "protocol": job.protocol, "ensemble": job.recipe.evaluation.ensemble}
+        score_with_bar(job.folder, left, job.tasks[1], console, trees=trees, **how)
+
+
+def stored_results(job: Reproduction) -> dict[str, Any] | None:
+    """The scores of the run as it is now; None if there are none."""
+    # Training that was killed early leaves a folder without weights.
+    if not weight_files(job.folder):
+        return None
+    description, file = place_of(job.folder, job.scored, job.protocol, job.recipe.evaluation.ensemble)
+    found = load_results(job.folder, file)
+    own = {"model": model_checksum(job.folder), "protocol": job.protocol.describe(), **description}
+    return found if found and all(found.get(key) == value for key, value in own.items()) else None
+
+
+def is_expanded(folder: Path, file: Path | None) -> bool:
+    """Whether the vocabulary of a run is expanded from this file."""
+    expansion = Expansion.load(folder)
+    return bool(file and expansion and expansion.fingerprint == WordVectors.open(file).fingerprint)
+
+
+def join_members(recipe: Recipe, out: Path) -> Path:
+    """The joined run of a recipe, whose members lie beside it; created unless it exists.
+
+    Raises:
+        InputError: if it cannot be created, or its members have changed since.
+    """
+    if not is_joined(recipe, out):
+        if weight_files(out):
+            raise no_longer_joined(out)
+        join_runs(_members(recipe, out), out, recipe.join, recipe.similarity_join)
+    return out
+
+
+def is_joined(recipe: Recipe, out: Path) -> bool:
+    """Whether a folder holds the joined run of a recipe."""
+    return holds_joined(out, _members(recipe, out))
+
+
+def _members(recipe: Recipe, out: Path) -> list[Member]:
+    return [Member(out.parent / each.folder, each.view) for each in recipe.members]
+
+
+def no_longer_joined(out: Path) -> InputError:
+    """The error that a folder holds an older join, or another one."""
+    return InputError(
+        f"{out}: not a join of its members as they would be now: delete it, or give another folder with --out"
+    )
+
+
+def first_documents(sentences: Iterable[RawSentence], n: int) -> Iterator[list[RawSentence]]:
+    """The first documents that have at most ``n`` sentences together; of a longer first one, its first ``n``."""
+    left = n
+    for _, document in groupby(sentences, attrgetter("document")):
+        beginning = list(islice(document, left + 1))
+        if len(beginning) <= left:
+            yield beginning
+        elif left == n:
+            yield beginning[:n]
+        if len(beginning) >= left:
+            return
+        left -= len(beginning)
+
+
+def write_first_lines(source: TextSource, n: int, out: Path) -> None:
+    """Write the beginning of a text, see ``first_documents``: a sentence a line, a blank line between documents."""
+
+    def write(file: BinaryIO) -> None:
+        for number, document in enumerate(first_documents(source.sentences(), n)):
+            lines = "".join(f"{sentence.text}\n" for sentence in document)
+            file.write(("\n" * (number > 0) + lines).encode())
+
+    write_whole(out, write)
+
+
+def write_first_rows(corpus: ParsedCorpus, n: int, out: Path) -> None:
+    """Write the beginning of a parsed corpus, as ``first_documents`` has it, as one of its own."""
+    documents = np.empty(0, np.int32)
+    for table in corpus.tables():
+        documents = np.append(documents, table["document"].to_numpy())
+        if len(documents) > n:
+            break
+    if len(documents) > n:
+        documents = documents[: int(np.searchsorted(documents, documents[n])) or n]
+    with new_folder(out) as folder:
+        folder.rmdir()  # which is made with what is in it
+        write_subset(corpus, np.arange(len(documents)), folder)

@@ -182,7 +182,7 @@ def read_settings(run: Path) -> dict[str, Any]:
 def write_settings(run: Path, settings: Mapping[str, Any]) -> None:
     """Write a run's ``config.toml``; nested mappings become TOML tables, tuples arrays."""
     # Our own writer avoids a dependency: TOML's strings, numbers, booleans and arrays are JSON's.
-    text = _toml(settings)
+    text = toml_text(settings)
     write_bytes(run / CONFIG, text.encode("utf-8"))
 
 
@@ -196,16 +196,19 @@ def load_run(run: Path) -> tuple[TrainConfig, Parsed]:
     return load_config(run / CONFIG)
 
 
-def _toml(table: Mapping[str, Any], name: str = "") -> str:
-    lines = [f"{_key(key)} = {_text(value)}\n" for key, value in table.items() if not isinstance(value, dict)]
+def toml_text(table: Mapping[str, Any], name: str = "") -> str:
+    """Settings as TOML, below a heading if the table has a ``name``."""
+    lines = [f"{_key(key)} = {toml_value(value)}\n" for key, value in table.items() if not isinstance(value, dict)]
     text = (f"\n[{name}]\n" if name else "") + "".join(lines)
-    return text + "".join(_toml(v, f"{name}.{_key(k)}".lstrip(".")) for k, v in table.items() if isinstance(v, dict))
+    inner = {key: value for key, value in table.items() if isinstance(value, dict)}
+    return text + "".join(toml_text(value, f"{name}.{_key(key)}".lstrip(".")) for key, value in inner.items())
 
 
 def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_value(key)
 
 
-def _text(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """A value as TOML has it."""
     # JSON would escape characters beyond U+FFFF as surrogate pairs, which TOML does not allow.
     return json.dumps(value, ensure_ascii=False)

@@ -137,9 +137,12 @@ class Product:
 class PackedLinear(nn.Linear):
     """``nn.Linear`` that multiplies by a packed weight, in autocast's dtype, on a CPU without gradients."""
 
+    __call__: Callable[..., Tensor]
+
     def forward(self, rows: Tensor) -> Tensor:
         if torch.is_grad_enabled() or rows.device.type != "cpu":
-            return super().forward(rows)
+            own: Tensor = super().forward(rows)
+            return own
         precision = "bf16" if torch.is_autocast_enabled("cpu") else "fp32"
         with torch.autocast("cpu", enabled=False):
             return prepared(self, precision, lambda: Product(self.weight, self.bias, precision))(rows)

@@ -118,7 +118,7 @@ def read_states(training: Training) -> str:
     encoder = training.config.words.encoder
     if training.states:
         return f"states of {encoder}: read from {training.states.path}"
-    return f"states of {encoder}: computed for each batch; `structviews states` computes them once and for all"
+    return f"states of {encoder}: computed for each batch; `structviews corpus states` computes them once and for all"
 
 
 def _take_steps(training: Training, start: Place, reporter: Reporter | None, monitor: "Monitor | None") -> Place:

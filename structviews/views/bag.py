@@ -4,8 +4,7 @@ from typing import ClassVar
 
 from torch import nn
 
-from structviews.batches.batch import Batch
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import Batch, WordIds
 from structviews.kernels.initialisation import xavier
 from structviews.settings import Settings
 from structviews.views import VIEWS

@@ -7,12 +7,11 @@ import torch
 from torch.nn.functional import embedding
 from torch.nn.utils.rnn import PackedSequence
 
-from structviews.batches.batch import Batch
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import Batch, WordIds
 from structviews.errors import InputError
 from structviews.kernels import recurrent, recurrent_inference
 from structviews.kernels.initialisation import xavier
-from structviews.kernels.recurrent_cells import Gru, GruResetBefore, Lstm, RecurrentCell
+from structviews.kernels.recurrent import Gru, GruResetBefore, Lstm, RecurrentCell
 from structviews.settings import Settings, setting
 from structviews.views import VIEWS
 from structviews.views.view import Encoded, View

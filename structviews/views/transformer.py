@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from structviews.batches.batch import Batch
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import Batch, WordIds
 from structviews.errors import InputError
 from structviews.pretrained.blueprint import Blueprint
 from structviews.pretrained.sentence_states import sentence_states

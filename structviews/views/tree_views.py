@@ -1,13 +1,12 @@
 """Views of trees: a cell from the leaves to the root, whose state is the sentence's vector."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 
-from structviews.batches.batch import Batch
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import Batch, WordIds
 from structviews.kernels import dispatch
 from structviews.kernels.cells import TreeCell
 from structviews.kernels.child_sum import ChildSumCell
@@ -27,14 +26,14 @@ class TreeView(View):
         make_cell: the cell with its parameters, from the dimensions of a word vector and of a state.
     """
 
-    make_cell: ClassVar[Callable[[int, int], TreeCell]]
+    make_cell: ClassVar[Any]
     merges: ClassVar[bool] = True
 
     def __init__(self, word_dim: int, dim: int, config: Settings) -> None:
         super().__init__()
         self.dim = dim
         self.word_dim = word_dim
-        self.cell = self.make_cell(word_dim, dim)
+        self.cell: TreeCell = self.make_cell(word_dim, dim)
 
 
 class DependencyView(TreeView):
@@ -94,3 +93,22 @@ class ConstituencyGru(ConstituencyView):
     """Binary Tree-GRU (after Kokkinos and Potamianos 2017); see ``kernels.nary_gru``."""
 
     make_cell = BinaryGruCell
+
+
+def attention_weights(encoded: Encoded, batch: Batch) -> list[np.ndarray] | None:
+    """Attention weight of each word among the dependents of its head, for each sentence of a batch.
+
+    Args:
+        encoded: output of a dependency view for the batch, with states.
+        batch: the sentences.
+
+    Returns:
+        For each sentence, weights ``(n,)``, float32, in word order. The weights of a head's dependents sum to 1; the
+        root, which has no head, has NaN. None for a view without attention.
+    """
+    if encoded.attention is None:
+        return None
+    trees = batch.dependency_trees
+    weights = np.full(len(trees), np.nan, dtype=np.float32)
+    weights[trees.words[trees.children].cpu().numpy()] = encoded.attention.detach().float().cpu().numpy()
+    return np.split(weights, np.cumsum(batch.lengths)[:-1])

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from structviews.batches.batch import Batch
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import Batch, WordIds
+from structviews.pretrained.blueprint import Blueprint
 from structviews.settings import Settings
+from structviews.views import VIEWS
 from structviews.views.word_tables import Words
 
 
@@ -92,3 +93,23 @@ class View(nn.Module, ABC):
             ids: the batch's word ids in the table's vocabulary.
             states: also return states and attention.
         """
+
+
+def create_view(
+    name: str, word_dim: int, dim: int, config: Settings | None = None, encoder: Blueprint | None = None
+) -> View:
+    """Create a view.
+
+    Args:
+        name: registered name.
+        word_dim: dimension of the word vectors.
+        dim: dimension of the view's vector.
+        config: an instance of the view's ``Config``; None for its defaults.
+        encoder: for views that read the pieces of a pretrained encoder.
+
+    Raises:
+        InputError: if there is no view of this name.
+    """
+    cls: type[View] = VIEWS[name]
+    given = (word_dim, dim, config or cls.Config())
+    return cls(*given, encoder) if cls.reads_pieces else cls(*given)

@@ -6,8 +6,7 @@ from typing import ClassVar
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor
 
-from structviews.batches.batch import Batch
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import Batch, WordIds
 from structviews.settings import Settings, setting
 from structviews.views import VIEWS
 from structviews.views.view import Encoded, View

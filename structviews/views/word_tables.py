@@ -12,7 +12,7 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import WordIds
 
 
 class _Rows(torch.autograd.Function):

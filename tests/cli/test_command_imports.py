@@ -36,7 +36,7 @@ def imported(folder, *arguments, code=RUN):
     return set((folder / "modules").read_text().split())
 
 
-@pytest.mark.parametrize("command", ["", "train", "parse", "encode", "eval", "vectors"])
+@pytest.mark.parametrize("command", ["", "train", "parse", "encode", "eval", "vectors", "tasks captions"])
 def test_help_needs_no_arrays(command, tmp_path):
     modules = imported(tmp_path, *command.split(), "--help")
     assert modules & (HEAVY | ARRAYS | {"torch"}) == set()
@@ -53,7 +53,7 @@ def test_parsing_a_few_lines(workers, tmp_path):
 def test_corpora_and_word_vectors_do_without_pytorch(tmp_path):
     modules = imported(tmp_path, "parse", "a.txt", "--format", "lines", "--parser", "trivial:balanced")
     assert modules & (HEAVY | {"torch"}) == set()
-    modules = imported(tmp_path, "cache", "stats", "a.parsed")
+    modules = imported(tmp_path, "corpus", "stats", "a.parsed")
     assert modules & (HEAVY | {"torch"}) == set()
     pytest.importorskip("gensim")
     topic_corpus(tmp_path / "b.parsed")

@@ -2,6 +2,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -10,11 +11,8 @@ import numpy as np
 import pytest
 from corpora import TINY, opened, small_config, tiny_corpus, topic_corpus
 from shell import contents, fails, shell_command
-from typer.main import get_command
 from vector_files import random_vectors, write_vectors
 
-from structviews.cli import app as cli
-from structviews.corpus.format import FORMAT_VERSION
 from structviews.encoding.embedder import Embedder
 from structviews.runs.which_vectors import Representation
 from structviews.training.loop import train
@@ -43,17 +41,6 @@ def corpus(tmp_path):
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     return train(small_config(tiny_corpus(folder / "x.parsed"), folder / "run", ("bow", "seq"), epochs=1))
-
-
-@pytest.fixture
-def run_folder(tmp_path, trained):
-    """A copy of a trained run, to be damaged."""
-    folder = tmp_path / "run"
-    folder.mkdir()
-    for path in trained.iterdir():
-        if path.is_file():
-            (folder / path.name).write_bytes(path.read_bytes())
-    return folder
 
 
 def test_views_are_trained_and_sentences_encoded(command, corpus, tmp_path):
@@ -108,7 +95,7 @@ def test_both_channels_are_trained_and_a_run_expanded(command, corpus, tmp_path)
     assert command("train", "--views", "dep,const", *channels, *FLAGS).code == 0
     run = tmp_path / "runs" / "dep-const"
     assert Embedder.load(run).dim == 2 * 2 * 8
-    ended = command("expand", "runs/dep-const", "--vectors", "v.vec")
+    ended = command("runs", "expand", "runs/dep-const", "--vectors", "v.vec")
     assert ended.code == 0
     first, *views = ended.output.decode().splitlines()
     assert first == "runs/dep-const: added 1 word from v.vec"
@@ -116,7 +103,7 @@ def test_both_channels_are_trained_and_a_run_expanded(command, corpus, tmp_path)
     message = fails(command, tmp_path, "train", "--views", "dep,seq", "--channels", "fixed")
     assert "the channel 'fixed' needs word vectors: give a file with --vectors" in message
     assert "only the channel 'fixed' reads" in fails(command, tmp_path, "train", "--views", "dep,seq", *channels[2:])
-    assert "none: No such file" in fails(command, tmp_path, "expand", "runs/dep-const", "--vectors", "none")
+    assert "none: No such file" in fails(command, tmp_path, "runs", "expand", "runs/dep-const", "--vectors", "none")
 
 
 def test_vectors_go_to_a_file_or_to_standard_output(command, trained, tmp_path):
@@ -152,22 +139,6 @@ def test_a_run_keeps_which_vectors_it_gives(command, corpus, tmp_path):
     kept = Embedder.load(tmp_path / "runs" / "seq-avg").representation
     chosen = {"similarity_pooling": "mean", "similarity_join": "average"}
     assert kept == Representation("pooled", view_weights=(1, 0.5), similarity_view_weights=(0, 1), **chosen)
-
-
-WRONG_WEIGHTS = {
-    "1,2,3": "view_weights = 1,2,3: 3 weights for 2 views: give one each for seq, avg",
-    "1": "view_weights = 1: 1 weight for 2 views: give one each for seq, avg",
-    "0,0": "view_weights = 0,0: leaves out all views: give one of them more than 0",
-    "1,-1": "view_weights = -1.0: give a number at least 0 and at most 1,000,000",
-    "1,much": "view_weights = '1,much': give numbers, such as 1,1,2",
-}
-
-
-@pytest.mark.parametrize("weights", WRONG_WEIGHTS)
-def test_wrong_weights_of_views_are_one_line(command, corpus, tmp_path, weights):
-    ended = command("train", "--views", "seq,avg", *FLAGS, "--view-weights", weights)
-    assert (ended.code, ended.errors) == (2, [f"error: {WRONG_WEIGHTS[weights]}"])
-    assert not (tmp_path / "runs").exists()
 
 
 def test_a_dry_run_writes_nothing(command, corpus, tmp_path):
@@ -219,6 +190,13 @@ def test_a_dry_run_writes_nothing(command, corpus, tmp_path):
             ["--views", "bow,bow", "--objective", "best"],
             "unknown objective 'best': choose one of consensus, generative, pairwise",
         ),
+        (
+            ["--views", "seq,avg", "--view-weights", "1,2,3"],
+            "view_weights = 1,2,3: 3 weights for 2 views: give one each for seq, avg",
+        ),
+        (["--views", "seq,avg", "--view-weights", "0,0"], "view_weights = 0,0: leaves out all views: give one of them"),
+        (["--views", "seq,avg", "--view-weights", "1,-1"], "view_weights = -1.0: give a number at least 0 and at most"),
+        (["--views", "seq,avg", "--view-weights", "1,x"], "view_weights = '1,x': give numbers, such as 1,1,2"),
         (["--views", "bow,bow", "--precision", "fp8"], "unknown precision 'fp8'"),
         (["--views", "bow,bow", "--out", "mine"], "mine: already exists and is not a run: give another folder"),
         (["--views", "bow,bow", "--out", "mine/thesis.txt"], "mine/thesis.txt: already exists and is not a run"),
@@ -256,38 +234,12 @@ def test_trees_that_a_view_needs(command, tmp_path, file, has, lacks):
     assert command("train", "--views", has, *FLAGS).code == 0
 
 
-def cut_short(corpus):
-    path = corpus / "shard-00001.arrow"
-    path.write_bytes(path.read_bytes()[:-9])
-
-
-def flip_a_byte(corpus):
+def test_a_damaged_corpus_is_named(command, corpus, tmp_path):
     path = corpus / "shard-00001.arrow"
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-
-
-def make_another_version(corpus):
-    path = corpus / "manifest.json"
-    path.write_text(path.read_text().replace(f'"format_version": {FORMAT_VERSION}', '"format_version": 9'))
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (cut_short, "shard-00001.arrow is damaged: "),
-        (flip_a_byte, "shard-00001.arrow is damaged: its checksum"),
-        (
-            make_another_version,
-            "manifest.json has format version 9, but",
-        ),
-        (lambda corpus: (corpus / "shard-00002.arrow").unlink(), "shard-00002.arrow is damaged: the file is missing"),
-    ],
-)
-def test_damaged_corpora(command, corpus, tmp_path, damage, message):
-    damage(corpus)
-    assert message in fails(command, tmp_path, "train", "--views", "bow,seq")
+    assert "shard-00001.arrow is damaged: its checksum" in fails(command, tmp_path, "train", "--views", "bow,seq")
 
 
 def test_a_finished_run_with_other_settings(command, corpus, tmp_path):
@@ -320,20 +272,10 @@ def test_vectors_that_cannot_be_written(command, trained, tmp_path):
         assert out in said
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda run: (run / "config.toml").unlink(), "run: not a run"),
-        (lambda run: (run / "config.toml").write_text("x ="), "config.toml: not TOML"),
-        (lambda run: (run / "model.safetensors").unlink(), "model.safetensors: no such file"),
-        (lambda run: (run / "model.safetensors").write_bytes(b"\0" * 99), "model.safetensors: damaged"),
-        (lambda run: (run / "vocabulary.trained.txt").write_text("<unk>\n"), "vocabulary.trained.txt: damaged"),
-        (lambda run: (run / "vocabulary.trained.txt").unlink(), "vocabulary.trained.txt: No such file"),
-    ],
-)
-def test_damaged_runs(command, run_folder, tmp_path, damage, message):
-    damage(run_folder)
-    assert message in fails(command, tmp_path, "encode", "run", stdin=b"a bird\n")
+def test_a_damaged_run_is_named(command, trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "run")
+    (tmp_path / "run/model.safetensors").write_bytes(b"\0" * 99)
+    assert "model.safetensors: damaged" in fails(command, tmp_path, "encode", "run", stdin=b"a bird\n")
 
 
 @pytest.mark.skipif(find_spec("dgl") is None, reason="needs structviews[dgl]")
@@ -348,61 +290,51 @@ def test_trees_in_dgl_where_it_is_missing(command, corpus, tmp_path, monkeypatch
     assert said.endswith("): pip install 'structviews[dgl]'")
 
 
-def test_the_shell_sees_the_same(trained, tmp_path):
-    """One real process for each command: exit code, one line, no traceback."""
-    for arguments, message in (
-        (["train", "--views", "dep,deep"], "error: unknown view 'deep'"),
-        (["encode", "nothing"], "error: nothing: not a run"),
-    ):
-        ended = subprocess.run(
-            [sys.executable, "-m", "structviews", *arguments],
-            cwd=tmp_path,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            input="a bird\n",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ended.returncode == 2
-        assert ended.stdout == ""
-        assert len(ended.stderr.splitlines()) == 1
-        assert ended.stderr.startswith(message)
+def test_the_shell_sees_the_same(tmp_path):
+    """A real process: exit code, one line, no traceback."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "structviews", "train", "--views", "dep,deep"],
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, len(ended.stderr.splitlines())) == (2, "", 1)
+    assert ended.stderr.startswith("error: unknown view 'deep'")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "names", "command_line"),
     [
-        (["tabel"], "unknown command 'tabel' (did you mean table?): see structviews --help"),
-        (["table"], "structviews table: runs is missing: give it, as in structviews table runs "),
-        (["table", "x", "--format", "yaml"], "--format yaml: choose one of rich, md, csv, latex, html"),
-        (["train", "--hiden", "3"], "structviews train: no option --hiden (did you mean --hidden?): see "),
-        (["train", "--hidden", "few"], "--hidden few: not a whole number: give one"),
-        (["train", "--views"], "--views: no value after it: give one, or see structviews --help"),
-        (["train", "dep"], "dep: no argument of this command: leave it out, or see structviews train --help"),
-        (["cache", "splt"], "unknown command 'splt' (did you mean split?): see structviews cache --help"),
-        (["cache", "split", "x"], "structviews cache split: --out is missing: give it, as in structviews cache split "),
-        (["serve", "x", "--port", "99999"], "--port 99999: give at most 65535"),
-        (["serve", "x", "--port", "-1"], "--port -1: give at least 0"),
-        (["train", "--lr", "x"], "--lr x: not a number: give one"),
-        (["cache", "split", "x", "--parts", "half", "-o", "y"], "--parts half: not a whole number: give one"),
+        (["tabel"], "'tabel'", "structviews"),
+        (["corpus", "mrge"], "'mrge'", "structviews corpus"),
+        (["table"], "'runs'", "structviews table"),
+        (["corpus", "merge", "x"], "'--out'", "structviews corpus merge"),
+        (["table", "x", "--format", "yaml"], "'--format'", "structviews table"),
+        (["train", "--hiden", "3"], "--hidden", "structviews train"),
+        (["train", "--hidden", "few"], "'--hidden': Input should be a valid integer", "structviews train"),
+        (["train", "--lr", "x"], "'--lr': Input should be a valid number", "structviews train"),
+        (["train", "--views"], "'--views' requires an argument", "structviews"),
+        (["train", "dep"], "dep", "structviews train"),
+        (
+            ["serve", "x", "--port", "99999"],
+            "'--port': Input should be less than or equal to",
+            "structviews serve",
+        ),
     ],
 )
-def test_arguments_that_no_command_has(command, tmp_path, arguments, message):
-    assert fails(command, tmp_path, *arguments).startswith(f"error: {message}")
+def test_arguments_that_no_command_has(command, tmp_path, arguments, names, command_line):
+    """What Typer says of them, on one line, and where to look."""
+    said = fails(command, tmp_path, *arguments)
+    assert said.startswith("error: ")
+    assert names in said
+    assert said.endswith(f": see {command_line} --help")
 
 
-@pytest.mark.parametrize("group", [[], ["cache"]])
+@pytest.mark.parametrize("group", [[], ["corpus"]])
 def test_without_a_command_the_help_is_shown(command, group):
     ended = command(*group)
     assert (ended.code, ended.errors) == (2, [])
     assert "Usage: " in ended.output.decode()
-
-
-@pytest.mark.parametrize(
-    "name", sorted(name for name, command in get_command(cli.app).commands.items() if not hasattr(command, "commands"))
-)
-def test_help_has_an_example(command, name):
-    ended = command(name, "--help")
-    assert ended.code == 0
-    assert "Example: structviews " + name in ended.output.decode()

@@ -31,11 +31,11 @@ def yardstick():
 def test_views_that_know_everything_score_everything(yardstick):
     n = len(yardstick.sentences)
     # A row says which sentence it is and, but at the end of a document, which comes next.
-    places = np.eye(n) + np.eye(n, k=1) * (yardstick.positions < 14)[:, None]
-    known = np.concatenate(
-        [np.eye(6)[yardstick.length_classes], np.eye(10)[yardstick.constituent_classes], 1000 * places], axis=1
+    successors = np.eye(n) + np.eye(n, k=1) * (yardstick.positions < 14)[:, None]
+    vectors = np.concatenate(
+        [np.eye(6)[yardstick.length_classes], np.eye(10)[yardstick.constituent_classes], 1000 * successors], axis=1
     )
-    row = yardstick.measure("dep,const", known)
+    row = yardstick.measure("dep,const", vectors)
     assert (row.name, row.dim) == ("dep,const", n + 16)
     assert row.recall.value == 1
     assert row.recall.count == 20 * 14

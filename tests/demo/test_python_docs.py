@@ -6,15 +6,7 @@ from pathlib import Path
 import pytest
 
 from structviews.demo import python_docs
-from structviews.demo.python_docs import (
-    is_prose,
-    paragraphs,
-    plain,
-    sentences,
-    split,
-    without_repeats,
-    write_corpus,
-)
+from structviews.demo.python_docs import is_prose, paragraphs, plain, sentences, splitter, without_repeats, write_corpus
 from structviews.errors import InputError
 
 SPHINX = """\
@@ -78,7 +70,7 @@ def test_paragraphs_of_a_sphinx_topic():
     ]
 
 
-def test_sentences_of_a_sphinx_topic():
+def test_sentences():
     assert sentences(SPHINX) == [
         "If the target list is a single target with no trailing comma, the object is assigned to that target.",
         "The name is rebound if it was already bound.",
@@ -87,9 +79,6 @@ def test_sentences_of_a_sphinx_topic():
         "Unpacking was added to the return statement.",
         "The values are shared.",
     ]
-
-
-def test_sentences_of_a_docstring():
     assert sentences(DOCSTRING) == [
         "Return a Queue of maxsize items, or None.",
         "The second is one.",
@@ -98,26 +87,25 @@ def test_sentences_of_a_docstring():
     ]
 
 
-@pytest.mark.parametrize(
-    ("markup", "words"),
-    [
-        (":meth:`~io.IOBase.close` and :py:func:`open <io.open>`", "close and open"),
-        ("``a``, `b`, `c', *d* and **e f**", "a, b, c, d and e f"),
-        ('the "with" and the "os.path()" and \'in\'', "the with and the os.path and in"),
-        ("the object's class and the dogs' bowls", "the object's class and the dogs' bowls"),
-        ('a "for example" that stays', 'a "for example" that stays'),
-        ("a — b -- c", "a -- b -- c"),
-        ("“two”  ‘three’ [1]", "\"two\" 'three'"),
-        ("Deprecated since version 3.12.", ""),
-        ("2 * 3 * 4", "2 * 3 * 4"),
-    ],
-)
-def test_plain(markup, words):
-    assert plain(markup) == words
+PLAIN = {
+    ":meth:`~io.IOBase.close` and :py:func:`open <io.open>`": "close and open",
+    "``a``, `b`, `c', *d* and **e f**": "a, b, c, d and e f",
+    'the "with" and the "os.path()" and \'in\'': "the with and the os.path and in",
+    "the object's class and the dogs' bowls": "the object's class and the dogs' bowls",
+    'a "for example" that stays': 'a "for example" that stays',
+    "a — b -- c": "a -- b -- c",
+    "“two”  ‘three’ [1]": "\"two\" 'three'",
+    "Deprecated since version 3.12.": "",
+    "2 * 3 * 4": "2 * 3 * 4",
+}
 
 
-def test_split_keeps_names_and_abbreviations_whole():
-    assert split("See io.TextIOWrapper, i.e. this. (It is one.) Use 3.8. Go!") == [
+def test_markup_is_removed():
+    assert {markup: plain(markup) for markup in PLAIN} == PLAIN
+
+
+def test_names_and_abbreviations_stay_whole():
+    assert list(splitter().tokenize("See io.TextIOWrapper, i.e. this. (It is one.) Use 3.8. Go!")) == [
         "See io.TextIOWrapper, i.e. this.",
         "(It is one.)",
         "Use 3.8.",
@@ -125,29 +113,22 @@ def test_split_keeps_names_and_abbreviations_whole():
     ]
 
 
-@pytest.mark.parametrize(
-    ("sentence", "expected"),
-    [
-        ("The name is bound to an object.", True),
-        ("Return self._name, which isn't set at all (see __init__).", True),
-        ('This is called "late binding" by 3.5% of the users -- or more!', True),
-        ("Go on.", False),
-        ("The word " + "again " * 58 + "ends.", False),
-        ("the name is bound to an object.", False),
-        ("The name is bound to an object", False),
-        ("The name is bound as follows:", False),
-        ("The result is x[i] = 3.", False),
-        ("The path is C:\\temp.", False),
-        ("Mail to the author@example.org.", False),
-        ("Set self.x_y to os.path.", False),
-        ("Simple Mail Transfer Protocol.", False),
-        ("The name (see above is bound.", False),
-        ('The name "see above is bound.', False),
-        ("This raises an error...", False),
-    ],
-)
-def test_is_prose(sentence, expected):
-    assert is_prose(sentence) is expected
+PROSE = [
+    "The name is bound to an object.",
+    "Return self._name, which isn't set at all (see __init__).",
+    'This is called "late binding" by 3.5% of the users -- or more!',
+]
+NO_PROSE = [
+    *("Go on.", "The word " + "again " * 58 + "ends.", "the name is bound to an object."),
+    *("The name is bound to an object", "The name is bound as follows:", "The result is x[i] = 3."),
+    *("The path is C:\\temp.", "Mail to the author@example.org.", "Set self.x_y to os.path."),
+    *("Simple Mail Transfer Protocol.", "The name (see above is bound.", 'The name "see above is bound.'),
+    "This raises an error...",
+]
+
+
+def test_prose_is_told_from_code_titles_and_fragments():
+    assert [sentence for sentence in [*PROSE, *NO_PROSE] if is_prose(sentence)] == PROSE
 
 
 def test_a_repeat_stays_in_the_longest_text():
@@ -178,14 +159,13 @@ def test_topics_then_modules_in_source_order_without_tests(tmp_path, monkeypatch
         ark__tests__x='"""This is a test.\n\nIt is left out."""\n',
         **{"site-packages__x": '"""This is a package.\n\nIt is left out."""\n'},
     )
-    size = write_corpus(tmp_path / "text.txt", stdlib)
+    write_corpus(tmp_path / "text.txt", stdlib)
     assert (tmp_path / "text.txt").read_text(encoding="utf-8") == (
         "This is the first.\nIt is one.\n\n"
         "This is the second.\nIt is a text.\n\n"
         "This is the boat.\nThe class of the boat.\n\n"
         "This is the zoo.\nThe first of the functions.\nThe class is inside.\nThe last of the functions.\n\n"
     )
-    assert (size.documents, size.sentences) == (4, 10)
 
 
 def test_a_library_without_documentation_is_an_error_and_leaves_no_file(tmp_path):
@@ -195,28 +175,17 @@ def test_a_library_without_documentation_is_an_error_and_leaves_no_file(tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["lib"]
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory):
+def test_this_python_gives_ten_to_twenty_thousand_sentences_each_time_the_same(tmp_path):
     if not (Path(sysconfig.get_path("stdlib")) / "pydoc_data" / "topics.py").is_file():
         pytest.skip("this Python has no pydoc_data.topics")
-    path = tmp_path_factory.mktemp("demo") / "text.txt"
-    return path, write_corpus(path)
-
-
-def test_this_python_gives_ten_to_twenty_thousand_sentences(real):
-    path, size = real
-    documents = path.read_text(encoding="utf-8").removesuffix("\n\n").split("\n\n")
-    lines = [document.split("\n") for document in documents]
-    assert (len(lines), sum(map(len, lines))) == (size.documents, size.sentences)
-    assert 10_000 <= size.sentences <= 20_000
+    for name in ("text.txt", "again.txt"):
+        write_corpus(tmp_path / name)
+    text = (tmp_path / "text.txt").read_text(encoding="utf-8")
+    assert (tmp_path / "again.txt").read_text(encoding="utf-8") == text
+    lines = [document.split("\n") for document in text.removesuffix("\n\n").split("\n\n")]
     assert min(map(len, lines)) >= 2
     everything = [line for document in lines for line in document]
+    assert 10_000 <= len(everything) <= 20_000
     assert len(set(everything)) == len(everything)
     assert all(map(is_prose, everything))
     assert "Assignment of an object to a single target is recursively defined as follows." in everything
-
-
-def test_the_text_is_the_same_every_time(real, tmp_path):
-    path, _ = real
-    write_corpus(tmp_path / "again.txt")
-    assert (tmp_path / "again.txt").read_bytes() == path.read_bytes()

@@ -84,7 +84,7 @@ def given(tmp_path_factory):
             Path(name).write_bytes((ROOT / "data/treebank" / name).read_bytes())
         write_vectors(sorted(set(text.replace(".", " .").split())))
         structviews("parse", "corpus.txt")
-        structviews("cache", "split", "corpus.parsed", "--shares", "novels=0.4,reviews=0.3,news=0.3", "-o", "parts")
+        structviews("corpus", "split", "corpus.parsed", "--shares", "novels=0.4,reviews=0.3,news=0.3", "-o", "parts")
         Path("trained").mkdir()
     return folder
 

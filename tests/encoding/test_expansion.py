@@ -195,7 +195,7 @@ def test_where_the_file_has_gone_the_run_warns_and_knows_its_own_words(both, vec
     unknown = replace(sentences[1], tokens=("zzz",) * len(NEW))
     np.testing.assert_allclose(found[1], embedder.encode(unknown), atol=1e-6)
     write_vectors(path, NEW)
-    with pytest.warns(UserWarning, match=r"v\.vec holds other vectors now: give the file with `structviews expand"):
+    with pytest.warns(UserWarning, match=r"v\.vec holds other vectors now: give the file with `structviews runs exp"):
         np.testing.assert_allclose(Embedder.load(both).encode(sentences), found, atol=1e-6)
     shutil.copy(vectors, path)
     with warnings.catch_warnings():
@@ -242,7 +242,7 @@ def test_a_damaged_expansion(both, vectors):
             save_file({"trained.0": np.ones(3, np.float32)}, path)  # without a seal
         else:
             path.write_bytes(content)
-        with pytest.raises(InputError, match=r"expansion\.safetensors: damaged: .*: run `structviews expand` again"):
+        with pytest.raises(InputError, match=r"expansion\.safetensors: damaged: .*`structviews runs expand` again"):
             Embedder.load(both)
 
 

@@ -185,7 +185,7 @@ def test_without_the_file_they_are_unknown_which_is_said_once(copied, run, sente
         Embedder.load(alone).encode(sentences)
     assert [str(each.message) for each in said] == [
         f"{alone}: words outside its vocabulary are unknown, because elsewhere.vec "
-        f"is not there: give the file with `structviews expand {alone} --vectors FILE`"
+        f"is not there: give the file with `structviews runs expand {alone} --vectors FILE`"
     ]
     unknown = [replace(each, tokens=[w if w not in NEW else "unheard" for w in each.tokens]) for each in sentences]
     np.testing.assert_allclose(found, Embedder.load(run).encode(unknown), atol=1e-6)
@@ -205,7 +205,7 @@ def test_a_file_that_has_changed_is_named_and_not_believed(copied, run, vectors,
         )
     expected, run = Embedder.load(run).encode(sentences), copied(path)
     reason = r"cannot be read \(.*not word vectors.*\)" if form == "no vectors" else "holds other vectors now"
-    with pytest.warns(UserWarning, match=rf"run: words outside .* because .*v\.vec {reason}: .* `structviews expand"):
+    with pytest.warns(UserWarning, match=rf"run: words outside .* because .*v\.vec {reason}: .* `structviews runs "):
         found = Embedder.load(run).encode(sentences)
     path.unlink()
     with pytest.warns(UserWarning, match="is not there"):

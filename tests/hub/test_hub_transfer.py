@@ -300,7 +300,7 @@ def test_a_file_of_word_vectors_stays(corpus, vectors, remote, tmp_path):
     run = train(small_config(corpus, tmp_path / "run", ("seq", "avg"), **settings))
     assert push(run, "me/x").notes == [
         f"{run}: its word vectors, v.vec, are left out: without them it knows its training words only; "
-        "`structviews expand RUN --vectors FILE` gives it the file again"
+        "`structviews runs expand RUN --vectors FILE` gives it the file again"
     ]
     pulled = pull("me/x", tmp_path / "pulled")
     sentences = [["elsewhere"], ["zzz"], ["the", "nowhere"]]

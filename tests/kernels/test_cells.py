@@ -22,8 +22,7 @@ from trees_for_tests import (
 )
 
 from structviews import kernels
-from structviews.batches.batch import collate
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import WordIds, collate
 from structviews.kernels import dispatch
 from structviews.kernels.cells import LEVEL_PASSES
 from structviews.kernels.child_sum import ChildSumCell

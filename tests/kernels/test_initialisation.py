@@ -11,7 +11,7 @@ from structviews.kernels.nary import BinaryCell
 from structviews.kernels.nary_gru import BinaryGruCell
 from structviews.model import Channel
 from structviews.views import VIEWS
-from structviews.views.view_by_name import create as create_view
+from structviews.views.view import create_view
 
 
 def bound(rows, columns):

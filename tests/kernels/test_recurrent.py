@@ -6,15 +6,15 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from recurrent_oracle import sequence
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 from trees_for_tests import gum
 
-from structviews.batches.batch import collate
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import WordIds, collate
 from structviews.corpus.sentence import ParsedSentence
-from structviews.kernels import naive, recurrent
-from structviews.kernels.recurrent_cells import Gru, GruResetBefore, Lstm
+from structviews.kernels import recurrent
+from structviews.kernels.recurrent import Gru, GruResetBefore, Lstm
 
 X, H = 4, 5
 LENGTHS = {
@@ -59,7 +59,7 @@ def plain(kind, network, vectors, ids, packing):
     finals = []
     for sentence in range(int(packing.sizes[0])):
         rows = [step[sentence] for step in grid if sentence in step]
-        outputs[rows], final = naive.sequence(network, kind, vectors[ids.inverse[packing.order[rows]]])
+        outputs[rows], final = sequence(network, kind, vectors[ids.inverse[packing.order[rows]]])
         finals.append(final)
     return outputs, torch.stack(finals, dim=1)
 

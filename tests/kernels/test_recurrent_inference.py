@@ -9,7 +9,7 @@ from torch import nn
 from trees_for_tests import gum
 
 from structviews.kernels import recurrent_inference
-from structviews.kernels.recurrent_cells import Gru, Lstm
+from structviews.kernels.recurrent import Gru, Lstm
 
 LENGTHS = {"one word": [1], "words": [1, 1, 1], "equal": [4, 4, 4], "mixed": [2, 7, 1, 4, 9, 1, 7, 2, 1]}
 # More rows than are computed together.

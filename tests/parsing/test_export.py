@@ -162,7 +162,7 @@ def test_what_cannot_be_exported(tmp_path):
 @pytest.mark.parametrize(
     ("comments", "match"),
     [
-        (["place = 0 1 5", "place = 0 1 6"], r"t\.conllu:5: the location .*cache merge.*remove the .*comments"),
+        (["place = 0 1 5", "place = 0 1 6"], r"t\.conllu:5: the location .*corpus merge.*remove the .*comments"),
         (["place = 1 0 5", "place = 0 0 6"], r"t\.conllu:5: the location"),
         (["place = 0 0 5", "skipped = 0 0 6 odd"], r"t\.conllu:4: the location"),
         (["place = here", "place = 0 0 6"], r"t\.conllu:1: 'here' is not a location \(document, position, line\)"),

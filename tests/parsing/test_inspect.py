@@ -11,7 +11,7 @@ from drawn_sentences import BIRD
 from rich.console import Console
 
 from structviews.cli import app as cli
-from structviews.cli import inspect as inspect_command
+from structviews.cli import corpora
 from structviews.corpus.format import Row, Skipped, new_job
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.selection import choose
@@ -129,7 +129,7 @@ def inspect(tmp_path, monkeypatch, capsys):
     def run(*arguments):
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", ["structviews", "inspect", *arguments])
-        monkeypatch.setattr(inspect_command, "console", Console(width=80))
+        monkeypatch.setattr(corpora, "console", Console(width=80))
         monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets its own
         with pytest.raises(SystemExit) as caught:
             cli.main()

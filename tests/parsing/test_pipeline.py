@@ -133,7 +133,7 @@ def test_an_interrupt_ends_with_one_line(long_text, undisturbed, tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert output.splitlines()[-1] == "stopped; run the same command again to finish x.parsed"
+    assert output.splitlines()[-1] == "stopped; run the same command again to resume"
     assert "Traceback" not in output
     code, _ = run(*arguments, folder=tmp_path)
     assert code == 0

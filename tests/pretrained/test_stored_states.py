@@ -129,7 +129,7 @@ def test_a_damaged_file_is_named_and_made_again(place):
     victim.write_bytes(data)
     stored = StoredStates.find(place.corpus, place.encoder)
     stored.shard(0)
-    with pytest.raises(InputError, match=rf"^{victim}: damaged: .*: make it again with `structviews states`$"):
+    with pytest.raises(InputError, match=rf"^{victim}: damaged: .*: make it again with `structviews corpus states`$"):
         stored.shard(1)
     place.encoder.read = 0
     store(place)
@@ -225,8 +225,8 @@ def test_commands(command, given, tmp_path):
     words = ("--encoder", f"{given[1]}:1..2", "--word-pooling", "first")
     code, _, error = command("train", *small, "--channels", "contextual", *words, "-o", "one")
     assert code == 0, error
-    assert re.search(r"states of .*tiny:1..2: computed for each batch; `structviews states` computes them once", error)
-    code, out, error = command("states", "x.parsed", *words)
+    assert re.search(r"states of .*tiny:1..2: computed for each batch; `structviews corpus states` computes", error)
+    code, out, error = command("corpus", "states", "x.parsed", *words)
     assert code == 0, error
     assert re.search(r"x.parsed: [\d,]+ words to compute, which take 0\.00 GB on disk", error)
     assert re.search(r"x\.parsed\.states/tiny-\w{8}: [\d,]+ words, 32 dimensions", out)
@@ -239,14 +239,14 @@ def test_commands(command, given, tmp_path):
         (file,) = tmp_path.glob(f"x.parsed.states/*/{name}")
         file.write_bytes(file.read_bytes()[:-3])
     code, out, error = command("verify", "x.parsed.states")
-    assert (code, out.count("\n"), out.count("make it again with `structviews states`")) == (1, 2, 2), out
+    assert (code, out.count("\n"), out.count("make it again with `structviews corpus states`")) == (1, 2, 2), out
     for damaged in tmp_path.glob("x.parsed.states/*/shard-00000.safetensors"):
         damaged.unlink()
     shutil.rmtree(tmp_path / "x.parsed")
     topic_corpus(tmp_path / "x.parsed", documents=3)
-    code, _, error = command("states", "x.parsed", *words)
+    code, _, error = command("corpus", "states", "x.parsed", *words)
     assert code == 0, error
     assert re.search(r"tiny-\w{8}: 0\.00 GB of an earlier version of the corpus or of structviews: delete it", error)
-    code, _, error = command("states", "x.parsed")
+    code, _, error = command("corpus", "states", "x.parsed")
     assert code == 2
     assert "encoder = '': give a folder with a model" in error

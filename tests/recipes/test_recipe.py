@@ -1,44 +1,103 @@
-"""Every recipe has settings that hold; one that joins runs trains them all; a wrong file is told in one line."""
+"""Every recipe has settings that hold and that the papers state; one that joins runs trains them all; a wrong file is
+told in one line."""
 
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import vector_files
 from corpora import opened, random_trees, topic_corpus
 
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
+from structviews.evaluation.senteval.protocols import PROTOCOLS
+from structviews.evaluation.senteval.tasks import TASKS
+from structviews.model import Channel
 from structviews.recipes import recipe as recipe_module
 from structviews.recipes.recipe import Recipe, names
 
+RECIPES = {name: Recipe.load(name) for name in names()}
+STATED = {"views", "objective", "channels", "context", "hidden", "initialisation", "batch_size", "epochs", "lr", "clip"}
 SMALL = [
     *("--hidden", "8", "--word-dim", "6", "--batch-size", "16", "--steps", "2", "--held-out", "0.2"),
     *("--corpus", "x.parsed"),
+]
+# One for each objective with its kinds of settings, for each channel, and for each kind of join.
+DISTINCT = [
+    *("bi-qt", "bi-qt-binary", "bi-qt-margin", "bi-qt-nearest", "bi-qt-random", "bow-qt", "mc-qt", "skip-thought-1000"),
+    *("combine-qt", "qt-1000", "dep-const-paper", "dep-seq-paper", "multi-view-d", "multi-view-d-fixed-temperature"),
+    *("multi-and-single-view", "within-views", "skip-connection", "single-view-g", "generative-g", "multi-view-d-f1g1"),
+    "generative-g-unconstrained",
 ]
 
 
 @pytest.fixture
 def vectors(tmp_path):
     words = sorted({word for row in opened(topic_corpus(tmp_path / "x.parsed")) for word in row.sentence.tokens})
-    made = np.random.default_rng(0).normal(size=(len(words), 5)).astype(np.float32)
-    (tmp_path / "x.vec").write_bytes(vector_files.word2vec_text(words, made))
+    drawn = np.random.default_rng(0).normal(size=(len(words), 5)).astype(np.float32)
+    (tmp_path / "x.vec").write_bytes(vector_files.word2vec_text(words, drawn))
     return tmp_path / "x.vec"
 
 
-@pytest.mark.parametrize("name", names())
-def test_a_recipe_says_where_it_is_from_and_has_settings_that_hold(name, vectors):
-    recipe = Recipe.load(name)
-    assert recipe.source.place
-    assert recipe.corpus.name
-    for run, _ in recipe.runs.values():
-        given = {"corpus": "x"} | ({"vectors": str(vectors)} if "fixed" in run.channels else {})
-        config = run.config(**given)
-        assert config.optimisation.lr == 5e-4
-        assert config.optimisation.batch_size in (400, 512, 1500)
+def test_recipes_state_what_moves_results_and_their_settings_hold(vectors):
+    assert len(RECIPES) == 82
+    for name, recipe in RECIPES.items():
+        assert recipe.source.place, name
+        assert recipe.evaluation.tasks, name
+        assert set(recipe.evaluation.tasks) <= set(TASKS), name
+        assert recipe.evaluation.protocol in PROTOCOLS, name
+        assert recipe.corpus.sentences > 1_000_000, name
+        if recipe.members:
+            continue
+        assert set(recipe.settings) >= STATED, name
+        assert recipe.source.open, name
+        assert recipe.source.differs, name
+        assert recipe.evaluation.transductive == recipe.settings.get("remove_component", False), name
+        config = recipe.config(corpus="x", **({"vectors": str(vectors)} if "fixed" in recipe.channels else {}))
+        assert (config.optimisation.lr, config.optimisation.epochs) == (5e-4, 1), name
+        assert config.optimisation.batch_size in (400, 512, 1500), name
 
 
-@pytest.mark.parametrize("name", names())
+def test_a_model_on_another_corpus_has_the_same_settings():
+    for name in (name for name in RECIPES if name.endswith(("-umbc", "-amazon"))):
+        recipe, first = RECIPES[name], RECIPES[name.rsplit("-", 1)[0]]
+        assert recipe.corpus != first.corpus, name
+        words = ("word_dim", "vocabulary") if recipe.source.paper == "Q" else ()
+        assert {**recipe.settings, **dict.fromkeys(words)} == {**first.settings, **dict.fromkeys(words)}, name
+        if recipe.source.paper != "Q":
+            members = [(f"{each.recipe}-umbc", each.view) for each in first.members]
+            assert [(each.recipe, each.view) for each in recipe.members] == members, name
+
+
+def test_sizes_are_those_of_the_papers():
+    for name, recipe in RECIPES.items():
+        if "dim" in recipe.figures and not recipe.members:
+            settings = recipe.settings
+            dim = len(settings["channels"]) * len(settings["views"]) * settings["hidden"]
+            assert dim == int(recipe.figures["dim"].text), name
+    # [max ; mean ; min ; last] of seq, [max ; mean ; min] of avg
+    assert 7 * RECIPES["multi-view-d"].settings["hidden"] == 14336
+
+
+@pytest.mark.parametrize(("name", "printed"), [("qt-1000-pair", 19.8e6), ("skip-thought-1000", 57.7e6)])
+def test_appendix_c_s_models_have_as_many_parameters_as_it_counts(name, printed):
+    config = RECIPES[name].config(corpus="x")
+    with torch.device("meta"):
+        channel = Channel(
+            config.views.names,
+            config.words.vocabulary,
+            config.words.dim,
+            config.views.hidden,
+            config.objective.name,
+            options=config.objective.options,
+            view_options=config.views.options,
+        )
+    assert sum(each.numel() for each in channel.parameters()) == pytest.approx(printed, rel=2e-3)
+
+
+@pytest.mark.parametrize("name", DISTINCT)
 def test_a_recipe_trains(name, command, vectors, tmp_path):
     runs = Recipe.load(name).runs
     fixed = ("--vectors", "x.vec") if any("fixed" in run.channels for run, _ in runs.values()) else ()
@@ -58,24 +117,17 @@ def test_a_joined_recipe_goes_on_where_it_was(command, vectors):
     assert Embedder.load("a/both").dim == 2 * 2 * 8
 
 
-def test_sizes_are_those_of_the_papers():
-    for name in ("mc-qt", "dep-const-paper", "dep-seq-paper", "seq-const-paper", "seq-seq-control"):
-        settings = Recipe.load(name).settings
-        assert len(settings["channels"]) * len(settings["views"]) * settings["hidden"] == 4800
-    # [max ; mean ; min ; last] of seq, [max ; mean ; min] of avg
-    assert 7 * Recipe.load("multi-view-d").settings["hidden"] == 14336
-
-
 def test_the_list_names_every_recipe_and_paper_and_one_can_be_shown(command):
     code, out, _ = command("recipes")
     assert code == 0
     assert all(name in out for name in names())
-    credits = {Recipe.load(name).credit for name in names()}
+    credits = {recipe.credit for recipe in RECIPES.values()}
     assert len(credits) == 5
     assert all(" ".join(out.split()).count(credit) == 1 for credit in credits)
-    assert "Simoulin and Crabbé (2021): Contrasting" in out
-    code, out, _ = command("recipes", "mc-qt")
-    assert out == (recipe_module.ROWS / "mc-qt.toml").read_text("utf-8")
+    for name in ("mc-qt", "multi-view-d-f1g1", "qt-ensemble"):
+        shown = tomllib.loads(command("recipes", name)[1])
+        recipe = Recipe.of(name, shown | {"similarity_join": RECIPES[name].similarity_join}, "shown")
+        assert recipe == RECIPES[name]
 
 
 def test_wrong_names_and_clashes_are_told(command):
@@ -92,91 +144,110 @@ def test_wrong_names_and_clashes_are_told(command):
         (("--recipe", "mc-qt", "--resume", "run"), "leave out --recipe"),
     ):
         code, out, err = command("train", *arguments)
-        assert (code, out) == (2, "")
-        assert len(err.splitlines()) == 1
+        assert (code, out, len(err.splitlines())) == (2, "", 1)
         assert message in err
 
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    """Write a recipe's file, beside single and joined ones that hold, and read it."""
-    rows = tmp_path / "rows"
-    rows.mkdir()
-    for name in ("uni-qt", "bi-qt", "combine-qt"):
-        (rows / f"{name}.toml").write_bytes((recipe_module.ROWS / f"{name}.toml").read_bytes())
-    monkeypatch.setattr(recipe_module, "ROWS", rows)
+    """Write a recipe of one's own, beside a single one, one with other words and a joined one, and read it."""
+    (tmp_path / "rows").mkdir()
+    monkeypatch.setattr(recipe_module, "ROWS", tmp_path / "rows")
 
     def read(text):
-        (rows / "own.toml").write_text(text, "utf-8")
+        (tmp_path / "rows/own.toml").write_text('paper = "Q"\n' + OTHERS + text, "utf-8")
+        recipe_module._rows.cache_clear()
         return Recipe.load("own")
 
     return read
 
 
-HEAD = '[source]\npaper = "Q"\nplace = "table 1"\n'
-CORPUS = '[corpus]\nname = "BookCorpus"\n'
-VIEWS = '[settings]\nviews = ["seq", "seq"]\nobjective = "quick-thoughts"\n'
-FIXED = VIEWS + 'channels = ["fixed", "trained"]\n'
-WORDS = '[vectors]\nname = "GloVe"\n'
+OTHERS = """
+[bi-qt]
+place = "table 1"
+published = ["Q 1: bi-QT; BookCorpus"]
+open = "passes"
+corpus = { name = "BookCorpus", sentences = 7 }
+vectors = { name = "word2vec", expand = true }
+evaluation = { protocol = "kiros", tasks = ["MR", "CR"] }
+settings = { views = ["seq", "seq"], objective = "quick-thoughts", hidden = 1200, vocabulary = 5 }
+
+[combine-qt]
+parent = "bi-qt"
+place = "table 1, combine-QT"
+members = [{ recipe = "bi-qt" }, { recipe = "bi-qt", seed = 2 }]
+similarity_join = "average"
+
+[own]
+"""
+HEAD = 'place = "table 3"\ncorpus.name = "BookCorpus"\n'
+VIEWS = HEAD + 'settings.views = ["seq", "seq"]\nsettings.objective = "quick-thoughts"\n'
+FIXED = VIEWS + 'settings.channels = ["fixed", "trained"]\n'
+WORDS = 'vectors.name = "GloVe"\n'
 
 
-def test_a_recipe_has_what_its_file_says(own):
-    evaluation = '[evaluation]\nprotocol = "kiros"\ntransductive = true\ntasks = ["MR"]\nensemble = true\n'
+def test_a_recipe_has_what_its_table_says(own):
     published = 'published = ["Q 1: MC-QT; BookCorpus+UMBC", "Q 2: MC-QT; BookCorpus+UMBC"]\n'
-    settings = FIXED + "remove_component = true\n"
-    recipe = own(HEAD + published + CORPUS + "sentences = 7\n" + settings + WORDS + "expand = true\n" + evaluation)
-    assert (recipe.corpus.sentences, recipe.vectors.name, recipe.vectors.dim, recipe.vectors.expand) == (
-        *(7, "GloVe", 300, True),
+    recipe = own(f"{FIXED}{WORDS}{published}settings.remove_component = true\nevaluation.transductive = true\n")
+    assert (recipe.corpus.name, recipe.vectors.name, recipe.vectors.dim, recipe.vectors.expand) == (
+        *("BookCorpus", "GloVe", 300, False),
     )
-    second = recipe.evaluation
-    assert (second.protocol, second.transductive, second.tasks, second.ensemble) == ("kiros", True, ("MR",), True)
-    assert recipe.figures["MR accuracy"].text == "82.4"
-    assert recipe.figures["SST2 accuracy"].text == "87.6"
-    assert recipe.channels == ("fixed", "trained")
-    assert recipe.reads_vectors
-    assert list(recipe.runs) == ["own"]
-    assert recipe.representation["remove_component"]
-    assert recipe.representation["transductive"]
-    assert recipe.representation["pooling"] == "vector"
+    assert (recipe.figures["MR accuracy"].text, recipe.figures["SST2 accuracy"].text) == ("82.4", "87.6")
+    assert (recipe.channels, recipe.reads_vectors, list(recipe.runs)) == (("fixed", "trained"), True, ["own"])
+    chosen = recipe.representation
+    assert (chosen["remove_component"], chosen["transductive"], chosen["pooling"]) == (True, True, "vector")
 
 
-def test_members_of_the_same_seed_are_one_run(own):
+def test_a_recipe_has_the_rest_from_its_parent(own):
+    recipe = own(
+        'parent = "bi-qt"\nwithout = ["vocabulary"]\nplace = "table 3"\ncorpus.sentences = 9\nsettings.hidden = 400\n'
+    )
+    assert recipe.settings == {"views": ["seq", "seq"], "objective": "quick-thoughts", "hidden": 400}
+    assert (recipe.source.place, recipe.source.published, recipe.source.open) == ("table 3", (), "passes")
+    assert (recipe.corpus.name, recipe.corpus.sentences, recipe.vectors.name) == ("BookCorpus", 9, "word2vec")
+    assert (recipe.evaluation.protocol, recipe.evaluation.tasks) == ("kiros", ("MR", "CR"))
+
+
+def test_members_of_the_same_seed_are_one_run_and_have_what_is_not_the_joint(own):
     members = '{ recipe = "bi-qt", view = "seq" }, { recipe = "bi-qt" }, { recipe = "bi-qt", seed = 2 }'
-    recipe = own(f'join = "average"\nmembers = [{members}]\n' + HEAD + CORPUS)
+    recipe = own(f'parent = "combine-qt"\nplace = "x"\nmembers = [{members}]\n')
     assert [(name, each.name, seed) for name, (each, seed) in recipe.runs.items()] == [
         ("bi-qt", "bi-qt", 1),
         ("bi-qt-seed2", "bi-qt", 2),
     ]
     assert recipe.summary == "bi-qt:seq + bi-qt + bi-qt-seed2"
     assert recipe.reads_vectors  # to expand the vocabulary
+    assert (recipe.similarity_join, recipe.source.open, recipe.evaluation.tasks) == ("average", "", ("MR", "CR"))
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[source", "not TOML"),
-        ("x = 1\n" + HEAD, "unknown key 'x': the keys are source, corpus,"),
-        ("source = 3\n", "[source]: not a table"),
-        (CORPUS + VIEWS, "[source]: the setting 'paper' is missing"),
-        (HEAD + VIEWS, "[corpus]: the setting 'name' is missing"),
-        (HEAD + "year = 3\n", "[source]: unknown setting 'year': the settings are paper,"),
-        (HEAD + CORPUS + 'sentences = "many"\n', "[corpus]: sentences = 'many' is not of type whole number"),
-        (HEAD.replace("Q", "Z") + CORPUS + VIEWS, "unknown paper 'Z': choose one of S, Q, M, F, C"),
-        (HEAD + 'published = ["Q 1: MC-QT"]\n' + CORPUS + VIEWS, "unknown published row 'Q 1: MC-QT' (did you mean"),
-        (HEAD + 'published = ["Q 17: MC-QT"]\n' + CORPUS + VIEWS, "unknown published row 'Q 17: MC-QT'"),
-        (HEAD + CORPUS, "neither or both of [settings] and members"),
-        ('members = [{ recipe = "bi-qt" }]\n' + HEAD + CORPUS + VIEWS, "neither or both of [settings] and members"),
-        (HEAD + CORPUS + VIEWS + "seed = 3\n", "[settings] seed: not a recipe's"),
-        (HEAD + CORPUS + FIXED, "fixed words need a table [vectors]"),
-        (HEAD + CORPUS + VIEWS + WORDS, "[vectors]: nothing reads them"),
-        (HEAD + CORPUS + FIXED.replace(', "trained"', "") + WORDS + "expand = true\n", "no channel of trained words"),
-        (HEAD + CORPUS + VIEWS + "[evaluation]\ntransductive = true\n", "no component is removed"),
-        ("members = 3\n" + HEAD + CORPUS, "members: not a list"),
-        ("members = [3]\n" + HEAD + CORPUS, "members[0]: not a table"),
-        ('members = [{ recipe = "x-qt" }]\n' + HEAD + CORPUS, "members[0]: unknown recipe 'x-qt' (did you mean"),
-        ('members = [{ recipe = "bi-qt", sed = 2 }]\n' + HEAD + CORPUS, "members[0]: unknown setting 'sed'"),
-        ('members = [{ recipe = "combine-qt" }]\n' + HEAD + CORPUS, "combine-qt is joined itself"),
-        ('join = "sum"\nmembers = [{ recipe = "bi-qt" }]\n' + HEAD + CORPUS, "unknown join 'sum'"),
+        ("x", "not TOML"),
+        ("x = 1\n" + VIEWS, "unknown key 'x': the keys are parent, without, paper, place,"),
+        ("corpus = 3\n", "the setting 'place' is missing"),
+        ('place = "x"\ncorpus = 3\n', "corpus: not a table"),
+        ('place = "x"\n', "corpus: the setting 'name' is missing"),
+        (HEAD + "corpus.year = 3\n", "corpus: unknown setting 'year': the settings are name,"),
+        (HEAD + 'corpus.sentences = "many"\n', "corpus: sentences = 'many' is not of type whole number"),
+        ('paper = "Z"\n' + VIEWS, "unknown paper 'Z': choose one of S, Q, M, F, C"),
+        (VIEWS + 'published = ["Q 1: MC-QT"]\n', "unknown published row 'Q 1: MC-QT' (did you mean"),
+        (HEAD, "neither or both of settings and members"),
+        (VIEWS + 'members = [{ recipe = "bi-qt" }]\n', "neither or both of settings and members"),
+        (VIEWS + "settings.seed = 3\n", "settings.seed: not a recipe's"),
+        (FIXED, "fixed words need a table vectors"),
+        (VIEWS + WORDS, "vectors: nothing reads them"),
+        (FIXED.replace(', "trained"', "") + WORDS + "vectors.expand = true\n", "no channel of trained words"),
+        (VIEWS + "evaluation.transductive = true\n", "no component is removed"),
+        (HEAD + "members = 3\n", "members: not a list"),
+        (HEAD + "members = [3]\n", "members[0]: not a table"),
+        (HEAD + 'members = [{ recipe = "x-qt" }]\n', "members[0]: unknown recipe 'x-qt' (did you mean"),
+        (HEAD + 'members = [{ recipe = "bi-qt", sed = 2 }]\n', "members[0]: unknown setting 'sed'"),
+        (HEAD + 'members = [{ recipe = "combine-qt" }]\n', "combine-qt is joined itself"),
+        (HEAD + 'join = "sum"\nmembers = [{ recipe = "bi-qt" }]\n', "unknown join 'sum'"),
+        ('parent = "bi-q"\nplace = "x"\n', "unknown parent 'bi-q' (did you mean bi-qt?)"),
+        ('parent = "own"\nplace = "x"\n', "unknown parent 'own'"),
+        ('parent = "bi-qt"\nwithout = ["lr"]\nplace = "x"\n', "without: the parent has no setting 'lr'"),
     ],
 )
 def test_a_wrong_file_is_one_line_with_its_name_and_a_remedy(own, text, message):
@@ -188,6 +259,6 @@ def test_a_wrong_file_is_one_line_with_its_name_and_a_remedy(own, text, message)
 
 
 def test_a_wrong_training_setting_is_told_with_the_recipe(own):
-    recipe = own(HEAD + CORPUS + VIEWS + "hiden = 3\n")
+    recipe = own(VIEWS + "settings.hiden = 3\n")
     with pytest.raises(InputError, match="recipe own: unknown setting 'hiden'"):
         recipe.config(corpus="x")

@@ -221,7 +221,7 @@ def test_sentences_are_shown_as_they_were_written(made):
 
 
 def project_command(*arguments):
-    return CliRunner().invoke(app, ["project", *map(str, arguments)])
+    return CliRunner().invoke(app, ["runs", "project", *map(str, arguments)])
 
 
 @pytest.mark.parametrize(("name", "begins"), [("x.png", b"\x89PNG"), ("x.svg", b"<?xml"), ("x.html", b"<!doctype")])

@@ -34,7 +34,6 @@ def without_rates(content: bytes) -> bytes:
 
 # What may differ, and why: the time that something took.
 DIFFERS: dict[str, Callable[[bytes], bytes]] = {
-    r".*\.rates\.json": lambda content: b"",
     r".*\.bin\.arrow": lambda content: b"",  # has the time of the vectors that it is a copy of
     r".*/results.*\.json": without_seconds,
     r".*/log\.jsonl": without_rates,
@@ -148,7 +147,10 @@ COMMANDS = {
         ),
         Command("train", f"train --views dep,const {SMALL} --epochs 3 --out run --checkpoint-minutes 0.002", corpus),
         Command(
-            "sweep", f"sweep --views seq,avg --views avg,bow --seeds 2 {SMALL} --epochs 1 -o runs", corpus, slow=True
+            "sweep",
+            f"runs sweep --views seq,avg --views avg,bow --seeds 2 {SMALL} --epochs 1 -o runs",
+            corpus,
+            slow=True,
         ),
         Command(
             "reproduce",
@@ -166,14 +168,14 @@ COMMANDS = {
         Command("encode", "encode runs/avg-bow x.txt --tokenised -o x.npy --workers 2", lines),
         Command("nearest", "nearest runs/avg-bow --corpus x.txt --query topic1-1 --tokenised", lines),
         Command("vectors", "vectors x.parsed -o new.vec --dim 8 --min-count 1 --epochs 6", corpus),
-        Command("expand", "expand runs/seq-avg --vectors v.vec", runs),
+        Command("expand", "runs expand runs/seq-avg --vectors v.vec", runs),
         Command("join", "join runs/seq-avg runs/avg-bow -o runs/joined", runs),
         Command("baseline", "baseline sif --vectors v.vec --corpus x.parsed -o runs/sif", vectors),
-        Command("cache-merge", "cache merge x.parsed y.parsed -o all.parsed", two_corpora),
-        Command("cache-split", "cache split x.parsed --shares train=0.7,dev=0.3 -o parts", corpus),
-        Command("cache-export", "cache export x.parsed -o out", corpus),
-        Command("probe-make", "probe make x.parsed -o probing --size 500", many),
-        Command("states", "states x.parsed --encoder tiny", encoder, slow=True),
+        Command("corpus-merge", "corpus merge x.parsed y.parsed -o all.parsed", two_corpora),
+        Command("corpus-split", "corpus split x.parsed --shares train=0.7,dev=0.3 -o parts", corpus),
+        Command("corpus-export", "corpus export x.parsed -o out", corpus),
+        Command("make-probing", "tasks make-probing x.parsed -o probing --size 500", many),
+        Command("states", "corpus states x.parsed --encoder tiny", encoder, slow=True),
         Command("pull", "pull default -o runs/default", lambda folder: None),
         Command("report", "report runs/seq-avg runs/avg-bow -o report.html", tasks, slow=True),
     )

@@ -1,6 +1,5 @@
 """Readers of what is in a run's folder."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from structviews.evaluation.scores.tables import score_table
 from structviews.hub.portable import check_arrived
 from structviews.hub.text_sources import Source, write_sources
 from structviews.hub.transfer import PULLED, push
-from structviews.recipes.rates import Rates, TrainingRate
 from structviews.report.curves import curves
 from structviews.runs.folder import SOURCES, model_checksum
 from structviews.runs.log_file import cut_log, read_log
@@ -155,16 +153,6 @@ def scored(folder: Path, shared: Shared) -> None:
 @reader(SEALED, "run/results.json", scored)
 def results(folder: Path) -> Any:
     return as_markdown(score_table([folder / "run", folder / "other"], intervals=True))
-
-
-def rates_of(folder: Path, shared: Shared) -> None:
-    training = {"run": TrainingRate(0.01, 1000)}
-    write_json(folder / "rates.json", asdict(Rates("x", 100, 0.001, 0.002, 300.0, training)))
-
-
-@reader(CACHE, "rates.json", rates_of, missing=(None,))
-def rates(folder: Path) -> Any:
-    return Rates.read(folder / "rates.json")
 
 
 @reader(SEALED, "run/results.json", scored, named="/run")

@@ -18,7 +18,7 @@ from vector_files import random_vectors, write_vectors
 
 from structviews.adapters.sklearn import SentenceVectorizer
 from structviews.cli import app as cli
-from structviews.cli.which_runs import named_run
+from structviews.cli.options import named_run
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results, save_results
@@ -136,7 +136,7 @@ def test_a_name_that_no_bundled_model_has(models, command, place, tmp_path):
 
 def test_every_command_that_takes_runs_knows_the_name():
     """Of what is given as a run, the name of a bundled model is that model."""
-    groups = [group.typer_instance for group in cli.app.registered_groups]
+    groups = [cli.app, *(group.typer_instance for group in cli.app.registered_groups)]
     found = [
         (command.name, name, parameter.annotation.__metadata__[0])
         for group in groups
@@ -175,7 +175,7 @@ def test_pages_of_it(folder, place, command):
     code, _, errors = command("report", "default", "--corpus", "s.txt")
     assert code == 0, errors
     assert "default" in Path("report.html").read_text()
-    code, _, errors = command("project", "default", "--corpus", "s.txt", "-o", "p.html")
+    code, _, errors = command("runs", "project", "default", "--corpus", "s.txt", "-o", "p.html")
     assert code == 0, errors
 
 
@@ -190,15 +190,15 @@ def test_training_begins_with_it(folder, place, command):
 
 WRITING = [
     ["eval", "default", "--senteval", "data"],
-    ["retrieve", "runs/x", "default"],
-    ["captions", "default", "--images", "coco"],
-    ["analogy", "score", "default", "--tuples", "t.tsv", "--pool", "s.txt"],
-    ["expand", "default", "--vectors", "v.vec"],
+    ["tasks", "retrieval", "runs/x", "default"],
+    ["tasks", "captions", "default", "--images", "coco"],
+    ["tasks", "analogies", "default", "--tuples", "t.tsv", "--pool", "s.txt"],
+    ["runs", "expand", "default", "--vectors", "v.vec"],
     ["train", "--resume", "default", "--epochs", "2"],
 ]
 
 
-@pytest.mark.parametrize("arguments", WRITING, ids=lambda words: words[0])
+@pytest.mark.parametrize("arguments", WRITING, ids=" ".join)
 def test_commands_that_write_refuse_it(models, name, command, arguments):
     for given in (name, models / name):
         words = [given if word == "default" else word for word in arguments]

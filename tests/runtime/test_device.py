@@ -1,10 +1,12 @@
-"""What the machine can do decides only where it is asked to."""
+"""What the machine can do decides only where it is asked to; unfilled weights cost no random numbers."""
 
 import pytest
 import torch
+from torch import nn
 
 from structviews.errors import InputError
 from structviews.runtime import device
+from structviews.runtime.device import Unfilled
 
 
 @pytest.mark.parametrize("able", [True, False])
@@ -40,3 +42,35 @@ def test_a_named_device_is_the_best_one_for_a_while():
 def test_a_device_that_cannot_be_used(name, reason):
     with pytest.raises(InputError, match=f"^--device {name}: {reason}: give cpu, or cuda"), device.using(name):
         pass
+
+
+def modules_of_all_kinds():
+    """A module of each kind of weights in use."""
+    linear = nn.Linear(4, 5)
+    nn.init.xavier_uniform_(linear.weight[:, :2])
+    nn.init.kaiming_normal_(linear.weight)
+    nn.init.normal_(tensor=linear.bias)
+    return nn.ModuleList([linear, nn.Embedding(7, 3), nn.GRU(4, 5), nn.LayerNorm(4), nn.Conv1d(2, 2, 3)])
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_no_random_numbers_are_drawn(device):
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    with torch.device(device), Unfilled():
+        modules = modules_of_all_kinds()
+    assert torch.equal(torch.get_rng_state(), before)
+    modules_of_all_kinds()
+    assert not torch.equal(torch.get_rng_state(), before)
+    assert {name: each.shape for name, each in modules.state_dict().items()} == {
+        name: each.shape for name, each in modules_of_all_kinds().state_dict().items()
+    }
+
+
+def test_what_is_not_random_is_filled():
+    with Unfilled():
+        norm = nn.LayerNorm(4)
+        ones = nn.init.ones_(torch.empty(3))
+    assert norm.weight.tolist() == [1] * 4
+    assert norm.bias.tolist() == [0] * 4
+    assert ones.tolist() == [1] * 3

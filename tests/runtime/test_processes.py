@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from structviews.errors import InputError
-from structviews.runtime.processes import here, in_processes, report, reporting
+from structviews.runtime.processes import here, in_processes, report, reporting, reports_to
 
 SCRIPT = Path(__file__).parents[2] / "scripts/worker_trials.py"
 SOON = 60  # seconds; nothing here takes one
@@ -100,9 +100,6 @@ def test_a_worker_that_dies_amid_a_result_fails_all_that_wait():
         assert isinstance(endings[-1], InputError)
         with pytest.raises(InputError, match="a worker process died"):
             engine.submit(os.getpid)
-
-
-def test_a_worker_that_exits_is_told_from_one_that_was_killed():
     with in_processes(1, dict) as engine, pytest.raises(InputError, match=r"a worker process died \(exit code 3\)"):
         engine.submit(os._exit, 3).result(SOON)
 
@@ -173,21 +170,21 @@ def parse_in_two_goes(fails_first):
 @pytest.mark.parametrize("fails_first", [False, True])
 @pytest.mark.parametrize("engine", [here, lambda: in_processes(2, dict)])
 def test_a_call_reports_how_far_it_is(engine, fails_first):
-    told = []
+    reported = []
     with engine() as open_engine:
-        assert open_engine.submit(parse_in_two_goes, fails_first, heard=told.append).result() == "done"
+        assert open_engine.submit(parse_in_two_goes, fails_first, on_report=reported.append).result() == "done"
         assert open_engine.submit(parse_in_two_goes, fails_first).result() == "done"  # to nobody
-    assert told == [4, 4, 2]
+    assert reported == [4, 4, 2]
 
 
-def test_who_cannot_hear_reports_takes_no_result_for_that_of_another_call():
+def test_after_a_report_that_nobody_takes_no_result_is_that_of_another_call():
     """As where the terminal is gone."""
 
-    def deaf(done):
+    def broken(done):
         raise BrokenPipeError
 
     with in_processes(1, dict) as engine:
-        first = engine.submit(parse_in_two_goes, False, heard=deaf)
+        first = engine.submit(parse_in_two_goes, False, on_report=broken)
         second = engine.submit(os.getpid)
         with pytest.raises(BrokenPipeError):
             first.result(SOON)
@@ -196,14 +193,10 @@ def test_who_cannot_hear_reports_takes_no_result_for_that_of_another_call():
 
 
 def test_of_two_that_do_the_same_work_each_reports_a_share():
-    told = []
-    with here() as engine:
-        engine.submit(in_shares, heard=told.append)
-    assert told == [2, 3, 5]
-
-
-def in_shares():
-    with reporting(10, share=0.5):
-        report(4)
-    with reporting(10, share=0.5):
-        pass
+    reported = []
+    with reports_to(reported.append):
+        with reporting(10, share=0.5):
+            report(4)
+        with reporting(10, share=0.5):
+            pass
+    assert reported == [2, 3, 5]

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import torch
-import xxhash
 from safetensors.torch import save
 
 from structviews.errors import InputError
@@ -46,37 +45,22 @@ def test_arrays_of_each_type_come_back(tmp_path, kind):
     assert found["a"].dtype == array.dtype
 
 
-def test_both_ways_write_the_same(tmp_path):
+def test_equal_content_gives_equal_bytes(file, tmp_path):
+    write_arrays(tmp_path / "y", dict(reversed(TENSORS.items())), dict(reversed(NOTES.items())))
+    assert (tmp_path / "y").read_bytes() == file.read_bytes()
     write_arrays(tmp_path / "a", {"x": np.ones((2, 2), np.float32)}, {"n": 1})
     write_arrays(tmp_path / "t", {"x": torch.ones(2, 2)}, {"n": 1})
     assert (tmp_path / "a").read_bytes() == (tmp_path / "t").read_bytes()
 
 
-def test_equal_content_gives_equal_bytes(file, tmp_path):
-    again = tmp_path / "y.safetensors"
-    write_arrays(again, dict(reversed(TENSORS.items())), dict(reversed(NOTES.items())))
-    assert again.read_bytes() == file.read_bytes()
-
-
-def test_the_digest_is_that_of_the_bytes_in_the_order_of_the_names(file):
-    octets = b"".join(TENSORS[name].reshape(-1).view(torch.uint8).numpy().tobytes() for name in sorted(TENSORS))
-    assert read_head(file, "").data == xxhash.xxh3_128_hexdigest(octets)
-
-
-def test_every_flipped_bit_is_found(file):
+def test_every_damaged_byte_is_found(file):
     content = file.read_bytes()
     for place in range(len(content)):
-        for bit in (0, 3, 7):
-            file.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+        # A flipped bit, and the end cut off.
+        for damaged in (content[:place] + bytes([content[place] ^ 8]) + content[place + 1 :], content[:place]):
+            file.write_bytes(damaged)
             with pytest.raises(InputError, match=r"x\.safetensors: damaged: .*: train again"):
                 read_tensors(file, "train again")
-
-
-@pytest.mark.parametrize("part", [0, 7, 100, -1])
-def test_every_cut_is_found(file, part):
-    file.write_bytes(file.read_bytes()[:part])
-    with pytest.raises(InputError, match=r"x\.safetensors: damaged: "):
-        read_tensors(file, "")
 
 
 def test_a_file_without_a_seal_is_refused(file):

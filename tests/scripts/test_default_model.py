@@ -58,7 +58,7 @@ def make(command, monkeypatch, tmp_path):
 
 def test_from_texts_to_scores_stopped_in_several_stages(make, capsys):
     ran = [make(stopped_at) for stopped_at in (*STOPPED, None)]
-    assert ran == [["parse", "parse", "cache"], ["vectors"], ["train", "parse"], ["eval"] * 4]
+    assert ran == [["parse", "parse", "corpus"], ["vectors"], ["train", "parse"], ["eval"] * 4]
     capsys.readouterr()
     assert make() == []
     stages = json.loads(Path("work/stages.json").read_text())

@@ -502,12 +502,12 @@ def test_commands_from_training_to_scores_and_an_export(command, place, tmp_path
     code, out, error = command("eval", "run", "--senteval", "senteval", "--tasks", "STS14", "--partial")
     assert code == 0, error
     assert "STS14" in out
-    code, out, error = command("export-sentence-transformer", "run", "-o", "exported")
+    code, out, error = command("runs", "export", "run", "-o", "exported")
     assert code == 0, error
     embedder = Embedder.load(tmp_path / "run").with_view("transformer")
     texts = ["The film isn't bad, but it was long.", "It rains."]
     model = sentence_transformers.SentenceTransformer(str(tmp_path / "exported"), device="cpu")
     np.testing.assert_allclose(model.encode(texts), embedder.encode(texts), rtol=1e-4, atol=1e-5)
-    code, _, error = command("export-sentence-transformer", "run", "-o", "exported")
+    code, _, error = command("runs", "export", "run", "-o", "exported")
     assert code == 2
     assert "exported: already exists" in error

@@ -13,8 +13,8 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import join_runs
 from structviews.kernels.cells import Children
 from structviews.training.loop import train
-from structviews.views.attention import attention_weights
-from structviews.views.view_by_name import create as create_view
+from structviews.views.tree_views import attention_weights
+from structviews.views.view import create_view
 from structviews.views.word_tables import WordTable
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 

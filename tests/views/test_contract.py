@@ -6,18 +6,17 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import torch
+from recurrent_oracle import sequence
 from tiny_encoders import encoder_folder
 from trees_for_tests import SHAPES, WORD, WORDS, chain, gum, star, with_trees, words
 
 from structviews.batches.batch import collate
 from structviews.errors import InputError
-from structviews.kernels import naive
-from structviews.kernels.recurrent_cells import Gru, GruResetBefore, Lstm
+from structviews.kernels.recurrent import Gru, GruResetBefore, Lstm
 from structviews.pretrained.blueprint import Blueprint
 from structviews.views import VIEWS
 from structviews.views.bag import BagOfWords
-from structviews.views.view import View
-from structviews.views.view_by_name import create as create_view
+from structviews.views.view import View, create_view
 from structviews.views.word_tables import WordTable
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
@@ -281,7 +280,7 @@ def test_a_sequence_is_a_loop_over_each_sentence(name):
     encoded = encode(view, table, some, states=True)
     for i, sentence in enumerate(some):
         ids = torch.from_numpy(VOCABULARY.ids(list(sentence.tokens)))
-        states, final = naive.sequence(view.network, kind, table.weight[ids])
+        states, final = sequence(view.network, kind, table.weight[ids])
         own = encoded.states[encoded.offsets[i] : encoded.offsets[i + 1]]
         torch.testing.assert_close(own, states, rtol=0, atol=1e-10)
         torch.testing.assert_close(encoded.vector[i], final.flatten(), rtol=0, atol=1e-10)

@@ -10,8 +10,7 @@ from rich.console import Console
 from safetensors.torch import load_file
 from vector_files import random_vectors, write_vectors
 
-from structviews.batches.batch import collate
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import WordIds, collate
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.model import Channel

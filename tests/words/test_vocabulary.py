@@ -5,7 +5,7 @@ import pytest
 import torch
 from corpora import opened, tiny_corpus, topic_corpus
 
-from structviews.batches.word_ids import WordIds
+from structviews.batches.batch import WordIds
 from structviews.errors import InputError
 from structviews.views.word_tables import WordTable
 from structviews.words.vocabulary import UNKNOWN, Vocabulary

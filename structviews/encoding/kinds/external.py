@@ -66,7 +66,8 @@ class GivenVectors(PooledEmbedder):
     def check(self, sentences: Sequence[Tokens], task: str) -> None:
         """Raise InputError unless all sentences of a task have vectors."""
         where = self.file.with_suffix(".txt")
-        check_known(sentences, self._rows, task, where, "encode the output of structviews sentences, or limit --tasks")
+        remedy = "encode the output of structviews tasks sentences, or limit --tasks"
+        check_known(sentences, self._rows, task, where, remedy)
 
     def _pool(
         self, sentences: Sequence[ParsedSentence], poolings: Sequence[str], chosen: Sequence[int]

@@ -29,7 +29,7 @@ from structviews.runs.settings_file import Parsed, load_run
 from structviews.runs.vocabularies import empty_table, load_blueprint, load_vocabularies
 from structviews.runs.weights import check_weights, load_weights
 from structviews.runtime.device import Unfilled, best_device, encodes_in, move
-from structviews.views.attention import attention_weights
+from structviews.views.tree_views import attention_weights
 from structviews.words.vocabulary import Vocabulary
 
 

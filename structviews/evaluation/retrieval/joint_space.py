@@ -38,7 +38,7 @@ class CaptionProtocol:
     """How the maps are trained.
 
     Attributes:
-        name: as in ``captions --protocol``.
+        name: as in ``tasks captions --protocol``.
         batch: pairs in a batch.
         contrasts: other images, and other captions, for each pair.
         epochs: passes over the pairs, at most.

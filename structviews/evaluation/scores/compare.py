@@ -69,6 +69,8 @@ def compare_runs(first: Path, second: Path) -> Comparison:
         tested = [each[task] for each in predictions]
         _check_gold(task, names, tested)
         scores = shown_scores(results[0]["tasks"][task]["scores"])
+        if not scores:
+            raise InputError(f"{first}: no known score of {task}: run structviews eval {first} again")
         found += [(task, *each) for each in paired_differences(scores, *tested).items()]
     adjusted = holm([difference.p for *_, difference in found])
     rows = [(task, score, each, p) for (task, score, each), p in zip(found, adjusted, strict=True)]

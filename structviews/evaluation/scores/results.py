@@ -16,7 +16,7 @@ from structviews.runtime.files import writing
 from structviews.runtime.seals import read_arrays, read_head, write_arrays
 
 FORMAT = 1
-# The task of structviews captions, whose scores are kept with those of eval.
+# The task of structviews tasks captions, whose scores are kept with those of eval.
 CAPTION_TASK = "COCO"
 PREDICTED, GOLD, SEPARATOR = "predicted", "gold", "/"
 # Seconds to wait for another process that adds its scores.

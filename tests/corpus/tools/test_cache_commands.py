@@ -27,22 +27,22 @@ def structviews(tmp_path, monkeypatch, capsys):
 
 def test_the_commands_one_after_the_other(structviews, tmp_path):
     tiny_corpus(tmp_path / "t.parsed")
-    assert structviews("cache", "merge", "t.parsed", "t.parsed", "-o", "tt.parsed")[:2] == (
+    assert structviews("corpus", "merge", "t.parsed", "t.parsed", "-o", "tt.parsed")[:2] == (
         0,
         "tt.parsed: 24 sentences in 6 documents\n",
     )
     shares = ("--shares", "train=2,dev=1")
-    code, output, _ = structviews("cache", "split", "tt.parsed", *shares, "-o", "parts")
+    code, output, _ = structviews("corpus", "split", "tt.parsed", *shares, "-o", "parts")
     assert (code, output.count("documents")) == (0, 2)
     assert "parts/dev.parsed" in output
     assert "in 4 documents" in output
-    code, output, _ = structviews("cache", "stats", "parts/train.parsed", "--json")
+    code, output, _ = structviews("corpus", "stats", "parts/train.parsed", "--json")
     assert code == 0
     assert json.loads(output)["documents"] == 4
-    code, output, _ = structviews("cache", "stats", "tt.parsed")
+    code, output, _ = structviews("corpus", "stats", "tt.parsed")
     assert code == 0
     assert "bytes per token" in output
-    assert structviews("cache", "export", "t.parsed")[:2] == (0, "t.conllu\nt.ptb\n")
+    assert structviews("corpus", "export", "t.parsed")[:2] == (0, "t.conllu\nt.ptb\n")
     assert structviews("verify", "tt.parsed")[:2] == (0, "tt.parsed: no faults\n")
     path = tmp_path / "tt.parsed/shard-00001.arrow"
     path.write_bytes(path.read_bytes()[:-8] + b"ARROWING")
@@ -66,7 +66,7 @@ def test_the_commands_one_after_the_other(structviews, tmp_path):
 def test_bad_input_is_one_line(structviews, tmp_path, arguments, message):
     tiny_corpus(tmp_path / "t.parsed")
     before = contents(tmp_path / "t.parsed")
-    code, output, errors = structviews("cache", *arguments)
+    code, output, errors = structviews("corpus", *arguments)
     assert code == 2
     assert not output
     assert message in errors

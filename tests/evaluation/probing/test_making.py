@@ -221,7 +221,7 @@ def test_without_trees_some_tasks_are_left_out(rows, tmp_path):
     bare = [Row(r.document, r.position, r.line, ParsedSentence(r.sentence.tokens)) for r in rows]
     out = tmp_path / "made"
     corpus = write_corpus(tmp_path / "bare.parsed", bare, 1000)
-    result = CliRunner().invoke(app, ["probe", "make", str(corpus), "-o", str(out)], env={"COLUMNS": "200"})
+    result = CliRunner().invoke(app, ["tasks", "make-probing", str(corpus), "-o", str(out)], env={"COLUMNS": "200"})
     assert result.exit_code == 0, result.output
     assert "PPAttachment is left out: the corpus has no tags" in result.output
     assert "RootPosition is left out: the corpus has no dependency trees" in result.output

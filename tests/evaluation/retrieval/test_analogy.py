@@ -227,11 +227,11 @@ def test_the_commands_make_and_score(run, corpus, tmp_path):
     (tmp_path / "words.txt").write_text(WORDS)
     tuples = str(tmp_path / "tuples.tsv")
     made = CliRunner().invoke(
-        app, ["analogy", "make", str(corpus.path), "--words", str(tmp_path / "words.txt"), "-o", tuples]
+        app, ["tasks", "make-analogies", str(corpus.path), "--words", str(tmp_path / "words.txt"), "-o", tuples]
     )
     assert made.exit_code == 0, made.output
     assert "family: 5 tuples from 3 word analogies" in made.stdout
-    command = ["analogy", "score", str(run), "--tuples", tuples, "--pool", str(corpus.path), "--tokenised"]
+    command = ["tasks", "analogies", str(run), "--tuples", tuples, "--pool", str(corpus.path), "--tokenised"]
     ended = CliRunner().invoke(app, command)
     assert ended.exit_code == 0, ended.output
     (entry,) = load_entries(run, model_checksum(run))

@@ -304,7 +304,7 @@ def test_the_command_adds_to_the_results(folder, tmp_path):
     rows = [Row(0, i, i + 1, random_trees(list(caption))) for i, caption in enumerate(sorted(distinct))]
     parsed = write_corpus(tmp_path / "captions.parsed", rows, shard_size=1000)
     assert len(TaskTrees(parsed).find(sorted(distinct))) == len(distinct)
-    command = ["captions", str(run), "--images", str(folder)]
+    command = ["tasks", "captions", str(run), "--images", str(folder)]
     ended = CliRunner().invoke(app, [*command, "--parsed", str(parsed)])
     assert ended.exit_code == 0, ended.output
     assert "image to text" in ended.stdout

@@ -8,7 +8,7 @@ from corpora import small_config, topic_corpus, topic_rows, write_corpus
 from rich.console import Console
 from typer.testing import CliRunner
 
-from structviews.cli import retrieve
+from structviews.cli import encode
 from structviews.cli.app import app
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import SentenceError
@@ -253,7 +253,7 @@ def test_the_command_shows_the_nearest_but_not_the_query(run, text):
 def test_what_several_runs_find_stands_side_by_side(run, text, monkeypatch):
     # Every row on one line. $COLUMNS would not do: a console keeps the value that it finds when it is made, and in
     # the workers of pytest-xdist there is one (80), which readline sets in the process that starts them.
-    monkeypatch.setattr(retrieve, "console", Console(width=400))
+    monkeypatch.setattr(encode, "console", Console(width=400))
     monkeypatch.chdir(text.parent)
     shutil.copytree(run, "other")
     command = ["nearest", str(run), "other", "--corpus", text.name, "-k", "2", "--tokenised", "--query"]

@@ -118,7 +118,7 @@ def test_scores_are_those_of_plain_loops(place):
 
 def test_the_command_asks_all_runs_the_same_and_keeps_the_scores(place):
     runs = [place / name for name in ("run-1", "joined", "random")]
-    command = ["retrieve", *map(str, runs), "--candidates", "20"]
+    command = ["tasks", "retrieval", *map(str, runs), "--candidates", "20"]
     for flags in ([], ["--similarity"], []):
         ended = CliRunner().invoke(app, [*command, *flags])
         assert ended.exit_code == 0, ended.output
@@ -161,7 +161,7 @@ def test_bad_input_is_one_line_before_anything_is_encoded(place, tmp_path, monke
         ),
         (["--corpus", str(tmp_path)], "is not a parsed corpus"),
     ):
-        ended = CliRunner().invoke(app, ["retrieve", str(place / "run-1"), *flags])
+        ended = CliRunner().invoke(app, ["tasks", "retrieval", str(place / "run-1"), *flags])
         assert isinstance(ended.exception, InputError)
         assert message in str(ended.exception)
         assert "\n" not in str(ended.exception)
@@ -169,11 +169,12 @@ def test_bad_input_is_one_line_before_anything_is_encoded(place, tmp_path, monke
 
 def test_small_corpora_get_fewer_candidates(place, tmp_path):
     corpus = write_corpus(tmp_path / "small.parsed", topic_rows(documents=10, sentences=7))
-    ended = CliRunner().invoke(app, ["retrieve", str(place / "run-1"), "--corpus", str(corpus)])
+    ended = CliRunner().invoke(app, ["tasks", "retrieval", str(place / "run-1"), "--corpus", str(corpus)])
     assert ended.exit_code == 0, ended.output
     assert "only 70 sentences (all): 50 candidates each, so chance is 2 % at 1" in ended.output
     assert "Next sentence among 50" in ended.output
     assert json.loads((place / "run-1/retrieval.json").read_text())["entries"][-1]["settings"]["candidates"] == 50
-    told = CliRunner().invoke(app, ["retrieve", str(place / "run-1"), "--corpus", str(corpus), "--candidates", "60"])
+    arguments = ["tasks", "retrieval", str(place / "run-1"), "--corpus", str(corpus), "--candidates", "60"]
+    told = CliRunner().invoke(app, arguments)
     assert "only" not in told.output
     assert "Next sentence among 60" in told.output

@@ -293,7 +293,7 @@ def test_sentences_to_encode_elsewhere(folder, probing, encode, tmp_path):
     (folder / "MR/rt-polarity.pos").unlink()
     text = tmp_path / "x.txt"
     which = ["--senteval", folder, "--probing", probing, "--tasks", "HeadDistance,SST5,MR"]
-    ended = structviews("sentences", *which, "-o", text)
+    ended = structviews("tasks", "sentences", *which, "-o", text)
     assert ended.exit_code == 0, ended.output
     assert "skipping MR: " in ended.output
     np.save(tmp_path / "x.npy", encode([tuple(line.split()) for line in text.read_text().splitlines()]))
@@ -336,10 +336,10 @@ def test_sentences_to_encode_elsewhere(folder, probing, encode, tmp_path):
         (["parse", "x.txt", "--senteval", "S"], "parse the tasks' own tokens: give no text"),
         (["parse", "--senteval", "S", "--parser", "treebank"], "parse the tasks' own tokens: give no text"),
         (
-            ["sentences", "--senteval", "RUN", "-o", "x.txt"],
+            ["tasks", "sentences", "--senteval", "RUN", "-o", "x.txt"],
             "none of SentEval's tasks is in this folder: give the folder with MR/",
         ),
-        (["sentences", "--senteval", "S", "-o", "no/x.txt"], "no/x.txt: cannot be written: give --out"),
+        (["tasks", "sentences", "--senteval", "S", "-o", "no/x.txt"], "no/x.txt: cannot be written: give --out"),
     ],
 )
 def test_commands_that_cannot_be(arguments, message, runs, folder, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ PAIRS = ("TreeEdit",)
 
 
 # SentEval's probing tasks (Conneau et al. 2018), with the names and files of senteval/probing.py, and those that
-# `probe make` adds, named alike.
+# `tasks make-probing` adds, named alike.
 PROBING = {
     "Length": "sentence_length.txt",
     "WordContent": "word_content.txt",

@@ -1,0 +1,283 @@
+"""``structviews inspect``, ``corpus`` and ``verify``."""
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from structviews.cli.console import console, errors, inform, resuming, say, suggest, typeable, write
+from structviews.cli.options import Corpus, Device, Language, Models, NewFolder, Seed, named_run, only_corpus
+from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
+from structviews.errors import InputError
+from structviews.runtime.wording import counted
+from structviews.words.word_settings import Words
+
+if TYPE_CHECKING:
+    from structviews.corpus.selection import Chosen
+
+app = typer.Typer()
+corpus_app = typer.Typer(help="Merge, describe and export parsed corpora; store states.", no_args_is_help=True)
+app.add_typer(corpus_app, name="corpus")
+
+NO_CORPUS = "make one with `structviews parse`, or give a sentence with --text"
+
+
+class TreeKind(StrEnum):
+    """The kinds of trees."""
+
+    constituency = "constituency"
+    dependency = "dependency"
+
+
+@app.command("inspect")
+def inspect_corpus(
+    corpus: Annotated[
+        Path | None, typer.Argument(help="A parsed corpus.", show_default="the only *.parsed here")
+    ] = None,
+    sentence: Annotated[
+        int | None, typer.Option(help="Draw the trees of this sentence (counted from 0).", show_default=False)
+    ] = None,
+    grep: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Draw the first ten sentences that contain this text.", show_default=False),
+    ] = None,
+    random: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Draw N random sentences, with --grep from its matches.", show_default=False),
+    ] = None,
+    seed: Seed = 1,
+    text: Annotated[
+        str | None, typer.Option(metavar="SENTENCE", help="Parse this sentence and draw its trees.", show_default=False)
+    ] = None,
+    parser: Annotated[str, typer.Option(help="Parser for --text; see parse --parser.")] = "builtin",
+    lang: Language = "en",
+    models: Models = None,
+    tokenised: Annotated[
+        bool, typer.Option("--tokenised", help="--text is already tokenised (separated by white space).")
+    ] = False,
+    tree: Annotated[TreeKind | None, typer.Option(help="Draw only this kind.", show_default="both")] = None,
+    svg: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Write an .svg file, or a folder with one file per sentence.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Summarise a parsed corpus, or draw trees.
+
+    The trees are those of its sentences, or of one that --text has. Constituency trees are drawn both as parsed and
+    binarised.
+
+    Example: structviews inspect corpus.parsed --sentence 7
+
+    Example: structviews inspect corpus.parsed --grep "as well as" --random 3 --svg trees.svg
+
+    Example: structviews inspect --text "A dog barks."
+    """
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.corpus.selection import choose, sentence_to_draw
+
+    choosing = sentence, grep, random
+    drawing = any(choice is not None for choice in choosing)
+    if text is not None:
+        if corpus or drawing:
+            raise InputError("--text takes no corpus and no --sentence, --grep or --random: leave them out")
+        from structviews.parsing.parser import Options
+        from structviews.parsing.sources import parse_sentence
+
+        parsed = parse_sentence(text, parser=parser, options=Options(lang, models), tokenised=tokenised)
+        draw_trees([sentence_to_draw(text, parsed, tree)], svg)
+        return
+    opened = ParsedCorpus.open(corpus or only_corpus(none=NO_CORPUS))
+    if drawing:
+        found, note = choose(opened, *choosing, seed=seed, tree=tree)
+        draw_trees(found, svg)
+        if note:
+            inform(note)
+    elif tree or svg:
+        raise InputError("no sentence to draw: choose with --sentence, --grep or --random")
+    else:
+        from structviews.corpus.tools.corpus_statistics import overview
+
+        console.print(overview(opened), highlight=False)
+
+
+def draw_trees(sentences: "list[Chosen]", svg: Path | None) -> None:
+    """Draw sentences on stdout, or as SVG."""
+    from rich.text import Text
+
+    from structviews.parsing.drawing import LINES, draw
+    from structviews.parsing.svg import write_svg
+
+    if svg:
+        for path in write_svg(svg, sentences):
+            say(str(path))
+        return
+    for number, sentence in enumerate(sentences):
+        drawn = Text("\n" * (number > 0) + draw(sentence, console.width))
+        drawn.highlight_regex(LINES, "cyan")
+        console.print(drawn, highlight=False, soft_wrap=True)
+
+
+@corpus_app.command("merge")
+def merge_corpora(
+    corpora: Annotated[list[Path], typer.Argument(help="Parsed corpora.", show_default=False)], out: NewFolder
+) -> None:
+    """Concatenate corpora that were parsed with the same settings.
+
+    Example: structviews corpus merge novels.parsed news.parsed -o all.parsed
+    """
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.corpus.tools.merging import merge
+    from structviews.runtime.terminal import rate_bar
+
+    with rate_bar(errors, "merging", "shards") as progress:
+        merged = merge([ParsedCorpus.open(corpus) for corpus in corpora], out, progress)
+    say(described(out, len(merged), merged.manifest["documents"]))
+
+
+@corpus_app.command("split")
+def split_corpus(
+    corpus: Corpus,
+    out: NewFolder,
+    parts: Annotated[int | None, typer.Option(help="Number of equal parts.", show_default=False)] = None,
+    shares: Annotated[
+        str | None, typer.Option(help="Names and shares of the parts: train=0.9,dev=0.1.", show_default=False)
+    ] = None,
+    seed: Seed = 1,
+) -> None:
+    """Split a corpus into several at random, by documents.
+
+    Example: structviews corpus split corpus.parsed --shares train=0.95,dev=0.05 -o parts
+    """
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.corpus.tools.splitting import equal_shares, read_shares, split
+    from structviews.runtime.terminal import rate_bar
+
+    if (parts is None) == (shares is None):
+        raise InputError("give either --parts or --shares")
+    dealt = equal_shares(parts) if parts is not None else read_shares(shares or "")
+    with rate_bar(errors, "splitting", "shards") as progress:
+        found = split(ParsedCorpus.open(corpus), dealt, out, seed, progress)
+    for part in found.values():
+        say(described(part.path, len(part), part.manifest["documents"]))
+
+
+@corpus_app.command("stats")
+def describe_corpus(
+    corpus: Corpus, as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False
+) -> None:
+    """Show sizes, frequencies and bytes per token.
+
+    Example: structviews corpus stats corpus.parsed
+    """
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.corpus.tools import corpus_statistics
+
+    opened = ParsedCorpus.open(corpus)
+    if as_json:
+        found = corpus_statistics.as_json(opened, corpus_statistics.Statistics.of(opened))
+        write(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    else:
+        console.print(corpus_statistics.overview(opened, with_bytes=True), highlight=False)
+
+
+@corpus_app.command("export")
+def export_corpus(
+    corpus: Corpus,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Path of the files to write, without extension.", show_default="CORPUS"),
+    ] = None,
+) -> None:
+    """Write CoNLL-U and bracketed trees.
+
+    parse --parser treebank turns them back into the same corpus.
+
+    Example: structviews corpus export corpus.parsed -o corpus
+    """
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.parsing.export import export
+    from structviews.runtime.terminal import rate_bar
+
+    opened = ParsedCorpus.open(corpus)
+    with rate_bar(errors, "exporting", "shards") as progress:
+        written = export(opened, out or Path(corpus.resolve().name.removesuffix(".parsed")), progress)
+    for path in written:
+        say(str(path))
+
+
+def described(path: Path, sentences: int, documents: int) -> str:
+    """One line with a corpus' size."""
+    return f"{path}: {counted(sentences, 'sentence')} in {counted(documents, 'document')}"
+
+
+@corpus_app.command("states")
+@with_flags(chosen_flags(Words, ["encoder", "word_pooling"]))
+def store_encoder_states(corpus: Corpus, device: Device = "", flags: Mapping[str, Any] = NO_FLAGS) -> None:
+    """Store a frozen encoder's states of all words.
+
+    Training with the contextual channel reads them. They are kept beside the corpus, two bytes a number, and train
+    finds them there. If it is stopped, run the same command again to resume.
+
+    Example: structviews corpus states corpus.parsed --encoder roberta-base
+    """
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.pretrained.frozen import FrozenEncoder
+    from structviews.pretrained.stored_states import outdated, store_states
+    from structviews.runtime.device import using
+    from structviews.runtime.terminal import rate_bar
+
+    words = Words(**{{"word_pooling": "pooling"}.get(name, name): value for name, value in flags.items()})
+
+    def tell_size(n_words: int, size: int) -> None:
+        inform(f"{corpus}: {counted(n_words, 'word')} to compute, which take {size / 1e9:,.2f} GB on disk")
+
+    with resuming(), using(device), rate_bar(errors, "reading sentences", "sentences") as progress:
+        progress.stage("reading the corpus")
+        opened = ParsedCorpus.open(corpus)
+        progress.stage("finding the encoder")
+        encoder = FrozenEncoder.open(words.encoder, words.pooling)
+        folder = store_states(opened, encoder, tell_size, progress)
+    say(f"{folder}: {counted(opened.manifest['tokens'], 'word')}, {counted(encoder.dim, 'dimension')}")
+    for old, size in outdated(opened).items():
+        what = f"{size / 1e9:,.2f} GB of an earlier version of the corpus or of structviews"
+        inform(f"{old}: {what}: delete it, as nothing reads it")
+    channel = f"--channels contextual --encoder {typeable(words.encoder)}"
+    channel += f" --word-pooling {words.pooling}" * ("word_pooling" in flags)
+    suggest("Next, train on these words:", f"structviews train --views dep,const --corpus {typeable(corpus)} {channel}")
+
+
+@app.command("verify")
+def verify_files(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="A corpus, a run, CORPUS.vectors, CORPUS.states, or a vector file that was read before.",
+            show_default=False,
+            parser=named_run,
+        ),
+    ],
+) -> None:
+    """Check the files of a corpus, a run or a cache for damage.
+
+    Compares them with their digests, and checks all trees of a corpus. Prints one line per fault; exits with 1 if there
+    are any.
+
+    Example: structviews verify corpus.parsed
+
+    Example: structviews verify runs/dep-const
+    """
+    from structviews.runs.file_checks import verify
+    from structviews.runtime.terminal import rate_bar
+
+    with rate_bar(errors, "verifying", "files") as progress:
+        faults = list(verify(path, progress))
+    for fault in faults:
+        say(fault)
+    if faults:
+        raise typer.Exit(1)
+    say(f"{path}: no faults")

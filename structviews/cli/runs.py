@@ -1,0 +1,212 @@
+"""``structviews join``, ``baseline`` and ``runs``."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from structviews.cli.console import errors, resuming, say, suggest, typeable
+from structviews.cli.options import (
+    Device,
+    Members,
+    NewFolder,
+    OwnRun,
+    Precision,
+    Run,
+    Sentences,
+    Tokenised,
+    names_in,
+    own_device,
+)
+from structviews.cli.setting_flags import HELP_ALL, NO_FLAGS, TrainCommand, some_train_flags, train_flags, with_flags
+from structviews.errors import InputError
+from structviews.runs import RUNS
+from structviews.runtime.wording import counted
+
+app = typer.Typer()
+runs_app = typer.Typer(help="More with runs: sweep, expand, project, export.", no_args_is_help=True)
+app.add_typer(runs_app, name="runs")
+
+
+@app.command("join")
+def join_several(
+    members: Members,
+    out: NewFolder,
+    join: Annotated[
+        str,
+        typer.Option(
+            help="concatenation of the members' vectors, average of the normalised vectors, or gate: that average with "
+            "weights for each sentence, which `structviews gate` fits."
+        ),
+    ] = "concatenation",
+    similarity_join: Annotated[str, typer.Option(help="Join for similarity tasks.", show_default="as --join")] = "",
+) -> None:
+    """Join runs, or single views, into one.
+
+    It contains copies, and encode, eval and table accept it like any other run.
+
+    Example: structviews join runs/seq-uni-seq-uni runs/seq-seq -o runs/combine-qt
+
+    Example: structviews join runs/one:seq runs/two:seq -o runs/ensemble
+    """
+    from structviews.encoding.kinds.joined import join_runs
+
+    say(str(join_runs(members, out, join, similarity_join)))
+
+
+@app.command("baseline")
+@with_flags(some_train_flags(["views", "hidden", "word_dim", "encoder", "seed"], "For random"))
+def make_a_baseline(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="average, tfidf, sif, up, all-but-the-top, random, or sentence-transformers:PATH.", show_default=False
+        ),
+    ],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to create.", show_default="runs/NAME")] = None,
+    corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the only *.parsed here")] = None,
+    vectors: Annotated[
+        Path | None, typer.Option(help="Word vectors: GloVe, word2vec or fastText.", show_default=False)
+    ] = None,
+    flags: Mapping[str, Any] = NO_FLAGS,
+) -> None:
+    """Make a baseline, which is encoded and scored like a run.
+
+    NAME is the baseline's, for random with its views, and for a sentence-transformers model that of its folder.
+
+    Example: structviews baseline sif --corpus corpus.parsed --vectors glove.840B.300d.txt
+    """
+    from structviews.training.baselines import make_baseline
+
+    run = make_baseline(kind, corpus, out, vectors, dict(flags), errors)
+    say(str(run))
+    suggest("Next, score it:", f"structviews eval {typeable(run)} --senteval DIR")
+
+
+@runs_app.command("sweep", cls=TrainCommand)
+@with_flags(train_flags(without=("views", "seed", "out")))
+def sweep_views(
+    views: Annotated[list[str], typer.Option(help="Comma-separated views; give once per set.", show_default=False)],
+    seeds: Annotated[int, typer.Option(help="Number of seeds: train each set with seeds 1, 2, ...")] = 3,
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the runs.")] = RUNS / "sweep",
+    device: Device = "",
+    config: Annotated[
+        Path | None, typer.Option(help="Settings from a config.toml; flags override them.", show_default=False)
+    ] = None,
+    help_all: Annotated[
+        bool, typer.Option(HELP_ALL, help="Show all flags, with rare ones and those of each objective and view.")
+    ] = False,
+    flags: Mapping[str, Any] = NO_FLAGS,
+) -> None:
+    """Train several sets of views, each with several seeds.
+
+    All settings of train apply to every run. If it is stopped, run the same command again to resume; finished runs are
+    skipped.
+
+    Example: structviews runs sweep --views dep,const --views seq,seq --seeds 3 --corpus corpus.parsed
+    """
+    from structviews.corpus.parsed_corpus import find_corpus
+    from structviews.runs.settings_file import load_config
+    from structviews.runtime.device import using
+    from structviews.training.ranks import joined_ranks
+    from structviews.training.sweep import sweep_jobs, train_jobs
+
+    base = load_config(config)[0] if config else None
+    settings = dict(flags)
+    if "corpus" not in settings and not (base and base.data.corpus):
+        settings["corpus"] = str(find_corpus())
+    with resuming(), joined_ranks() as ranks, using(own_device(device, ranks.count)):
+        jobs = sweep_jobs([names_in(names) for names in views], seeds, out, settings, base)
+        runs = train_jobs(jobs, errors, ranks)
+    if ranks.leads:
+        for run in runs:
+            say(str(run))
+        suggest("Next, score them and compare:", f"structviews eval {typeable(out)}/* --senteval DIR")
+
+
+@runs_app.command("expand")
+def expand_vocabulary(
+    run: OwnRun,
+    vectors: Annotated[Path, typer.Option(help="Word vectors: GloVe, word2vec or fastText.")],
+) -> None:
+    """Extend a run's vocabulary to the words of a vector file.
+
+    Trained words get those of the file by a linear map that is fitted on the words of both.
+
+    The run reads the file whenever it encodes, so the file must stay where it is. Runs with fixed vectors read theirs
+    without this command, which tells them where it is if it was moved.
+
+    Example: structviews runs expand runs/dep-const --vectors glove.840B.300d.txt
+    """
+    from structviews.encoding.expansion import expand
+    from structviews.runtime.terminal import rate_bar
+
+    with rate_bar(errors, f"reading {vectors}", "MB", 10**6) as progress:
+        report = expand(run, vectors, progress)
+    lines = [f"{run}: added {counted(report.n_new, 'word')} from {vectors}"]
+    lines += [
+        f"  {fit.view}: R^2 {fit.r2:.3f} on {counted(report.n_shared, 'shared word')}; "
+        f"{fit.r2_left_out:.3f} on a held-out tenth"
+        for fit in report.fits
+    ]
+    say("\n".join(lines))
+
+
+@runs_app.command("project")
+def project_sentences(
+    run: Run,
+    corpus: Sentences,
+    out: Annotated[
+        Path, typer.Option("-o", "--out", help="Picture to write: .png, .svg, or .html with the sentences.")
+    ],
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Labels to colour by: one per line of the corpus's text.", show_default=False),
+    ] = None,
+    max_sentences: Annotated[int, typer.Option(help="Draw at most this many sentences, evenly spaced.")] = 2000,
+    tokenised: Tokenised = False,
+    precision: Precision = "auto",
+) -> None:
+    """Plot a run's sentence vectors in two dimensions.
+
+    Uses UMAP if umap-learn is installed (structviews\\[umap]), else PCA.
+
+    Example: structviews runs project runs/dep-const --corpus subj.txt --labels subj.labels -o subj.html
+    """
+    from structviews.evaluation.retrieval.candidates import open_pool
+    from structviews.report.project import check_out, draw_run
+    from structviews.runtime.terminal import rate_bar
+
+    check_out(out)
+    if max_sentences < 3:
+        raise InputError(f"--max-sentences {max_sentences}: give at least 3")
+    pool = open_pool(corpus, tokenised)
+    with rate_bar(errors, f"encoding {corpus}", "sentences") as progress:
+        progress.stage("loading the run")
+        how: dict[str, Any] = {"labels": labels, "most": max_sentences, "progress": progress, "precision": precision}
+        projection, sample = draw_run(run, pool, out, **how)
+    some = f"{len(sample.texts):,} of " if len(pool) > len(sample.texts) else ""
+    say(f"{out}: {some}{counted(len(pool), 'sentence')}, {projection.method}")
+
+
+@runs_app.command("export")
+def export_sentence_transformer(
+    run: Run,
+    out: NewFolder,
+    view: Annotated[
+        str,
+        typer.Option(
+            help="View to export if several are transformers, such as transformer.2.", show_default="the only one"
+        ),
+    ] = "",
+) -> None:
+    """Save a trained transformer for sentence-transformers.
+
+    The model is loaded like any other, without structviews.
+
+    Example: structviews runs export runs/transformer-dep -o exported
+    """
+    from structviews.adapters.transformer_export import export_transformer
+
+    say(str(export_transformer(run, out, view)))

@@ -1,0 +1,268 @@
+"""``structviews tasks``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from structviews.cli.console import console, errors, explain, inform, say, stages, suggest, typeable
+from structviews.cli.options import (
+    Corpus,
+    ForSimilarity,
+    NewFolder,
+    OwnRun,
+    OwnRuns,
+    Precision,
+    Probing,
+    Seed,
+    Senteval,
+    Tasks,
+    Tokenised,
+    check_writable,
+    sentences_of_tasks,
+)
+from structviews.errors import InputError, unknown
+from structviews.runtime.wording import counted
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+WORD_ANALOGIES = Path("questions-words.txt")
+app = typer.Typer()
+tasks_app = typer.Typer(help="Other tasks: retrieval, captions, analogies, probing.", no_args_is_help=True)
+app.add_typer(tasks_app, name="tasks")
+
+
+@tasks_app.command("retrieval")
+def retrieve_neighbours(
+    runs: OwnRuns,
+    corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the runs'")] = None,
+    candidates: Annotated[
+        int | None,
+        typer.Option(help="Number of candidate sentences.", show_default="1000, or fewer for a small corpus"),
+    ] = None,
+    max_sentences: Annotated[int, typer.Option(help="Most sentences to sample, in whole documents.")] = 20_000,
+    similarity: ForSimilarity = False,
+    precision: Precision = "auto",
+) -> None:
+    """Find each sentence's successor among candidates.
+
+    The sentences are of documents that no run was trained on. All runs get the same queries and candidates. Writes
+    scores to RUN/retrieval.json.
+
+    Example: structviews tasks retrieval runs/dep-const runs/seq-seq
+    """
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.encoding.embedder import Embedder
+    from structviews.evaluation.retrieval import next_sentence
+    from structviews.evaluation.retrieval.records import save_entry
+    from structviews.runtime.terminal import rate_bar
+
+    if candidates is not None and candidates < 2:
+        raise InputError(f"--candidates {candidates}: give at least 2")
+    opened = ParsedCorpus.open(corpus or next_sentence.corpus_of(runs))
+    passages = next_sentence.read_passages(runs, opened, max_sentences)
+    trials = passages.trials(candidates or next_sentence.CANDIDATES)
+    drawn = trials.candidates.shape[1]
+    if drawn < (candidates or next_sentence.CANDIDATES[0]):
+        n = len(passages.sentences)
+        inform(
+            f"only {n:,} sentences ({passages.chosen}): {drawn} candidates each, so chance is {100 / drawn:g} % at 1"
+        )
+    rows = []
+    for run in runs:
+        with rate_bar(errors, run.name, "sentences") as progress:
+            progress.stage("loading")
+            embedder = Embedder.load(run, precision=precision)
+            embedder = embedder.for_similarity() if similarity else embedder
+            scores, dim = next_sentence.measure(embedder, passages, trials, progress)
+        rows.append((run.name, dim, scores))
+        save_entry(run, next_sentence.entry(embedder.description, opened, passages, trials, scores))
+    console.print(next_sentence.context_table(rows, trials, passages))
+
+
+@tasks_app.command("captions")
+def retrieve_captions(
+    runs: OwnRuns,
+    images: Annotated[
+        Path, typer.Option(help="Folder with train, dev and test, each as .npz and .jsonl (see docs/retrieval.md).")
+    ],
+    parsed: Annotated[
+        Path | None, typer.Option(help="Parsed corpus with the captions.", show_default="parse them first")
+    ] = None,
+    protocol: Annotated[
+        str, typer.Option(help="How the joint space is trained: senteval, or kiros (skip-thoughts, quick-thoughts).")
+    ] = "senteval",
+    precision: Precision = "auto",
+) -> None:
+    """Retrieve captions from images and images from captions.
+
+    Maps features of images, and captions, to a joint space (COCO's task). Adds scores to those of eval in
+    RUN/results.json, or by --protocol kiros in RUN/results.kiros.json.
+
+    Example: structviews tasks captions runs/dep-const --images coco
+    """
+    from structviews.encoding.embedder import Embedder
+    from structviews.evaluation.retrieval.captions import (
+        caption_table,
+        evaluate_captions,
+        read_captions,
+    )
+    from structviews.evaluation.retrieval.joint_space import CAPTION_PROTOCOLS
+    from structviews.evaluation.scores.results import CAPTION_TASK, save_results
+    from structviews.evaluation.senteval.protocols import PROTOCOLS
+    from structviews.evaluation.senteval.scoring import kept_as, scaled
+    from structviews.evaluation.senteval.suite import results_of
+    from structviews.evaluation.senteval.task_trees import TaskTrees
+
+    if protocol not in CAPTION_PROTOCOLS:
+        raise unknown("protocol", protocol, CAPTION_PROTOCOLS)
+    trained_by, kept_with = CAPTION_PROTOCOLS[protocol], PROTOCOLS[protocol]
+    data = read_captions(images, trained_by.batch)
+    trees = TaskTrees(parsed) if parsed else None
+    scored = []
+    for run in runs:
+        own = Embedder.load(run)
+        embedder = own.with_precision(precision)
+        with errors.status("") as status:
+
+            def show(stage: str, run: Path = run, status: "Status" = status) -> None:
+                status.update(escape(f"{run.name}: {stage}"))
+
+            entry = evaluate_captions(scaled(embedder, kept_with), data, trained_by, trees, show)
+        results = results_of({CAPTION_TASK: entry}, protocol=kept_with) | {"dim": entry["dim"]}
+        vectors, file = kept_as(own, embedder, embedder.description, f" --precision {precision}", kept_with)
+        save_results(run, results | vectors, file)
+        scored.append((run.name, entry))
+    console.print(caption_table(scored))
+
+
+@tasks_app.command("analogies")
+def score_analogies(
+    run: OwnRun,
+    tuples: Annotated[Path, typer.Option(help="Analogies, one per line: four tab-separated sentences.")],
+    pool: Annotated[Path, typer.Option(help="Other candidates: one sentence per line, or a parsed corpus.")],
+    tokenised: Tokenised = False,
+    similarity: ForSimilarity = False,
+    precision: Precision = "auto",
+) -> None:
+    """Score sentence analogies: A is to B as C is to D.
+
+    Finds the sentence nearest to v(C) + v(B) - v(A), with each of the four as the target in turn. Writes scores to
+    RUN/retrieval.json. The output of make-analogies is tokenised.
+
+    Example: structviews tasks analogies runs/dep-const --tuples analogies.tsv --pool corpus.parsed --tokenised
+    """
+    from structviews.encoding.embedder import Embedder
+    from structviews.evaluation.retrieval import analogy
+    from structviews.evaluation.retrieval.candidates import open_pool
+    from structviews.evaluation.retrieval.records import save_entry
+    from structviews.runtime.terminal import rate_bar
+
+    opened = open_pool(pool, tokenised)
+    read = analogy.read_tuples(tuples, opened)
+    with rate_bar(errors, f"encoding {pool}", "sentences") as progress:
+        progress.stage("loading the run")
+        embedder = Embedder.load(run, precision=precision)
+        embedder = embedder.for_similarity() if similarity else embedder
+        answers = analogy.answer(read, opened, run, embedder, progress)
+    scores = analogy.analogy_scores(answers)
+    save_entry(run, analogy.entry(embedder.description, tuples, read, opened, scores))
+    console.print(analogy.analogy_table(scores))
+
+
+@tasks_app.command("make-analogies")
+def make_analogies(
+    corpus: Corpus,
+    out: Annotated[Path, typer.Option("-o", "--out", help="File to write.", show_default=False)],
+    words: Annotated[Path, typer.Option(help="Word analogies, in the format of word2vec's questions-words.txt.")] = (
+        WORD_ANALOGIES
+    ),
+) -> None:
+    """Make sentence analogies from a corpus's sentences.
+
+    They differ in one word, and are combined by word analogies. questions-words.txt comes with the source code of
+    word2vec (Mikolov et al. 2013), and with gensim.
+
+    Example: structviews tasks make-analogies corpus.parsed --words questions-words.txt -o analogies.tsv
+    """
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.evaluation.retrieval.analogy_mining import (
+        mine,
+        read_word_analogies,
+        write_tuples,
+    )
+
+    check_writable(out)
+    if words == WORD_ANALOGIES and not words.exists():
+        raise InputError(
+            f"{words}: not here: copy it from the source code of word2vec, or from gensim's folder test/test_data, or "
+            "give a file of your own with --words, whose lines have four words such as: he she king queen"
+        )
+    mined = mine(ParsedCorpus.open(corpus), read_word_analogies(words))
+    write_tuples(out, mined)
+    lines = [
+        f"{name}: {counted(len(found.tuples), 'tuple')} from "
+        f"{counted(found.analogies, 'word analogy', 'word analogies')}"
+        for name, found in mined.items()
+    ]
+    lines.append(f"{out}: {counted(sum(len(found.tuples) for found in mined.values()), 'sentence tuple')}")
+    say("\n".join(lines))
+
+
+@tasks_app.command("make-probing")
+def make_probing_tasks(
+    corpus: Corpus,
+    out: NewFolder,
+    size: Annotated[
+        int, typer.Option(help="At most this many training examples per task; a tenth as many for dev and test.")
+    ] = 100_000,
+    sentences: Annotated[int, typer.Option(help="Read at most this many sentences, from random shards.")] = 1_000_000,
+    seed: Seed = 1,
+) -> None:
+    """Make probing tasks from a corpus's sentences and trees.
+
+    These are SentEval's ten, and four about trees. Training, dev and test parts share no document. Tasks with too few
+    examples are left out and reported.
+
+    Example: structviews tasks make-probing corpus.parsed -o probing
+    """
+    from rich.table import Column
+
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.evaluation.probing.making import make_tasks
+    from structviews.runtime.terminal import Table
+
+    with stages() as tell:
+        made = make_tasks(ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)
+    table = Table("task", *(Column(name, justify="right") for name in ("train", "dev", "test", "classes")))
+    for each in made:
+        if not each.reason:
+            table.add_row(each.task.name, *(f"{n:,}" for n in (*each.counts, len(each.labels))))
+    console.print(table, f"in {out}", sep="\n")
+    for each in made:
+        if each.reason:
+            explain(f"{each.task.name} is left out: {each.reason}")
+    suggest("Next, score runs on them:", f"structviews eval RUN --probing {typeable(out)}")
+
+
+@tasks_app.command("sentences")
+def write_sentences_of_tasks(
+    out: Annotated[Path, typer.Option("-o", "--out", help="Text file to write.", show_default=False)],
+    senteval: Senteval = None,
+    probing: Probing = None,
+    tasks: Tasks = "",
+) -> None:
+    """Write the sentences of evaluation tasks, one per line.
+
+    They are for other tools, whose vectors eval --vectors scores.
+
+    Example: structviews tasks sentences --senteval senteval -o x.txt
+    """
+    from structviews.encoding.sentence_vectors import write_sentences
+
+    check_writable(out)
+    sentences = sentences_of_tasks(senteval, probing, tasks)
+    write_sentences(out, sentences)
+    say(f"{out}: {counted(len(sentences), 'sentence')}")

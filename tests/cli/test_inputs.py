@@ -1,0 +1,218 @@
+"""Runs, corpora and tasks as commands take them: by name, or where they are found; and where output goes."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from corpora import tiny_corpus, topic_corpus
+from shell import fails, shell_command
+from vector_files import write_vectors
+
+from structviews.cli.options import named_member
+from structviews.runs.bundled import MODELS
+from structviews.runs.folder import find_runs
+from structviews.training.baselines import default_folder
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def command(monkeypatch, capsysbinary, tmp_path):
+    return shell_command(monkeypatch, capsysbinary, tmp_path)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """A run, a sweep of two, with a member that is no run of its own; and a note."""
+    for name in ("dep-const", "sweep/bow-avg-seed1", "sweep/seq-seq-seed1", "sweep/seq-seq-seed1/members/seq"):
+        folder = tmp_path / "runs" / name
+        folder.mkdir(parents=True)
+        (folder / "config.toml").write_text('[views]\nnames = ["dep", "seq"]\n')
+    (tmp_path / "runs/.hidden").mkdir()
+    (tmp_path / "runs/.hidden/config.toml").write_text("")
+    (tmp_path / "runs/note.txt").write_text("to do\n")
+    (tmp_path / "data").mkdir()
+    return tmp_path / "runs"
+
+
+def rows(ended):
+    """The first column of a table in Markdown."""
+    assert ended.code == 0, ended.errors
+    lines = [line for line in ended.output.decode().splitlines() if line.startswith("|")]
+    return [line.split("|")[1].strip() for line in lines[2:]]
+
+
+ALL = ["dep-const", "bow-avg-seed1", "seq-seq-seed1"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        (["runs"], ALL),
+        (["runs/dep-const", "runs/sweep"], ALL),
+        (["dep-const", "sweep"], ALL),
+        (["sweep/seq-seq-seed1", "runs/dep-const/"], ["seq-seq-seed1", "dep-const"]),
+        (["."], ALL),
+    ],
+)
+def test_a_folder_of_runs_means_all_of_them(command, runs, typed, found):
+    assert rows(command("table", *typed, "--format", "md")) == found
+
+
+def test_files_among_runs_are_skipped(command, runs):
+    ended = command("table", "runs/dep-const", "runs/note.txt", "runs/sweep", "--format", "md")
+    assert rows(ended) == ALL
+    assert ended.errors[0] == "skipping runs/note.txt: not a run"
+
+
+def test_what_is_here_comes_before_what_is_in_runs(command, runs, tmp_path):
+    (tmp_path / "sweep").mkdir()
+    assert "sweep: not a run: it has no config.toml" in fails(command, tmp_path, "table", "sweep")
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("table data", "data: not a run: it has no config.toml; give a folder that structviews train made"),
+        ("table runs/dep-const data", "data: not a run: it has no config.toml; give"),
+        ("table runs/note.txt", "runs/note.txt: not a run: it is a file; give"),
+        ("table dep-cnst", "dep-cnst: not a run: no such folder (did you mean runs/dep-const?); give"),
+        ("table elsewhere", "elsewhere: not a run: no such folder; give"),
+        ("table runs runs/dep-const", "runs/dep-const: named twice: name each run once"),
+        ("eval runs dep-const --senteval none", "runs/dep-const: named twice: name each run once"),
+        (
+            "encode sweep x.txt -o x.npy",
+            "runs/sweep: a folder of 2 runs: name one of them, such as runs/sweep/bow-avg-seed1",
+        ),
+        ("runs expand runs --vectors x.vec", "runs: a folder of 3 runs: name one of them, such as runs/dep-const"),
+        (f"table {'x' * 300}", f"{'x' * 300}: not a run: no such folder; give"),
+    ],
+)
+def test_names_that_mean_no_run(command, runs, tmp_path, typed, said):
+    assert fails(command, tmp_path, *typed.split()).startswith(f"error: {said}")
+
+
+def test_runs_are_found_at_any_depth(runs, tmp_path):
+    assert find_runs(tmp_path) == [runs / "dep-const", runs / "sweep/bow-avg-seed1", runs / "sweep/seq-seq-seed1"]
+    assert find_runs(runs / "dep-const") == [runs / "dep-const"]
+    assert find_runs(runs / "dep-const/config.toml") == []
+
+
+def test_single_views_of_runs(runs, monkeypatch):
+    monkeypatch.chdir(runs.parent)
+    (runs / "a:b").mkdir()
+    assert named_member("default") == (MODELS / "default", "")
+    assert named_member("default:dep") == (MODELS / "default", "dep")
+    assert named_member("dep-const:seq.2") == (Path("runs/dep-const"), "seq.2")
+    assert named_member("a:b") == (Path("runs/a:b"), "")
+    assert named_member("runs/a:b:seq") == (Path("runs/a:b"), "seq")
+    assert named_member("dep-const:") == (Path("dep-const:"), "")
+    assert named_member(":seq") == (Path(":seq"), "")
+    assert named_member(r"C:\none") == (Path(r"C:\none"), "")
+
+
+OF_A_CORPUS = [
+    ("inspect", 0),
+    ("corpus stats", 0),
+    ("tasks make-probing -o probing", 2),
+    ("nearest default --query he", 0),
+]
+
+
+@pytest.mark.parametrize(("typed", "code"), OF_A_CORPUS)
+def test_the_only_corpus_here_is_found(command, tmp_path, typed, code):
+    said = fails(command, tmp_path, *typed.split())
+    assert "no *.parsed folder in" in said
+    assert ("--text" in said) == (typed == "inspect")
+    topic_corpus(tmp_path / "x.parsed")
+    ended = command(*typed.split())
+    assert ended.code == code, ended.errors
+    if code:  # too small for probing tasks
+        assert ended.errors[-1].startswith("error: x.parsed: ")
+    tiny_corpus(tmp_path / "y.parsed")
+    remedy = "choose one with --corpus" if "default" in typed else "name one of them"
+    ended = command(*typed.split())
+    assert ended.errors == [f"error: several parsed corpora (x.parsed, y.parsed): {remedy}"]
+
+
+def test_baselines_have_a_folder_of_their_own(command, tmp_path):
+    topic_corpus(tmp_path / "x.parsed")
+    write_vectors(tmp_path / "x.vec", ["the", "of"])
+    for typed, out in [
+        ("average --vectors x.vec", "runs/average"),
+        ("random --views bow,avg --hidden 4", "runs/random-bow-avg"),
+    ]:
+        ended = command("baseline", *typed.split())
+        assert (ended.code, ended.output.decode()) == (0, f"{out}\n"), ended.errors
+        assert (tmp_path / out / "config.toml").exists()
+        assert "already exists" in fails(command, tmp_path, "baseline", *typed.split())
+    assert str(default_folder("sentence-transformers:models/all-MiniLM-L6-v2/", {})) == "runs/all-MiniLM-L6-v2"
+
+
+def test_a_wrong_baseline_is_told_before_the_corpus(command, tmp_path):
+    assert "unknown baseline 'siff' (did you mean sif?): choose" in fails(command, tmp_path, "baseline", "siff")
+
+
+def test_training_on_a_device(command, tmp_path):
+    topic_corpus(tmp_path / "x.parsed")
+    train = ("train", "--views", "bow,avg", "--hidden", "4", "--word-dim", "4", "--epochs", "1")
+    assert "--device gpu: no such device" in fails(command, tmp_path, *train, "--device", "gpu")
+    assert command(*train, "--device", "cpu").code == 0
+    assert "no such device" in fails(command, tmp_path, "runs", "sweep", "--views", "bow,avg", "--device", "gpu")
+
+
+def test_word_analogies_are_here_or_the_error_says_where_they_come_from(command, tmp_path):
+    tiny_corpus(tmp_path / "x.parsed")
+    said = fails(command, tmp_path, "tasks", "make-analogies", "-o", "x.tsv")
+    assert said.startswith("error: questions-words.txt: not here: copy it from the source code of word2vec, ")
+    (tmp_path / "questions-words.txt").write_text("he she\n")
+    said = fails(command, tmp_path, "tasks", "make-analogies", "-o", "x.tsv")
+    assert said == "error: questions-words.txt:1: 2 words, not 4: fix the line"
+
+
+@pytest.fixture
+def tasks(tmp_path):
+    shutil.copytree(ROOT / "data/senteval", tmp_path / "x/data/downstream")
+    shutil.copytree(ROOT / "data/probing", tmp_path / "probing")
+
+
+def sentences(command, *arguments):
+    ended = command("tasks", "sentences", "-o", "x.txt", *arguments)
+    assert ended.code == 0, ended.errors
+    return ended.output
+
+
+def test_tasks_are_named_in_any_case(command, tasks):
+    folder = "x/data/downstream"
+    assert sentences(command, "--senteval", folder, "--tasks", "mr,Sick-R,mr") == sentences(
+        command, "--senteval", folder, "--tasks", "MR,SICK-R"
+    )
+    assert sentences(command, "--probing", "probing", "--tasks", "LENGTH_classes")
+
+
+@pytest.mark.parametrize(
+    ("verb", "given"), [("eval runs/none", "x"), ("parse", "."), ("tasks sentences -o y.txt", "x/data/downstream/MR")]
+)
+def test_a_folder_without_tasks_names_the_likely_one(command, tasks, tmp_path, verb, given):
+    if verb.startswith("eval"):
+        (tmp_path / "runs/none").mkdir(parents=True)
+        (tmp_path / "runs/none/config.toml").write_text('[views]\nnames = ["bow"]\n')
+    said = fails(command, tmp_path, *verb.split(), "--senteval", given)
+    assert said == f"error: {given}: none of SentEval's tasks is in this folder: give --senteval x/data/downstream"
+
+
+def test_what_no_folder_near_holds(command, tasks, tmp_path):
+    said = fails(command, tmp_path, "parse", "--senteval", "probing")
+    assert said.endswith("give the folder with MR/, SICK/, STS/, SentEval's data/downstream")
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad/mine.txt").write_text("no columns\n")
+    said = fails(command, tmp_path, "parse", "--probing", "bad")
+    assert said.startswith("error: no task could be read: bad/mine.txt:1: 1 tab-separated columns, not 3")
+    shutil.rmtree(tmp_path / "x/data/downstream/TREC")
+    said = fails(command, tmp_path, "parse", "--senteval", "x/data/downstream", "--tasks", "trec")
+    assert said.startswith("error: no task could be read: x/data/downstream/TREC/")
+
+
+def test_an_unknown_task_names_the_nearest(command, tasks, tmp_path):
+    said = fails(command, tmp_path, "parse", "--senteval", "x/data/downstream", "--tasks", "sick-s")
+    assert said.startswith("error: unknown task 'sick-s' (did you mean SICK-")

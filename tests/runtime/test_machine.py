@@ -1,0 +1,99 @@
+"""Freed memory is used again without asking the system; little is kept for shapes that do not come again."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from structviews.errors import InputError
+from structviews.runtime import machine
+from structviews.runtime.machine import keep_few_shapes
+
+CODE = """
+import resource, sys
+import torch
+from structviews.runtime.machine import keep_freed_memory
+
+could = keep_freed_memory() if sys.argv[1] == "keep" else True
+for _ in range(20):  # until it has found its places
+    torch.ones(2**24)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(5):
+    torch.ones(2**24)
+print(int(could), resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs glibc")
+def test_freed_memory_is_kept():
+    def pages_asked_for(way):
+        done = subprocess.run([sys.executable, "-c", CODE, way], capture_output=True, text=True, check=True)
+        could, pages = map(int, done.stdout.split())
+        if not could:
+            pytest.skip("needs glibc")
+        return pages
+
+    # Five times 64 MB: in pages of 4 kB that is 80,000, in large ones 160.
+    assert pages_asked_for("keep") < 20
+    assert pages_asked_for("give back") > 100
+
+
+def test_few_shapes_are_kept_unless_the_user_says_otherwise(monkeypatch):
+    monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
+    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "")  # so that what is set is taken away again
+    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY")
+    keep_few_shapes()
+    assert os.environ["LRU_CACHE_CAPACITY"] == "7"
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "128"
+
+
+GIB = 2**30
+STATISTICS = f"anon 1\ninactive_file {GIB}\ntotal_inactive_file {2 * GIB}\n"
+
+
+def write_all(folder, files):
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "left"),
+    [
+        ("0::/\n", {}, 8),
+        ("0::/\n", {"memory.max": f"{4 * GIB}\n", "memory.current": f"{2 * GIB}\n", "memory.stat": STATISTICS}, 3),
+        ("0::/\n", {"memory.max": "max\n"}, 8),
+        ("0::/a/b\n", {"a/memory.max": f"{4 * GIB}", "a/memory.current": f"{GIB}", "a/memory.stat": STATISTICS}, 4),
+        (
+            "9:cpu:/x\n4:memory:/a\n",
+            {
+                "memory/a/memory.limit_in_bytes": f"{4 * GIB}",
+                "memory/a/memory.usage_in_bytes": f"{3 * GIB}",
+                "memory/a/memory.stat": STATISTICS,
+            },
+            3,
+        ),
+    ],
+)
+def test_what_is_available(tmp_path, monkeypatch, groups, files, left):
+    monkeypatch.setattr(machine, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(machine, "GROUPS", tmp_path / "groups")
+    write_all(tmp_path / "proc", {"meminfo": f"MemTotal: 1 kB\nMemAvailable: {8 * 2**20} kB\n", "self/cgroup": groups})
+    write_all(tmp_path / "groups", files)
+    assert machine.available_bytes() == left * GIB
+
+
+def test_without_linux_it_is_what_the_machine_has(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "PROC", tmp_path)
+    assert machine.available_bytes() == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    monkeypatch.delattr(os, "sysconf")
+    assert machine.available_bytes() is None
+
+
+def test_memory_that_is_not_there_is_one_line():
+    machine.check_memory("x", 10**9, None, "lower y")
+    machine.check_memory("x", 10**9, 10**9, "lower y")
+    with pytest.raises(InputError, match=r"^x: needs about 1\.5 GB of memory, and 1\.0 GB are free: lower y$"):
+        machine.check_memory("x", 1_500_000_000, 10**9, "lower y")
