@@ -8,8 +8,7 @@ Encoders take turns on different sentences of the same number of words (between 
 sentences that were prepared: tokenised and, for trees, parsed. The transformers have the sizes of the models that they
 are named after and random weights. They run as in sentence-transformers: sorted by length, mean pooling, vectors of
 length 1. Their tokeniser is BERT's kind with a vocabulary of the same size learnt from the text, a stand-in whose
-pieces a word are printed; give the real one's tokenizer.json if you have it. Other runs than `default` have random
-weights, its words and its sizes.
+pieces a word are printed; give the real one's tokenizer.json if you have it.
 
 Rates are medians over the rounds, by wall and processor time. Ratios are to the best rate of the transformer of
 all-MiniLM-L6-v2's size in the same precision, whatever the size of its batches: by processor time with one thread,
@@ -20,15 +19,14 @@ printed.
 import argparse
 import copy
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import product
 from math import ceil
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -40,14 +38,6 @@ from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel, PreTrai
 from benchmarks.corpora import of_length
 from benchmarks.measure import table
 from structviews import Embedder
-from structviews.encoding.kinds.trained import TrainedEmbedder
-from structviews.model import build_model
-from structviews.runs.folder import SUB_WORDS
-from structviews.runs.settings_file import save_config
-from structviews.runs.vocabularies import save_vocabularies
-from structviews.runs.weights import save_weights
-from structviews.runs.which_vectors import Representation
-from structviews.training.baselines import RANDOM
 
 Row = dict[str, Any]
 TEXT = Path(__file__).resolve().parents[2] / "data/corpus.txt"
@@ -55,9 +45,7 @@ TEXT = Path(__file__).resolve().parents[2] / "data/corpus.txt"
 PIECES = 30_522
 SPECIAL = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
 RAW, PREPARED = "raw", "prepared"
-BUNDLED = "default"
-# Runs by name, with the views of those to be made.
-RUNS = {BUNDLED: (), "seq,seq": ("seq", "seq"), "avg,avg": ("avg", "avg")}
+BUNDLED = ("default", "default-small")
 PRECISIONS = ("fp32", "bf16")
 WARM_UP = 3
 # Settings that show that everything runs.
@@ -94,7 +82,7 @@ SIZES = {
     "all-MiniLM-L12-v2": Size("bert", 12, 384, 12, 1536),
     "all-mpnet-base-v2": Size("mpnet", 12, 768, 12, 3072),
 }
-NAMES = (*RUNS, *SIZES)
+NAMES = (*BUNDLED, *SIZES)
 
 
 class Encoder(Protocol):
@@ -166,39 +154,16 @@ def tokeniser(file: Path | None, lines: Sequence[str]) -> PreTrainedTokenizerFas
     return PreTrainedTokenizerFast(tokenizer_object=whole._tokenizer, **SPECIAL)
 
 
-def encoders(
-    names: Sequence[str], precisions: Sequence[str], pieces: PreTrainedTokenizerFast, folder: Path
-) -> Iterator[Encoder]:
-    """The encoders of these names, in each precision; runs that are made are in a folder."""
+def encoders(names: Sequence[str], precisions: Sequence[str], pieces: PreTrainedTokenizerFast) -> Iterator[Encoder]:
+    """The encoders of these names, in each precision."""
     for name in names:
         if name in SIZES:
             model = SIZES[name].model(pieces)
             yield from (Transformer(name, precision, model, pieces) for precision in precisions)
         else:
-            embedder = Embedder.load(random_run(RUNS[name], folder / name) if RUNS[name] else BUNDLED)
-            for precision in precisions:
-                yield from (
-                    Run(name, given, precision, embedder.with_precision(precision)) for given in (RAW, PREPARED)
-                )
-
-
-def random_run(views: Sequence[str], folder: Path) -> Path:
-    """A random run with the bundled model's words, sub-words and sizes, and other views."""
-    bundled = Embedder.load(BUNDLED)
-    assert isinstance(bundled, TrainedEmbedder)
-    ((name, channel),) = bundled.model.each()
-    own = replace(bundled.config.views, names=tuple(views), options={})
-    config = replace(bundled.config, views=own, representation=Representation())
-    folder.mkdir()
-    save_vocabularies(folder, bundled.vocabularies)
-    for path in bundled.folder.glob(SUB_WORDS):
-        shutil.copyfile(path, folder / path.name)
-    model = build_model(config, bundled.vocabularies, channel.tables[0].weight)
-    # Not strictly: only one of the two may have views that read how frequent words are.
-    model.channels[name].words.load_state_dict(channel.words.state_dict(), strict=False)
-    save_weights(folder, model)
-    save_config(folder, config, bundled.parsed, RANDOM)
-    return folder
+            embedder = Embedder.load(name)
+            for precision, given in product(precisions, (RAW, PREPARED)):
+                yield Run(name, given, precision, embedder.with_precision(precision))
 
 
 def flags(parser: argparse.ArgumentParser) -> None:
@@ -222,14 +187,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     options = argparse.Namespace(**vars(options) | QUICK) if options.quick else options
     lines = [line for line in options.text.read_text("utf-8").splitlines() if line.strip()]
     pieces, rows, texts = tokeniser(options.tokeniser, lines), [], []
-    with TemporaryDirectory() as folder:
-        raced = list(encoders(options.encoders, options.precisions, pieces, Path(folder)))
-        for words in options.words:
-            # More than for one turn, so that the next one has others.
-            pool = of_length(lines, words, 2 * max(options.sentences, options.calls, *options.batches))
-            of_word = sum(map(len, pieces(pool, add_special_tokens=False)["input_ids"])) / (words * len(pool))
-            texts.append({"words": words, "sentences": len(pool), "pieces_per_word": of_word})
-            rows += race(options, raced, pool, words)
+    raced = list(encoders(options.encoders, options.precisions, pieces))
+    for words in options.words:
+        # More than for one turn, so that the next one has others.
+        pool = of_length(lines, words, 2 * max(options.sentences, options.calls, *options.batches))
+        of_word = sum(map(len, pieces(pool, add_special_tokens=False)["input_ids"])) / (words * len(pool))
+        texts.append({"words": words, "sentences": len(pool), "pieces_per_word": of_word})
+        rows += race(options, raced, pool, words)
     return {"texts": texts, "pieces": len(pieces), "rows": with_ratios(rows)}
 
 

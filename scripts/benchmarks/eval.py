@@ -5,8 +5,7 @@
     python scripts/bench.py eval --suite --senteval DIR --dim 4800          # every transfer task, only ours
     python scripts/bench.py eval --suite --senteval DIR --dim 14336         # the most memory it takes
 
-The vectors are pooled word vectors, random ones unless ``--words`` names a file. In the suite, tasks that are
-incomplete in the folder get random vectors, in the published number.
+The vectors are pooled word vectors, random ones unless ``--words`` names a file.
 
 Our time is that of all of ``score_task``. For scikit-learn, only ``--fits`` fits per strength are made, in float64,
 each at the loosest tolerance of 1e-2, 1e-3, ... whose objective is at most 1e-4 (relative) above ours. Only that fit
@@ -28,34 +27,20 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from benchmarks.measure import peak_gigabytes, table
-from structviews.errors import InputError
 from structviews.evaluation.senteval.design import Design
 from structviews.evaluation.senteval.logistic import fit_logistic
 from structviews.evaluation.senteval.protocols.protocol import Vectors
 from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
 from structviews.evaluation.senteval.task_scores import choices, score_task, task_features
 from structviews.evaluation.senteval.tasks.finding import read_task
-from structviews.evaluation.senteval.tasks.reading import Examples, Task, Tokens
+from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.words.vector_files import WordVectors
 
 RELATIVE = 1e-4
 # scikit-learn's tolerances, as exponents of ten.
 LOOSEST, TIGHTEST = 2, 12
 RACED = "MR,SUBJ,TREC,SICK-E"
-# Examples of each split, classes (0: scores) and whether they are pairs, as published.
-SIZES = {
-    "MR": ({"all": 10_662}, 2, False),
-    "CR": ({"all": 3_772}, 2, False),
-    "SUBJ": ({"all": 10_000}, 2, False),
-    "MPQA": ({"all": 10_604}, 2, False),
-    "SST2": ({"train": 67_349, "dev": 872, "test": 1_821}, 2, False),
-    "SST5": ({"train": 8_544, "dev": 1_101, "test": 2_210}, 5, False),
-    "TREC": ({"train": 5_452, "test": 500}, 6, False),
-    "MRPC": ({"train": 4_076, "test": 1_725}, 2, True),
-    "SICK-E": ({"train": 4_500, "dev": 500, "test": 4_927}, 3, True),
-    "SICK-R": ({"train": 4_500, "dev": 500, "test": 4_927}, 0, True),
-    "STS-B": ({"train": 5_749, "dev": 1_500, "test": 1_379}, 0, True),
-}
+TRANSFER = "MR,CR,SUBJ,MPQA,SST2,SST5,TREC,MRPC,SICK-E,SICK-R,STS-B"
 
 
 def flags(parser: argparse.ArgumentParser) -> None:
@@ -67,18 +52,18 @@ def flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fits", type=int, default=3, help="scikit-learn fits per strength")
     parser.add_argument("--limit", type=float, default=600, help="seconds for scikit-learn per fold")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--suite", action="store_true", help="all tasks, in their published sizes")
+    parser.add_argument("--suite", action="store_true", help="all transfer tasks, only ours")
     parser.add_argument("--quick", action="store_true", help="one task, fewer fits")
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Seconds of each task."""
-    names = (options.tasks or ("TREC" if options.quick else ",".join(SIZES) if options.suite else RACED)).split(",")
+    names = (options.tasks or ("TREC" if options.quick else TRANSFER if options.suite else RACED)).split(",")
     torch.set_num_threads(options.threads)
     tasks = []
     with threadpool_limits(options.threads):
         for name in names:
-            tasks.append(suite_task(name, options) if options.suite else race(name, options))
+            tasks.append(race(name, options))
             print(f"{name}: {tasks[-1]['seconds']:.1f} s", file=sys.stderr, flush=True)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     seconds = sum(task["seconds"] for task in tasks)
@@ -86,32 +71,15 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     return about | {"tasks": tasks}
 
 
-def suite_task(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Time only our classifiers."""
-    try:
-        task = read_task(name, options.senteval)
-        vectors = word_features(task, options.dim, options.words)
-    except InputError:
-        task, vectors = random_task(name, options.dim)
-    return {"task": name, **scored(task, vectors)}
-
-
-def scored(task: Task, vectors: dict[str, Vectors]) -> dict[str, Any]:
-    """Our time in seconds, and the scores."""
-    began = time.perf_counter()
-    result = score_task(task, vectors)
-    return {"seconds": time.perf_counter() - began, "scores": result["scores"]}
-
-
 def race(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Ours and scikit-learn's on a task's own sentences."""
+    """Our time in seconds on a task's own sentences, and scikit-learn's unless the suite is timed."""
     task = read_task(name, options.senteval, allow_partial=options.quick)
     vectors = word_features(task, options.dim, options.words)
-    return {
-        "task": name,
-        **scored(task, vectors),
-        **scikit_seconds(task, vectors, 2 if options.quick else options.fits, options.limit),
-    }
+    began = time.perf_counter()
+    result = score_task(task, vectors)
+    found = {"task": name, "seconds": time.perf_counter() - began, "scores": result["scores"]}
+    fits = 2 if options.quick else options.fits
+    return found if options.suite else found | scikit_seconds(task, vectors, fits, options.limit)
 
 
 def scikit_seconds(task: Task, vectors: dict[str, Vectors], fits: int, limit: float) -> dict[str, Any]:
@@ -141,7 +109,6 @@ def scikit_seconds(task: Task, vectors: dict[str, Vectors], fits: int, limit: fl
         "scikit-learn seconds": whole(np.array(times)),
         "scikit-learn fits": len(folds) * len(grid) + len(planned),
         "scikit-learn fits made": sum(map(len, made)),
-        "scikit-learn seconds by strength": np.mean(times, axis=0).tolist(),
     }
 
 
@@ -164,34 +131,6 @@ def path_seconds(
             raise RuntimeError(f"scikit-learn does not reach the objective {goal} at C={strength}, but {objective}")
         times.append(seconds)
     return times
-
-
-def random_task(name: str, dim: int) -> tuple[Task, dict[str, Vectors]]:
-    """A task of the published size whose examples are random vectors (n, dim), on which the targets depend.
-
-    As with real encoders, the vectors have a norm of about 10 and variances that fall as 1 / rank, which matters to a
-    solver. White noise would be linearly separable in so many dimensions, whatever the labels.
-    """
-    sizes, classes, pairs = SIZES[name]
-    rng = np.random.default_rng(0)
-    scale = np.arange(1, dim + 1, dtype=np.float32) ** -0.5
-    scale *= 10 / np.linalg.norm(scale)
-    direction = rng.standard_normal((dim, max(classes, 1))).astype(np.float32)
-    examples, vectors = {}, {}
-    for split, n in sizes.items():
-        first, second = (rng.standard_normal((m, dim), dtype=np.float32) for m in (n, n if pairs else 0))
-        first *= scale  # in place: the largest take 4 GB
-        second *= scale
-        signal = (first * second if pairs else first) @ direction
-        signal /= signal.std()
-        noisy = signal + rng.standard_normal(signal.shape)
-        targets = noisy.argmax(1) if classes else np.clip(3 + noisy[:, 0], 1, 5)
-        sentences = (("w",),) * n
-        examples[split] = Examples(sentences, sentences if pairs else (), targets)
-        vectors[split] = first, second
-    kind = "classification" if classes else "relatedness"
-    metrics = ("accuracy", "f1") if name == "MRPC" else ("accuracy",)
-    return Task(name, kind, examples, {}, {}, metrics), vectors
 
 
 def word_features(task: Task, dim: int, words: Path | None) -> dict[str, Vectors]:

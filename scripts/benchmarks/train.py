@@ -12,15 +12,12 @@ one thread. Without --corpus, trees are random, with English-like shapes.
 """
 
 import argparse
-import math
 import tempfile
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from itertools import cycle
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, Protocol
@@ -30,10 +27,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 from torch.nn.utils.rnn import PackedSequence
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from benchmarks.corpora import random_corpus
-from benchmarks.measure import LEAST_ROUNDS, Run, median_ratio, peak_gigabytes, product, race, table
+from benchmarks.measure import LEAST_ROUNDS, Run, median_ratio, product, race, table
 from structviews.batches.batch import Batch, WordIds
 from structviews.batches.reader import CorpusReader
 from structviews.corpus.parsed_corpus import ParsedCorpus
@@ -44,7 +42,7 @@ from structviews.views.view import create_view
 from structviews.words.vocabulary import Vocabulary
 
 Row = dict[str, Any]
-PARTS = ("memory", "kernels", "step")
+PARTS = ("kernels", "step")
 WORD_DIM = 300
 # Rows of a word table at the paper's size, however few words the corpus has.
 VOCABULARY = 50_001
@@ -56,8 +54,6 @@ PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 PAPERS_RATE = 285
 PAPERS_SIZE = (400, 1200)
 N_FEW = 3
-# A product in place, which PyTorch's counter does not know.
-IN_PLACE = {torch.ops.aten.addmm_: lambda _, first, second, **__: 2 * math.prod(first) * second[1]}
 
 
 class Way(NamedTuple):
@@ -234,7 +230,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             seconds=options.seconds or (5 if cuda else 60),
             ceiling=options.ceiling or (8192 if cuda else 2048),
         )
-        parts = {"memory": memory, "kernels": kernels, "step": step}
+        parts = {"kernels": kernels, "step": step}
         return {name: list(parts[name](settings)) for name in chosen}
 
 
@@ -299,11 +295,25 @@ def compare(settings: Settings, contender: Contender, entered: dict[str, Way], b
     }
 
 
+class Operations(TorchDispatchMode):
+    """Counts the operations of matrix products, in place too; PyTorch's own counter hooks modules, which we may not."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func.overloadpacket is torch.ops.aten.addmm_:
+            self.count += 2 * args[1].numel() * args[2].shape[1]
+        elif func.overloadpacket in flop_registry:
+            self.count += flop_registry[func.overloadpacket](*args, **(kwargs or {}), out_val=out)
+        return out
+
+
 def operations_of(contender: Contender, batch: Batch) -> int:
     """Operations of the matrix products of the level way, forward and backward."""
-    with FlopCounterMode(display=False, custom_mapping=IN_PLACE) as counter:
+    with Operations() as counted:
         contender.run(batch, WAYS["fp32"])
-    return counter.get_total_flops()
+    return counted.count
 
 
 def turn(contender: Contender, batches: Sequence[Batch], way: Way, number: int) -> None:
@@ -311,36 +321,10 @@ def turn(contender: Contender, batches: Sequence[Batch], way: Way, number: int) 
     contender.run(batches[number % len(batches)], way)
 
 
-def memory(settings: Settings) -> Iterator[Row]:
-    """Peak memory of a training step of dep,const, in a separate process."""
-    size, hidden = settings.sizes[-1], settings.hidden[-1]
-    for channels in (1, 2):
-        for precision in PRECISIONS:
-            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-                gigabytes = pool.submit(peak_of_step, settings, size, hidden, channels, precision).result()
-            about = {"batch": size, "hidden": hidden, "channels": channels, "precision": precision}
-            yield about | {"peak_gigabytes": gigabytes}
-
-
-def peak_of_step(settings: Settings, size: int, hidden: int, channels: int, precision: str) -> float:
-    """Peak memory of this process after a step on each of a few batches."""
-    keep_freed_memory()
-    torch.set_num_threads(settings.threads[0])
-    contender = Step(VIEWS, hidden, channels, settings.device)
-    for batch in Batches(ParsedCorpus.open(settings.corpus), settings.device).of_size(size):
-        contender.run(batch, WAYS[precision])
-    return peak_gigabytes(settings.device)
-
-
 def tables(found: dict[str, Any]) -> str:
     """A table for each part."""
-    shown = []
-    for name, rows in found.items():
-        if name == "memory":
-            shown.append(table(rows[0], [row.values() for row in rows]))
-        else:
-            shown.append(f"Sentences/s, ratio to DGL, share of the ceiling of the same precision:\n\n{compared(rows)}")
-    return "\n\n".join(shown)
+    about = "Sentences/s, ratio to DGL, share of the ceiling of the same precision:"
+    return "\n\n".join([about, *(compared(rows) for name, rows in found.items() if name in PARTS)])
 
 
 def compared(rows: list[Row]) -> str:
