@@ -1,22 +1,28 @@
-"""Makes a study's runs: from the texts to the tasks' trees, then one run after another, trained and scored.
+"""Makes a study's runs, one after another: trains what has no scores yet, scores it, and stores what it scored.
 
-What is there is not made again, so a study that was stopped is resumed by the same command.
+A study that was stopped is resumed by the same command. What the runs read is made before, in one folder, by commands:
+the corpora of the plan's sizes as ``SENTENCES.parsed``, with other trees ``SENTENCES.TREES.parsed`` (such as
+``300000.trivial-balanced.parsed``); ``held-out.parsed``, which no run is trained on, and ``tasks.parsed``, the trees of
+the tasks' sentences, with other trees likewise; ``probing``, the probing tasks; and ``words.bin``, the word vectors.
 """
 
-import json
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from structviews.cli.console import errors
+from structviews.corpus.flat import Flat
+from structviews.corpus.format import rows_of
 from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.kinds.joined import Member, join_runs
 from structviews.errors import DivergedError, InputError
 from structviews.evaluation.senteval.suite import read_tasks
@@ -29,13 +35,11 @@ from structviews.runtime.processes import Interrupted
 from structviews.training.loop import train
 from studies.rows import BUILTIN, Plan, Run
 from studies.scores import TASKS, score
-from studies.trees import agreement, write_drawn, write_with_trees
 
-# Learnt on all of the text; those of the bundled model.
-VECTORS = ("--lower-case", "--subwords", 60_000, "--epochs", 3)
-QUICK_VECTORS = ("--lower-case", "--subwords", 2_000, "--epochs", 1, "--dim", 16)
 # Of the training documents, for the log's curve.
 VALIDATED = 0.01
+# Words that the trees of two parsers are compared on.
+COMPARED = 200_000
 
 
 def command(*arguments: object) -> None:
@@ -50,96 +54,39 @@ class Work:
     """The places and settings of a study.
 
     Attributes:
-        out: folder for all that is made.
+        out: folder of the runs.
         stored: folder of the scores that are stored.
-        texts: texts, one sentence per line and an empty line after each document, or parsed corpora of such texts.
+        inputs: folder with what runs read.
         senteval: folder with SentEval's tasks.
         plan: the rows.
-        quick: whether the sizes are those of a trial.
+        partial: whether parts of tasks will do.
     """
 
     out: Path
     stored: Path
-    texts: tuple[Path, ...]
+    inputs: Path
     senteval: Path
     plan: Plan
-    quick: bool
-
-    @property
-    def vectors(self) -> Path:
-        """The word vectors."""
-        return self.out / "words.bin"
-
-    @property
-    def probing(self) -> Path:
-        """Folder of the probing tasks."""
-        return self.out / "probing"
+    partial: bool = False
 
     def run(self, run: Run) -> Path:
         """A run's folder."""
-        return self.out / "runs" / run.name
+        return self.out / run.name
 
     def file(self, run: Run) -> Path:
         """The file of a run's scores."""
         return self.stored / "runs" / f"{run.name}.json"
 
-    def corpus(self, sentences: int | str, trees: str = BUILTIN) -> Path:
-        """The corpus of a size, or that of the name ``held-out`` or ``tasks``, with some trees."""
-        name = f"{sentences}" if trees == BUILTIN else f"{sentences}.{trees.replace(':', '-')}"
-        return self.out / "corpora" / f"{name}.parsed"
+    def corpus(self, name: int | str, trees: str = BUILTIN) -> Path:
+        """The corpus of a size, or that of the name ``held-out`` or ``tasks``, with some trees.
 
-    def prepare(self) -> None:
-        """Make what all runs need, with the trees of the built-in parser."""
-        for folder in (self.out / "corpora", self.out / "parsed", self.stored / "runs"):
-            folder.mkdir(parents=True, exist_ok=True)
-        parsed = [self.parsed(text) for text in self.texts]
-        whole = parsed[0] if len(parsed) == 1 else self.out / "all.parsed"
-        self.made(whole, "merge", lambda: command("corpus", "merge", *parsed, "-o", whole))
-        flags = QUICK_VECTORS if self.quick else VECTORS
-        self.made(self.vectors, "word vectors", lambda: command("vectors", whole, "-o", self.vectors, *flags))
-        self.draw(whole, parsed)
-        size, held_out = ("--size", self.plan.sizes.probing), self.corpus("held-out")
-        making = ("tasks", "make-probing", held_out, "-o", self.probing, *size)
-        self.made(self.probing, "probing tasks", lambda: command(*making))
-        names = ",".join((*TASKS, *probing_files(self.probing)))
-        tasks = ("--senteval", self.senteval, "--probing", self.probing, "--tasks", names)
-        trees = self.corpus("tasks")
-        self.made(trees / "manifest.json", "parse the tasks", lambda: command("parse", *tasks, "-o", trees))
-        self.compare_trees()
-
-    def parsed(self, text: Path) -> Path:
-        """The parsed corpus of a text."""
-        if text.is_dir():
-            return text
-        folder = self.out / "parsed" / f"{text.name.split('.')[0]}.parsed"
-        parsing = ("parse", text, "-o", folder, "--format", "lines")
-        self.made(folder / "manifest.json", f"parse {text.name}", lambda: command(*parsing))
-        return folder
-
-    def draw(self, whole: Path, parsed: Sequence[Path]) -> None:
-        """Draw the corpora of all sizes, and the documents held out."""
-        sizes = {self.corpus(n): n for n in self.plan.sizes.corpora}
-        held_out = self.corpus("held-out")
-        if not all(path.exists() for path in (held_out, *sizes)):
-            groups = {path.name: len(ParsedCorpus.open(path)) for path in parsed}
-            drawing = (groups, (held_out, self.plan.sizes.held_out), sizes)
-            self.timed("draw", lambda: write_drawn(ParsedCorpus.open(whole), *drawing))
-
-    def compare_trees(self) -> None:
-        """Store how far other trees agree with the built-in parser's, and the sizes of the corpora."""
-        file = self.stored / "trees.json"
-        if not file.exists():
-            names = dict.fromkeys(run.row.trees for run in self.plan.runs() if run.row.trees != BUILTIN)
-            own = ParsedCorpus.open(self.corpus("held-out"))
-            found = {name: agreement(own, ParsedCorpus.open(self.with_trees("held-out", name))) for name in names}
-            corpora = {str(name): len(ParsedCorpus.open(self.corpus(name))) for name in self.plan.sizes.corpora}
-            write_json(file, {"agreement": found, "sentences": corpora | {"held-out": len(own)}}, sealed=False)
-
-    def with_trees(self, name: int | str, trees: str) -> Path:
-        """A corpus with some trees, made if it is missing."""
-        path = self.corpus(name, trees)
-        source = self.corpus(name)
-        self.made(path, f"trees {path.stem}", lambda: write_with_trees(ParsedCorpus.open(source), trees, path))
+        Raises:
+            InputError: if it is not there.
+        """
+        suffix = "" if trees == BUILTIN else "." + trees.replace(":", "-")
+        path = self.inputs / f"{name}{suffix}.parsed"
+        if not path.is_dir():
+            raise InputError(f"{path}: no such corpus: make it first, or leave its runs out by --only")
         return path
 
     def train(self, run: Run) -> Path:
@@ -149,70 +96,88 @@ class Work:
             InputError: if the folder holds a run with other settings.
         """
         row, out = run.row, self.run(run)
-        if row.members:
-            return self.joined(run, out)
         if row.without_component:
             return self.train(run._replace(row=replace(row, without_component=False)))
-        corpus = self.with_trees(row.sentences or self.plan.sizes.sentences, row.trees)
-        if row.baseline:
+        if row.members and not (out / CONFIG).exists():
+            # Of two views of a kind, the first.
+            names = [f"{view}.1" if pair.views == f"{view},{view}" else view for view, pair in row.members]
+            folders = [self.train(Run(pair, run.seed)) for _, pair in row.members]
+            join_runs([Member(*each) for each in zip(folders, names, strict=True)], out)
+        elif row.baseline and not (out / CONFIG).exists():
             sizes = ("--views", row.views, "--hidden", self.plan.sizes.hidden, "--seed", run.seed) if row.views else ()
-            given = ("--corpus", corpus, "--vectors", self.vectors, "-o", out, *sizes)
-            self.made(out / CONFIG, run.name, lambda: command("baseline", row.baseline, *given))
-            return out
-        if not (out / COMPONENTS).exists() or (out / STATE).exists():  # a finished run's state may be gone
-            train(self.config(run, corpus), errors)
-        return out
-
-    def config(self, run: Run, corpus: Path) -> TrainConfig:
-        """The settings that a run is trained with."""
-        settings = {
-            "corpus": str(corpus),
-            "out": str(self.run(run)),
-            "seed": run.seed,
-            "vectors": str(self.vectors),
-            "views": tuple(run.row.views.split(",")),
-            "channels": tuple(run.row.channels.split(",")),
-            "objective": run.row.objective,
-            "hidden": self.plan.sizes.hidden,
-            "batch_size": run.row.batch,
-            "epochs": 1,
-            "held_out": VALIDATED,
-            "log_every": 1 if self.quick else 10,
-        }
-        return TrainConfig.from_flat(settings, run.name)
-
-    def joined(self, run: Run, out: Path) -> Path:
-        """Make a run of single views of trained ones; its folder."""
-        if not (out / CONFIG).exists():
-            members = []
-            for view, pair in run.row.members:
-                folder = self.train(Run(pair, run.seed))
-                # Of two views of a kind, the first.
-                members.append(Member(folder, f"{view}.1" if pair.views == f"{view},{view}" else view))
-            join_runs(members, out)
+            given = ("--corpus", self.corpus(self.plan.sizes.sentences), "--vectors", self.inputs / "words.bin")
+            command("baseline", row.baseline, *given, "-o", out, *sizes)
+        elif row.trained and (
+            not (out / COMPONENTS).exists() or (out / STATE).exists()
+        ):  # a finished one's may be gone
+            settings = {
+                "corpus": str(self.corpus(row.sentences, row.trees)),
+                "out": str(out),
+                "seed": run.seed,
+                "vectors": str(self.inputs / "words.bin"),
+                "views": tuple(row.views.split(",")),
+                "channels": tuple(row.channels.split(",")),
+                "objective": row.objective,
+                "hidden": self.plan.sizes.hidden,
+                "batch_size": row.batch,
+                "epochs": 1,
+                "held_out": VALIDATED,
+            }
+            train(TrainConfig.from_flat(settings, run.name), errors)
         return out
 
     @cached_property
     def tasks(self) -> list[Task]:
         """All tasks to score."""
-        names = (*TASKS, *probing_files(self.probing))
-        found, missing = read_tasks(names, self.senteval, self.probing, allow_partial=self.quick)
+        probing = self.inputs / "probing"
+        found, missing = read_tasks(
+            (*TASKS, *probing_files(probing)), self.senteval, probing, allow_partial=self.partial
+        )
         for task, reason in missing.items():
             print(f"{task} is left out: {reason}", file=sys.stderr)
         return found
 
-    def made(self, path: Path, title: str, make: Callable[[], object]) -> None:
-        """Make what is missing."""
-        if not path.exists():
-            self.timed(title, make)
+    def compare_trees(self) -> None:
+        """Store how far other trees agree with the parser's, and the sizes of the corpora, as far as they are there."""
+        file = self.stored / "trees.json"
+        if not file.exists():
+            own = ParsedCorpus.open(self.corpus("held-out"))
+            others = {path.name.split(".")[1]: path for path in self.inputs.glob("held-out.*.parsed")}
+            names = {run.row.trees: run.row.trees.replace(":", "-") for run in self.plan.runs()}
+            found = {
+                trees: agreement(own, ParsedCorpus.open(others[name]))
+                for trees, name in names.items()
+                if name in others
+            }
+            sizes = {path.stem: path for path in self.inputs.glob("*.parsed") if path.stem.isdecimal()}
+            sentences = {name: len(ParsedCorpus.open(path)) for name, path in sizes.items()}
+            write_json(file, {"agreement": found, "sentences": sentences | {"held-out": len(own)}}, sealed=False)
 
-    def timed(self, title: str, do: Callable[[], object]) -> None:
-        """Do a stage and store what it took the first time, in seconds."""
-        began = time.monotonic()
-        do()
-        file = self.stored / "stages.json"
-        before = json.loads(file.read_text("utf-8")) if file.exists() else {}
-        write_json(file, {title: round(time.monotonic() - began)} | before, sealed=False)
+
+def agreement(corpus: ParsedCorpus, other: ParsedCorpus) -> dict[str, float]:
+    """Labelled and unlabelled attachment scores and bracket F1 of other trees of the same sentences, in per cent.
+
+    All words count, and the constituents of more than one word with their labels.
+    """
+    words = heads = both = brackets = found = 0
+    for number in range(corpus.n_shards):
+        own, others = (Flat(each.shard(number)) for each in (corpus, other))
+        same = own.heads == others.heads
+        relations = (np.array(each.strings("relations").to_pylist()) for each in (own, others))
+        words, heads = words + len(same), heads + int(same.sum())
+        both += int((same & np.equal(*relations)).sum())
+        for pair in zip(rows_of(corpus.shard(number)), rows_of(other.shard(number)), strict=True):
+            first, second = (spans_of(row.sentence) for row in pair)
+            brackets += len(first) + len(second)
+            found += 2 * len(first & second)
+        if words >= COMPARED:
+            break
+    return {"las": 100 * both / words, "uas": 100 * heads / words, "f1": 100 * found / brackets}
+
+
+def spans_of(sentence: ParsedSentence) -> set[tuple[int, int, str]]:
+    """Its constituents of more than one word."""
+    return {(start, end, label) for start, end, label in sentence.spans() if end - start > 1}
 
 
 def run_all(work: Work, only: str) -> None:
@@ -232,7 +197,8 @@ def run_all(work: Work, only: str) -> None:
         )
     left = [run for run in runs if not work.file(run).exists()]
     if left:
-        work.prepare()
+        (work.stored / "runs").mkdir(parents=True, exist_ok=True)
+        work.compare_trees()
     diverged: list[str] = []
     for number, run in enumerate(left, 1):
         print(f"run {number} of {len(left)}: {run.name}", file=sys.stderr, flush=True)
@@ -242,7 +208,7 @@ def run_all(work: Work, only: str) -> None:
             print(f"error: {error}", file=sys.stderr)
             diverged.append(run.name)
             continue
-        trees = [work.with_trees(name, run.row.trees) for name in ("tasks", "held-out")]
+        trees = [work.corpus(name, run.row.trees) for name in ("tasks", "held-out")]
         write_json(work.file(run), score(run, folder, work.tasks, *trees, work.plan.sizes.asked), sealed=False)
         # The state is half of a folder, and copies of other runs' views are all of it; neither is needed again.
         shutil.rmtree(work.run(run) if run.row.members else work.run(run) / STATE, ignore_errors=True)

@@ -63,7 +63,8 @@ class Found:
         draws = Draws(plan, stored)
         if not draws.has(*needed):
             raise InputError(f"{stored}: no scores of {' and '.join(row.name for row in needed)}: run the study first")
-        trees, stages = (json.loads((stored / f"{name}.json").read_text("utf-8")) for name in ("trees", "stages"))
+        files = (stored / f"{name}.json" for name in ("trees", "stages"))
+        trees, stages = (json.loads(file.read_text("utf-8")) if file.exists() else {} for file in files)
         return cls(plan, draws, trees, stages, remarks(stored, "discussion"))
 
     def there(self, rows: Sequence[Row]) -> list[Row]:

@@ -3,24 +3,21 @@
 import importlib
 import itertools
 import json
-import random
 import re
 import shutil
 import subprocess
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from corpora import opened, topic_corpus
 from scipy import stats
 from scripts_for_tests import SCRIPTS, load
-from trees_for_tests import random_sentence
+from vector_files import random_vectors, write_vectors
 
-from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import DivergedError, InputError
 from structviews.runtime.processes import Interrupted
+from structviews.words.vocabulary import count_words
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,62 +46,6 @@ def test_every_run_has_a_file_of_its_own_and_claims_are_about_rows_that_are_made
         assert len({claim.text for claim in claims}) == len(claims)
     choices = (full.shape, full.batches, full.objectives, full.channels)
     assert all(full.usual(row) in rows for rows in choices for row in rows)
-
-
-@pytest.mark.parametrize(
-    ("total", "available", "parts"),
-    [(10, [20, 20], [5, 5]), (10, [2, 20], [2, 8]), (30, [8, 20, 5], [8, 17, 5]), (50, [8, 20], [8, 20])],
-)
-def test_shares_are_equal_as_far_as_there_is_text(part, total, available, parts):
-    assert part("trees").shares(total, available) == parts
-
-
-def test_documents_are_drawn_whole_and_smaller_corpora_are_parts_of_larger_ones(part):
-    lengths = np.random.default_rng(0).integers(1, 9, 400)
-    documents = np.repeat(np.arange(400), lengths)
-    groups = np.where(documents < 100, "novels", "modern")
-    held_out, corpora = part("trees").drawn(documents, groups, 200, [50, 200, 1000])
-    for rows in (held_out, *corpora):
-        assert (np.diff(rows) > 0).all()
-        assert len(rows) == lengths[np.unique(documents[rows])].sum()
-    assert not set(held_out) & set(corpora[-1])
-    assert set(corpora[0]) < set(corpora[1]) < set(corpora[2])
-    for rows, size in zip((held_out, *corpora[:2]), (200, 50, 200), strict=True):
-        assert all(size / 2 <= (groups[rows] == name).sum() < size / 2 + 8 for name in ("modern", "novels"))
-    # There are no more novels.
-    assert (groups[corpora[2]] == "novels").sum() == (groups == "novels").sum() - (groups[held_out] == "novels").sum()
-
-
-def test_noise_depends_on_words_and_share_alone_and_changes_the_share_of_the_words(part):
-    rng, noised = random.Random(1), part("trees").noised
-    trees = [random_sentence(rng.randint(1, 40), rng) for _ in range(300)]
-    sentences = [replace(tree, relations=tuple(rng.choice("abcdefgh") for _ in tree.tokens)) for tree in trees]
-    assert [noised(each, 0.0) for each in sentences] == sentences
-    once = [noised(each, 0.3) for each in sentences]  # each checks that it is a tree
-    assert once == [noised(each, 0.3) for each in sentences]
-    pairs = [
-        (head != other, relation != another)
-        for old, new in zip(sentences, once, strict=True)
-        for head, other, relation, another in zip(old.heads, new.heads, old.relations, new.relations, strict=True)
-    ]
-    assert np.any(pairs, axis=1).mean() == pytest.approx(0.3, abs=0.03)
-    assert np.mean([head for head, _ in pairs]) == pytest.approx(0.3 * 0.82, abs=0.03)
-
-
-def test_a_rotation_moves_a_part_to_the_sibling(part):
-    tree = ParsedSentence(("a", "b", "c"), left=(0, 3), right=(1, 2), labels=("", "", "", "NP", "S"))
-
-    class Always:
-        def random(self):
-            return 0.0
-
-        def sample(self, values, k):
-            return values
-
-    turned = part("trees").rotated(tree, 1.0, Always())
-    assert turned == ((1, 0), (2, 3), ("", "", "", "NP", "S"))
-    back = ParsedSentence(tree.tokens, left=turned[0], right=turned[1], labels=turned[2])
-    assert part("trees").rotated(back, 1.0, Always()) == (tree.left, tree.right, tree.labels)
 
 
 def test_what_is_stored_comes_back(part):
@@ -229,12 +170,11 @@ def test_one_run_that_diverges_does_not_stop_the_others(part, plan, tmp_path, ca
             raise DivergedError("the loss is NaN at step 3")
         return tmp_path
 
-    made = {"prepare": lambda self: None, "train": train, "with_trees": lambda *_: tmp_path, "tasks": []}
+    made = {"compare_trees": lambda self: None, "train": train, "corpus": lambda *_: tmp_path, "tasks": []}
     for name, other in made.items():
         monkeypatch.setattr(driver.Work, name, other)
     monkeypatch.setattr(driver, "score", lambda run, *_: {"run": run.name})
-    work = driver.Work(tmp_path, tmp_path, (), tmp_path, plan, quick=True)
-    (tmp_path / "runs").mkdir()
+    work = driver.Work(tmp_path, tmp_path, tmp_path, tmp_path, plan)
     with pytest.raises(DivergedError, match=f"training diverged: {first.name}: the other runs are not affected"):
         driver.run_all(work, f"{first.name},{second.name}")
     assert not work.file(first).exists()
@@ -261,52 +201,62 @@ def test_the_stored_results_give_the_pages_that_there_are(monkeypatch, tmp_path,
     pytest.importorskip("matplotlib")
     study = load("study", monkeypatch)
     stored = ROOT / "docs/results" / name
-    written = study.PAGES[name](study.PLANS[name](False), stored, tmp_path)
+    written = study.PAGES[name](study.PLANS[name], stored, tmp_path)
     pages = [path for path in written if path.suffix == ".md"]
     assert pages
     for path in pages:
         assert path.read_text() == (ROOT / "docs" / path.relative_to(tmp_path)).read_text()
 
 
+@pytest.fixture
+def inputs(tmp_path):
+    """Corpora of documents, tasks and word vectors, all tiny; some with other trees."""
+    folder = tmp_path / "inputs"
+    for number, name in enumerate(("3000", "10000", "held-out", "tasks", "held-out.trivial-balanced")):
+        topic_corpus(
+            folder / f"{name}.parsed",
+            documents=150 if name.isdecimal() else 12,
+            seed=1 if "held-out" in name else number + 2,
+        )
+    words = sorted(set().union(*(count_words(opened(path)) for path in folder.glob("*.parsed"))))
+    write_vectors(folder / "words.bin", words, random_vectors(words, 6))
+    (folder / "probing").mkdir()
+    shutil.copy(ROOT / "data/probing/length_classes.txt", folder / "probing")
+    return folder
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
-def test_all_of_it_at_a_small_size(part, command, monkeypatch, tmp_path, capsys):
-    """Runs are trained, scored and put on the pages, and what is stored is not done again when the work is gone."""
-    pytest.importorskip("gensim")
+def test_all_of_it_at_a_small_size(part, plan, inputs, command, monkeypatch, tmp_path, capsys):
+    """Runs are trained, scored and put on the pages, and what is stored is not done again when the runs are gone."""
     pytest.importorskip("matplotlib")
-    study = load("study", monkeypatch)
-    shutil.copy(ROOT / "data/corpus.txt", tmp_path / "modern-000.txt")
+    driver = part("driver")
+    code, _, err = command("parse", "--senteval", ROOT / "data/senteval", "--probing", inputs / "probing", "-o", "x")
+    assert code == 0, err
+    shutil.rmtree(inputs / "tasks.parsed")
+    Path("x").rename(inputs / "tasks.parsed")
 
     def structviews(*arguments):
         code, _, err = command(*arguments)
         assert code == 0, err
 
-    monkeypatch.setattr(part("driver"), "command", structviews)
-    pairs = "dep-const-b100-n10000-*,seq-seq-b100-n10000-*,seq-seq-b100-n300-*"
-    members = "dep-of-dep-const-*,dep-of-dep-dep-b*,dep-const-consensus-without-component-*"
-    only = f"{pairs},{members},dep-const-noise-60-*,dep-const-trivial-random-heads-*,sif,random-dep-const-*"
-
-    def run(*step):
-        given = ("view-pairs", *step, "--quick", "--texts", tmp_path / "modern-000.txt", "--only", only, "-o", "work")
-        monkeypatch.setattr(sys, "argv", ["study.py", *map(str, given)])
-        study.main()
-
-    run()
-    assert sorted(path.stem for path in Path("work/docs/results").iterdir()) == ["parser-quality", "size", "view-pairs"]
-    page = Path("work/docs/results/view-pairs.md").read_text()
+    monkeypatch.setattr(driver, "command", structviews)
+    pairs = "dep-const-b100-n10000-*,seq-seq-b100-n10000-*,dep-const-consensus-without-component-*"
+    only = f"{pairs},dep-of-dep-const-*,dep-of-dep-dep-b*,sif,random-dep-const-*"
+    work = driver.Work(tmp_path / "runs", tmp_path / "stored", inputs, ROOT / "data/senteval", plan, partial=True)
+    driver.run_all(work, only)
+    assert len(list((tmp_path / "stored/runs").iterdir())) == 4 + 1 + 4 + 1 + 1
+    assert not list((tmp_path / "runs").glob("dep-of-*"))
+    trees = json.loads((tmp_path / "stored/trees.json").read_text())
+    assert trees["sentences"].keys() == {"3000", "10000", "held-out"}
+    assert 0 < trees["agreement"]["trivial:balanced"]["las"] <= 100
+    found = part("pages").Found.read(plan, tmp_path / "stored", plan.table[0])
+    page = "\n".join(part("pages").differences(found, plan.table, lambda row: plan.table[0]))
     assert "| dep,const | 32 | 2 |" in page
-    assert "| dep of dep,const |" in page
-    assert not re.search(r"\b(nan|inf)\b", page + Path("work/docs/results/size.md").read_text())
-    assert len(list(Path("work/stored/runs").iterdir())) == 2 * 2 + 1 + 4 + 4 + 1
-    assert not list(Path("work/runs").glob("dep-of-*"))
-    trees = json.loads(Path("work/stored/trees.json").read_text())
-    assert 0.8688 * trees["agreement"]["noise:60"]["las"] == pytest.approx(60, abs=1.5)
-    held_out, most = (ParsedCorpus.open(f"work/corpora/{name}.parsed") for name in ("held-out", "30000"))
-    assert not {row.document for row in held_out} & {row.document for row in most}
-    for path in Path("work").iterdir():
-        if path.name != "stored":
-            shutil.rmtree(path, ignore_errors=True)
+    assert not re.search(r"\b(nan|inf)\b", page)
+    shutil.rmtree(tmp_path / "runs")
     capsys.readouterr()
-    run()
+    driver.run_all(work, only)
     assert "run 1 of" not in capsys.readouterr().err
-    assert Path("work/docs/results/view-pairs.md").read_text() == page
+    with pytest.raises(InputError, match=r"3000\.trivial-random-heads\.parsed: no such corpus"):
+        driver.run_all(work, "dep-const-trivial-random-heads-*")
