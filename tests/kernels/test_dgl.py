@@ -33,10 +33,9 @@ def check_dgl_is_naive(name, some):
 
 @needs_dgl
 @cells
-@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.filterwarnings("error")
-def test_dgl_is_naive(name, shape):
-    check_dgl_is_naive(name, SHAPES[shape])
+def test_dgl_is_naive(name):
+    check_dgl_is_naive(name, SHAPES["mixed"])
 
 
 @needs_dgl
@@ -45,12 +44,6 @@ def test_dgl_is_naive(name, shape):
 @settings(max_examples=20)
 def test_dgl_is_naive_on_random_trees(name, some):
     check_dgl_is_naive(name, some)
-
-
-@needs_dgl
-@cells
-def test_dgl_is_naive_on_real_trees(name):
-    check_dgl_is_naive(name, gum(25))
 
 
 def states_and_gradients(cell, vectors, ids, trees, backend):

@@ -68,12 +68,6 @@ def test_random_trees_in_double_precision(name, some):
         compare(*make(name, some, compared_from=compared_from), "fp32", "naive", 1e-12)
 
 
-@cells
-@pytest.mark.parametrize("shape", SHAPES)
-def test_shapes_in_double_precision(name, shape):
-    compare(*make(name, SHAPES[shape]), "fp32", "naive", 1e-12)
-
-
 @pytest.mark.parametrize("name", ["dep", "dep-sum", "const"])
 def test_a_pass_by_hand_is_that_of_the_equations(name):
     """Which a subclass runs, since it may have others."""

@@ -78,13 +78,20 @@ def results_and_gradients(run, network, vectors, ids, packing, of=("states", "fi
     return results | dict(zip(named, torch.autograd.grad(loss, list(named.values())), strict=True))
 
 
+ALONE_AND_BOTH = [("states",), ("final",), ("states", "final")]
+
+
 @directions
 @pytest.mark.parametrize("kind", [Gru, Lstm], ids=["GRU", "LSTM"])
-@pytest.mark.parametrize("n_different", [1, 6, 1000])
-@pytest.mark.parametrize("of", [("states",), ("final",), ("states", "final")], ids="+".join)
-@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-def test_it_is_that_of_pytorch(lengths, of, n_different, kind, two):
-    made = make(lengths, two, n_different=n_different, kind=kind)
+@pytest.mark.parametrize(
+    ("lengths", "n_different", "of"),
+    [
+        *((name, 6, ALONE_AND_BOTH[2]) for name in LENGTHS),
+        *(("mixed", n, of) for n in (1, 1000) for of in ALONE_AND_BOTH),
+    ],
+)
+def test_it_is_that_of_pytorch(lengths, n_different, of, kind, two):
+    made = make(LENGTHS[lengths], two, n_different=n_different, kind=kind)
     expected = results_and_gradients(pytorch, *made, of)
     for what, value in results_and_gradients(ours(kind), *made, of).items():
         torch.testing.assert_close(value, expected[what], rtol=1e-12, atol=1e-12, msg=lambda m, w=what: f"{w}: {m}")
@@ -92,10 +99,9 @@ def test_it_is_that_of_pytorch(lengths, of, n_different, kind, two):
 
 @directions
 @every_kind
-@pytest.mark.parametrize("of", [("states",), ("final",), ("states", "final")], ids="+".join)
-@pytest.mark.parametrize("lengths", [LENGTHS["one word"], LENGTHS["equal"], LENGTHS["mixed"]], ids=str)
-def test_it_is_the_plain_equations(lengths, of, kind, two):
-    made = make(lengths, two, kind=kind)
+@pytest.mark.parametrize("of", ALONE_AND_BOTH, ids="+".join)
+def test_it_is_the_plain_equations(of, kind, two):
+    made = make(LENGTHS["mixed"], two, kind=kind)
     expected = results_and_gradients(partial(plain, kind), *made, of)
     for what, value in results_and_gradients(ours(kind), *made, of).items():
         torch.testing.assert_close(value, expected[what], rtol=1e-12, atol=1e-12, msg=lambda m, w=what: f"{w}: {m}")

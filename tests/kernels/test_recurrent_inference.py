@@ -28,17 +28,16 @@ def both(run, lengths, two, n_different, dtype=torch.float64, kind=Gru, **sizes)
 
 @directions
 @pytest.mark.parametrize("kind", [Gru, Lstm], ids=["GRU", "LSTM"])
-@pytest.mark.parametrize("n_different", [1, 2, 1000])
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-def test_it_is_that_of_pytorch(lengths, n_different, kind, two):
-    expected, found = both(pytorch, lengths, two, n_different, kind=kind)
+def test_it_is_that_of_pytorch(lengths, kind, two):
+    expected, found = both(pytorch, lengths, two, 6, kind=kind)
     for value, right in zip(found, expected, strict=True):
         torch.testing.assert_close(value, right, rtol=1e-12, atol=1e-12)
 
 
 @directions
 @every_kind
-@pytest.mark.parametrize("n_different", [1, 2, 1000])
+@pytest.mark.parametrize("n_different", [1, 1000])
 def test_it_is_the_plain_equations(n_different, kind, two):
     expected, found = both(partial(plain, kind), LENGTHS["mixed"], two, n_different, kind=kind)
     for value, right in zip(found, expected, strict=True):
