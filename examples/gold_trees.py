@@ -12,9 +12,8 @@ import numpy as np
 
 from structviews import Embedder
 from structviews.corpus.format import Row
-from structviews.corpus.selection import chosen
 from structviews.evaluation.probing.probe import probe
-from structviews.parsing.drawing import draw
+from structviews.parsing.drawing import chosen, draw
 from structviews.parsing.export import export
 from structviews.parsing.pipeline import parse_corpus
 from structviews.parsing.sources import open_source

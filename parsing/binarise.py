@@ -1,4 +1,7 @@
-"""Convert n-ary bracket trees to binary ones, and back.
+"""Bracket trees as treebanks write them, and their conversion to binary ones and back.
+
+They have those of nltk's methods that are used here, so that trees of nltk will do as well. nltk itself takes a second
+to import.
 
 First, function labels, traces and the ``ROOT`` wrapper are removed. Then unary chains are collapsed into one
 node, and nodes with more than two children are left-factored without markovisation::
@@ -9,17 +12,72 @@ so that ``n`` words give ``2n - 1`` nodes (structured views 3.2; the drawing is 
 """
 
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
-from structviews.parsing.bracket_tree import AnyTree, Tree
 
 ROOT_LABELS = frozenset({"ROOT", "TOP", "VROOT", ""})
 TRACE = "-NONE-"
 CHAIN = "+"
 # The suffix after the category (NP-SBJ, NP=2, S|<VP>); labels that start with a hyphen are kept as they are.
 FUNCTION = re.compile(r"^([^-=|]+)[-=|].*$")
+
+# An opening bracket with its label, a closing one, or a word.
+BRACKET = re.compile(r"\(\s*(?P<label>[^\s()]*)|(?P<end>\))|(?P<word>[^\s()]+)")
+
+
+class Tree(list["Tree | str"]):
+    """A node: the list of its children, which are nodes or words, with a label."""
+
+    def __init__(self, label: str, children: "Iterable[Tree | str]" = ()):
+        super().__init__(children)
+        self._label = label
+
+    def label(self) -> str:
+        """The label; empty if it has none."""
+        return self._label
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tree) and self._label == other._label and super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # that of lists compares the children alone
+
+    __hash__ = None  # as of any list
+
+    def __repr__(self) -> str:
+        return f"({' '.join([self._label, *map(str, self)])})"
+
+
+# A tree of ours or of nltk.
+AnyTree: TypeAlias = Any
+
+
+def read_tree(text: str) -> Tree:
+    """The tree of a text such as ``(S (NP (DT the) (NN end)))``.
+
+    Raises:
+        ValueError: if the text is not one tree in brackets.
+    """
+    whole = Tree("")
+    open_nodes = [whole]
+    for found in BRACKET.finditer(text):
+        if len(open_nodes) == 1 and (whole or found.lastgroup != "label"):
+            raise ValueError(f"{found[0]!r} at character {found.start() + 1} is outside the tree")
+        if found.lastgroup == "label":
+            node = Tree(found["label"])
+            open_nodes[-1].append(node)
+            open_nodes.append(node)
+        elif found.lastgroup == "end":
+            open_nodes.pop()
+        else:
+            open_nodes[-1].append(found["word"])
+    if len(open_nodes) > 1:
+        raise ValueError(f"{len(open_nodes) - 1} brackets are not closed")
+    if not whole:
+        raise ValueError("it has no brackets")
+    return cast(Tree, whole[0])  # a word outside brackets was refused above
 
 
 class BinaryTree(NamedTuple):
@@ -103,17 +161,12 @@ def unbinarise(sentence: ParsedSentence) -> Tree:
 
     A sentence without tags gets the preterminal ``X`` over each word.
     """
-    tags = sentence.tags or ("X",) * len(sentence.tokens)
-    forests = [
-        [_chain(f"{chain}{CHAIN}{tag}" if chain else tag, [token])]
-        for token, tag, chain in zip(sentence.tokens, tags, sentence.labels, strict=False)
-    ]
     n = len(sentence.tokens)
+    words = zip(_preterminals(sentence), sentence.tokens, strict=True)
+    forests = [[_chain(label, [token])] for label, token in words]
     for node, (left, right) in enumerate(zip(sentence.left, sentence.right, strict=True), n):
-        children = forests[left] + forests[right]
-        label = sentence.labels[node]
-        is_root = node == 2 * n - 2
-        forests.append([_chain(label, children)] if label or is_root else children)
+        children, label = forests[left] + forests[right], sentence.labels[node]
+        forests.append([_chain(label, children)] if label or node == 2 * n - 2 else children)
     return forests[-1][0]
 
 
@@ -123,12 +176,16 @@ def binary_tree(sentence: ParsedSentence) -> Tree:
     A preterminal's label is its chain and its tag (``NP+NNP``); a sentence without tags gets the tag ``X``.
     """
     n = len(sentence.tokens)
-    tags = sentence.tags or ("X",) * n
-    words = zip(sentence.tokens, tags, sentence.labels, strict=False)
-    nodes = [Tree(f"{chain}{CHAIN}{tag}" if chain else tag, [token]) for token, tag, chain in words]
+    nodes = [Tree(label, [token]) for label, token in zip(_preterminals(sentence), sentence.tokens, strict=True)]
     for left, right, label in zip(sentence.left, sentence.right, sentence.labels[n:], strict=True):
         nodes.append(Tree(label, [nodes[left], nodes[right]]))
     return nodes[-1]
+
+
+def _preterminals(sentence: ParsedSentence) -> list[str]:
+    """The chain above each word with its tag."""
+    tags = sentence.tags or ("X",) * len(sentence.tokens)
+    return [f"{chain}{CHAIN}{tag}" if chain else tag for chain, tag in zip(sentence.labels, tags, strict=False)]
 
 
 def _chain(label: str, children: Sequence[Tree | str]) -> Tree:

@@ -9,8 +9,8 @@ import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
-from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -19,7 +19,7 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.binarise import CHAIN
-from structviews.parsing.treebank import ESCAPES, MADE, PLACE, SKIPPED, Documents, Numbering, Place
+from structviews.parsing.treebank import DERIVED, ESCAPES, PLACE, SKIPPED, Documents, Location, Numbering
 from structviews.runtime.files import clear, write_output
 
 ESCAPED = {character: escape for escape, character in ESCAPES.items()}
@@ -72,7 +72,7 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
     # One that is there may be of a call that was killed before it wrote the other.
     for path, lines in zip(paths, kinds.values(), strict=True):
         if path not in taken:
-            write_output(path, partial(write_lines, lines(read())))
+            write_output(path, methodcaller("writelines", map(str.encode, lines(read()))))
         elif not _holds(path, lines(read())):
             raise _taken(path)
     return paths
@@ -83,11 +83,11 @@ def writers(corpus: ParsedCorpus) -> dict[str, Callable[[Iterable[Row | Skipped]
     if corpus.kept == ["ptb"] and are_whole_file(in_order(corpus.tables())):
         return {".ptb": kept_brackets}
     wanted = ["conllu", "ptb"] if corpus.has_constituents else ["conllu"]
-    made = [name for name in wanted if name not in corpus.kept]
+    derived = [name for name in wanted if name not in corpus.kept]
     ways = {
-        "conllu": partial(conllu, made=made) if "conllu" in made else kept_conllu,
+        "conllu": partial(conllu, derived=derived) if "conllu" in derived else kept_conllu,
         # Beside words that are made from trees, sentences without one have no line.
-        "ptb": brackets if "conllu" in made else kept_brackets,
+        "ptb": brackets if "conllu" in derived else kept_brackets,
     }
     return {f".{name}": ways[name] for name in wanted}
 
@@ -109,11 +109,6 @@ def _holds(path: Path, lines: Iterable[str]) -> bool:
         return all(file.read(len(line)) == line for line in map(str.encode, lines)) and not file.read(1)
 
 
-def write_lines(lines: Iterable[str], file: BinaryIO) -> None:
-    """Write lines of text to a binary file."""
-    file.writelines(line.encode() for line in lines)
-
-
 def kept_conllu(sentences: Iterable[Row | Skipped]) -> Iterator[str]:
     """Yield the text of a CoNLL-U file, with the location of a sentence where a reader would give it another one."""
     numbering, documents = Numbering(), Documents()
@@ -121,11 +116,11 @@ def kept_conllu(sentences: Iterable[Row | Skipped]) -> Iterator[str]:
     for each in sentences:
         yield ending
         line += len(ending)
-        place = Place(each.document, each.position, each.line)
+        stated = Location(each.document, each.position, each.line)
         text = each.conllu or skipped_comment(each)
         start, name, ending = scanned(text, line, documents)
-        if numbering.follow(start, name, None if each.conllu else place) != place:
-            numbering.follow(start, name, place)
+        if numbering.follow(start, name, None if each.conllu else stated) != stated:
+            numbering.follow(start, name, stated)
             lines = text.split("\n")
             lines.insert(start - line, f"# {PLACE} = {location(each)}")
             text = "\n".join(lines)
@@ -165,7 +160,7 @@ def are_whole_file(sentences: Iterable[Row | Skipped]) -> bool:
     numbering, line = Numbering(), 1
     for each in sentences:
         blank = each.ptb[: len(each.ptb) - len(each.ptb.lstrip())]
-        if numbering.follow(line + blank.count("\n"), None) != Place(each.document, each.position, each.line):
+        if numbering.follow(line + blank.count("\n"), None) != Location(each.document, each.position, each.line):
             return False
         line += each.ptb.count("\n")
     return True
@@ -181,13 +176,13 @@ def skipped_comment(each: Row | Skipped) -> str:
     return f"# {SKIPPED} = {location(each)} {each.reason}\n\n" if isinstance(each, Skipped) else ""
 
 
-def conllu(sentences: Iterable[Row | Skipped], made: Sequence[str]) -> Iterator[str]:
+def conllu(sentences: Iterable[Row | Skipped], derived: Sequence[str]) -> Iterator[str]:
     """Yield sentences with their dependency trees as CoNLL-U, and a comment for each skipped sentence.
 
-    The first line says which files are ``made`` from the trees alone.
+    The first line says which files are ``derived`` from the trees alone.
     """
     document = None
-    yield f"# {MADE} = {' '.join(made)}\n"
+    yield f"# {DERIVED} = {' '.join(derived)}\n"
     for each in sentences:
         if isinstance(each, Skipped):
             yield skipped_comment(each)

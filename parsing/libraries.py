@@ -11,10 +11,8 @@ from typing import Any
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
 from structviews.errors import InputError
-from structviews.parsing.binarise import binarise, strip
-from structviews.parsing.bracket_tree import AnyTree
-from structviews.parsing.guard import Fault, is_out_of_memory
-from structviews.parsing.parser import Options, Unparsed
+from structviews.parsing.binarise import AnyTree, binarise, strip
+from structviews.parsing.parser import Fault, Options, Unparsed, is_out_of_memory
 from structviews.parsing.treebank import ESCAPE, ESCAPES
 
 # Replaces a space inside a library's token (the number 1 000), since our tokens have no spaces.

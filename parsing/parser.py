@@ -12,6 +12,8 @@ from structviews.errors import InputError
 KINDS = DEPENDENCY, CONSTITUENCY = "dependency", "constituency"
 # Default number of padded tokens in a batch; a backend may set its own.
 BATCH_TOKENS = 4096
+# In the messages of PyTorch on a GPU, on a CPU, and of cuBLAS.
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "ALLOC_FAILED")
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)?")
 
 
@@ -20,6 +22,11 @@ class Unparsed:
     """A sentence that a backend could not parse."""
 
     reason: str
+
+
+@dataclass(frozen=True)
+class Fault(Unparsed):
+    """A sentence that a backend failed on: its result was invalid, or memory ran out."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ class Parser(Protocol):
     """Parses sentences. Backends that subclass it inherit its defaults.
 
     A backend need not sort or pad sentences to save memory, nor check its own results: every backend from the
-    registry is wrapped in ``guard.Guarded``, which calls ``parse`` with batches of sentences of similar length.
+    registry is wrapped in ``specification.Guarded``, which calls ``parse`` with batches of sentences of similar length.
 
     Attributes:
         kinds: ``dependency``, ``constituency`` or both: the trees that each sentence gets.
@@ -90,7 +97,6 @@ class Tokeniser(Protocol):
         ...
 
 
-def refuse_argument(name: str, argument: str) -> None:
-    """Raise InputError if an argument is given to a backend that takes none."""
-    if argument:
-        raise InputError(f"--parser {name}:{argument}: {name} takes no argument: leave out :{argument}")
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error of Python, NumPy or PyTorch means that memory ran out."""
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in OUT_OF_MEMORY)

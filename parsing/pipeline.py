@@ -7,11 +7,14 @@ others. ``job.json``, written first and removed last, records what the shards ar
 ``finished.jsonl`` the size and digest of each shard before it appears: one that differs is made again.
 """
 
+import json
+import os
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
@@ -27,6 +30,7 @@ from structviews.corpus.format import (
     JOB,
     MANIFEST,
     MODELS,
+    SHARD_NAME,
     Form,
     Row,
     Skipped,
@@ -35,16 +39,14 @@ from structviews.corpus.format import (
     reasons,
     shard_name,
 )
-from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.shard_checks import ShardEntry
-from structviews.corpus.writer import entry_of, write_entry, write_manifest
+from structviews.corpus.parsed_corpus import DamagedCorpus, ParsedCorpus, ShardEntry, whole_shard
+from structviews.corpus.writer import entry_of, write_manifest
 from structviews.errors import InputError
 from structviews.parsing.engines import EngineName, open_engine
-from structviews.parsing.finished_shards import finished_shards, note_shard
 from structviews.parsing.parser import Unparsed
 from structviews.parsing.sources import Source, Work
-from structviews.runtime.documents import read_sealed, write_json
-from structviews.runtime.files import creating
+from structviews.runtime.documents import parse_json, read_sealed, write_json
+from structviews.runtime.files import creating, write_bytes
 from structviews.runtime.processes import Engine
 from structviews.runtime.terminal import Bar, Terminal, rate_bar, say
 
@@ -103,10 +105,14 @@ def parse_corpus(
                 shards = make_shards(source, out, workforce, job, Progress(bar, source.lines), sentences_per_shard)
                 with disk_errors(out):
                     write_manifest(out, shards, {**job, **source.found()})
-            clean(out)
+            for name in (JOB, FINISHED):  # only needed to resume
+                (out / name).unlink(missing_ok=True)
             corpus = ParsedCorpus.open(out)
             if not len(corpus):
-                remove(corpus)
+                # The manifest first, so that a partly deleted corpus is never mistaken for one.
+                for name in (MANIFEST, *(shard["name"] for shard in corpus.manifest["shards"])):
+                    (out / name).unlink()
+                out.rmdir()
                 raise InputError(f"no sentence could be parsed: {summary(corpus)}")
     return corpus, there
 
@@ -153,8 +159,8 @@ def check_same(out: Path, before: dict[str, Any], job: dict[str, Any]) -> None:
 
 
 @dataclass(frozen=True)
-class Part:
-    """One shard: its number, and how many sentences and lines of the source it covers."""
+class Task:
+    """A shard to parse: its number, and how many sentences and lines of the source it covers."""
 
     number: int
     sentences: int
@@ -173,25 +179,25 @@ class Progress:
         self._bar = bar
         self._lines = lines
         self._lines_done = self._sentences = 0.0
-        self._told: dict[int, float] = {}  # sentences of the shards under way, by number
+        self._reported: dict[int, float] = {}  # sentences of the shards under way, by number
         self._first: tuple[float, float] | None = None  # how many when: the parser is loaded before
         self._lock = Lock()
 
-    def skip(self, part: Part) -> None:
-        """Exclude a part that already exists."""
-        self._lines -= part.lines
+    def skip(self, task: Task) -> None:
+        """Exclude a shard that already exists."""
+        self._lines -= task.lines
 
-    def advance(self, part: Part, sentences: float) -> None:
-        """Count further sentences of a part."""
+    def advance(self, task: Task, sentences: float) -> None:
+        """Count further sentences of a task."""
         with self._lock:
-            self._told[part.number] = self._told.get(part.number, 0) + sentences
+            self._reported[task.number] = self._reported.get(task.number, 0) + sentences
             self._sentences += sentences
-            self._lines_done += sentences * part.lines / part.sentences
+            self._lines_done += sentences * task.lines / task.sentences
             self._show()
 
-    def finish(self, part: Part) -> None:
-        """Count what is left of a part."""
-        self.advance(part, part.sentences - self._told.pop(part.number, 0))
+    def finish(self, task: Task) -> None:
+        """Count what is left of a task."""
+        self.advance(task, task.sentences - self._reported.pop(task.number, 0))
 
     def end(self) -> None:
         """Count the lines after the last sentence."""
@@ -216,56 +222,91 @@ def make_shards(
     sentences_per_shard: int,
 ) -> list[ShardEntry]:
     """Make the missing shards; return the entries of all."""
-    pending: dict[Future[pa.Buffer], Part] = {}
+    pending: dict[Future[pa.Buffer], Task] = {}
     with disk_errors(out):
         shards = finished_shards(out)
-    with unreadable(source, out):
 
-        def finish_some() -> None:
-            for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                entry = keep_shard(source, out, pending[future], future.result())
-                shards[entry["name"]] = entry
-                progress.finish(pending.pop(future))
+    def finish_some() -> None:
+        for future in wait(pending, return_when=FIRST_COMPLETED).done:
+            task = pending[future]
+            entry = shards[shard_name(task.number)] = entry_of(task.number, future.result())
+            check_unchanged(source, out)
+            with disk_errors(out):
+                with (out / FINISHED).open("a", encoding="utf-8") as journal:
+                    journal.write(json.dumps(entry) + "\n")
+                    journal.flush()
+                    os.fsync(journal.fileno())
+                write_bytes(out / entry["name"], future.result())
+            progress.finish(pending.pop(future))
 
-        number = last_line = 0
+    number = last_line = 0
+    try:
         for number, sentences in enumerate(cut(source.sentences(), sentences_per_shard), 1):
-            part = Part(number - 1, len(sentences), sentences[-1].line - last_line)
+            task = Task(number - 1, len(sentences), sentences[-1].line - last_line)
             last_line = sentences[-1].line
-            if shard_name(part.number) in shards:
-                progress.skip(part)
+            if shard_name(task.number) in shards:
+                progress.skip(task)
                 continue
             while len(pending) >= engine.capacity():
                 finish_some()
-            on_report = partial(progress.advance, part)
-            pending[engine.submit(parse_shard, source.work, job, sentences, on_report=on_report)] = part
+            on_report = partial(progress.advance, task)
+            pending[engine.submit(parse_shard, source.work, job, sentences, on_report=on_report)] = task
         while pending:
             finish_some()
-        progress.end()
+    except (OSError, UnicodeDecodeError):
+        check_unchanged(source, out)  # which explains why it can no longer be read
+        raise
+    progress.end()
     check_unchanged(source, out)
     return [shards[shard_name(each)] for each in range(number)]
 
 
+def finished_shards(out: Path) -> dict[str, ShardEntry]:
+    """The entries of an earlier attempt's shards, by name, except those of missing or damaged ones.
+
+    An interrupted job believes no shard that is not exactly what it wrote: a damaged one is parsed again.
+    """
+    journal = out / FINISHED
+    entries: dict[str, ShardEntry] = {}
+    for line in journal.read_bytes().split(b"\n") if journal.exists() else ():
+        with suppress(InputError):  # cut short by a kill, or damaged
+            found = parse_json(line, ShardEntry, FINISHED, "")
+            name, rows, size, digest = (found[key] for key in ("name", "rows", "bytes", "sha256"))  # and nothing else
+            entries[name] = ShardEntry(name=name, rows=rows, bytes=size, sha256=digest)
+    sound = {}
+    for name, entry in entries.items():
+        if SHARD_NAME.fullmatch(name) and (out / name).exists():
+            try:
+                whole_shard(out / name, entry)
+                sound[name] = entry
+            except DamagedCorpus as damage:
+                warnings.warn(f"{out}: {damage.fault}: it is parsed again", stacklevel=2)
+    # Whole lines only, as more will follow.
+    write_bytes(journal, "".join(json.dumps(entry) + "\n" for entry in sound.values()).encode())
+    return sound
+
+
 def cut(sentences: Iterator[Any], size: int) -> Iterator[list[Any]]:
     """Yield lists of ``size`` sentences; the last may be shorter."""
-    while part := list(islice(sentences, size)):
-        yield part
+    while some := list(islice(sentences, size)):
+        yield some
 
 
 def parse_shard(work: Work, job: dict[str, Any], sentences: Sequence[Any]) -> pa.Buffer:
     """Parse the sentences of one shard in a worker; return the bytes of its file."""
-    for what, mine in described(work).items():
-        if mine != job[what]:
+    for key, here in described(work).items():
+        if here != job[key]:
             raise InputError(
-                f"workers differ in their {what} ({mine} and {job[what]}): install the same version everywhere"
+                f"workers differ in their {key} ({here} and {job[key]}): install the same version everywhere"
             )
     rows, skipped, form = [], [], Form.of(job)
     for sentence, tree in zip(sentences, work(sentences), strict=True):
-        place = sentence.document, sentence.position, sentence.line
+        location = sentence.document, sentence.position, sentence.line
         kept = {name: getattr(sentence, name) for name in form.kept}
         if isinstance(tree, Unparsed):
-            skipped.append(Skipped(*place, tree.reason, **kept))
+            skipped.append(Skipped(*location, tree.reason, **kept))
         else:
-            rows.append(Row(*place, tree, **kept))
+            rows.append(Row(*location, tree, **kept))
     return encode_shard(rows, skipped, form)
 
 
@@ -275,16 +316,6 @@ def described(work: Work) -> dict[str, Any]:
     return work.describe()
 
 
-def keep_shard(source: Source, out: Path, part: Part, content: pa.Buffer) -> ShardEntry:
-    """Write a shard, unless the source has changed since the job began; return its entry."""
-    check_unchanged(source, out)
-    entry = entry_of(part.number, content)
-    with disk_errors(out):
-        note_shard(out, entry)
-        write_entry(out, entry, content)
-    return entry
-
-
 def check_unchanged(source: Source, out: Path) -> None:
     """Raise InputError if the source no longer matches the job."""
     if changed := source.changed():
@@ -292,16 +323,6 @@ def check_unchanged(source: Source, out: Path) -> None:
             f"{' and '.join(changed)} changed during this run: restore the original and run the same command again "
             f"to resume, or delete {out} to start over"
         )
-
-
-@contextmanager
-def unreadable(source: Source, out: Path) -> Iterator[None]:
-    """If the source can no longer be read because it changed, raise an InputError that explains this."""
-    try:
-        yield
-    except (OSError, UnicodeDecodeError):
-        check_unchanged(source, out)
-        raise
 
 
 def summary(corpus: ParsedCorpus) -> str:
@@ -326,16 +347,3 @@ def disk_errors(out: Path) -> Iterator[None]:
         raise InputError(
             f"{error.filename or out} cannot be written ({error.strerror}): fix this and run the same command again"
         ) from None
-
-
-def clean(out: Path) -> None:
-    """Remove from a finished corpus what was only needed to resume."""
-    for name in (JOB, FINISHED):
-        (out / name).unlink(missing_ok=True)
-
-
-def remove(corpus: ParsedCorpus) -> None:
-    """Delete a corpus, manifest first, so that a partly deleted one is never mistaken for a corpus."""
-    for name in (MANIFEST, *(shard["name"] for shard in corpus.manifest["shards"])):
-        (corpus.path / name).unlink()
-    corpus.path.rmdir()

@@ -262,7 +262,7 @@ class QuantisedForm:
 
     def all_pairs(self, dependent: Tensor, head: Tensor) -> Tensor:
         """As ``Biaffine.between``, for states without the constant 1."""
-        factor, added = self._parts(dependent)
+        factor, added = self._factors(dependent)
         return torch.baddbmm(added, factor, head.transpose(1, 2))
 
     def pairs(self, dependent: Tensor, head: Tensor) -> Tensor:
@@ -270,10 +270,10 @@ class QuantisedForm:
         return in_blocks(self._pairs, ROWS, dependent, head)
 
     def _pairs(self, dependent: Tensor, head: Tensor) -> Tensor:
-        factor, added = self._parts(dependent)
+        factor, added = self._factors(dependent)
         return factor.view(len(factor), self.channels, -1).mul_(head[:, None]).sum(dim=-1).add_(added)
 
-    def _parts(self, dependent: Tensor) -> tuple[Tensor, Tensor]:
+    def _factors(self, dependent: Tensor) -> tuple[Tensor, Tensor]:
         outputs = self.layer(dependent)
         return outputs[..., : -self.channels], outputs[..., -self.channels :]
 

@@ -1,25 +1,25 @@
 """Sources of a parsed corpus: a text and a parser, or treebank files, which already have trees."""
 
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 from structviews.corpus.format import MODELS
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing import text, tokenising
 from structviews.parsing.backends import TREEBANK
-from structviews.parsing.guard import Fault
-from structviews.parsing.parser import DEFAULTS, Options, Parser, Tokeniser, Unparsed
-from structviews.parsing.repair import Repairs, repair
-from structviews.parsing.source_files import SurveyedFile, spooled_stdin
+from structviews.parsing.parser import DEFAULTS, Fault, Options, Parser, Tokeniser, Unparsed
 from structviews.parsing.specification import Specification
-from structviews.parsing.treebank import TreebankSentence, is_conllu, made_files, read_treebank
+from structviews.parsing.treebank import TreebankSentence, derived_files, is_conllu, read_treebank
 
+T = TypeVar("T")
 STDIN = "-"
 TREEBANK_SUFFIXES = (".conllu", ".ptb", ".mrg")
 LAYOUT_NOTES: dict[text.Layout, str] = {
@@ -30,58 +30,9 @@ LAYOUT_NOTES: dict[text.Layout, str] = {
 MOST_TOKENS = 2**14
 
 
-class Work(Protocol):
-    """Parses the sentences of a shard; it is sent to worker processes."""
-
-    def __hash__(self) -> int: ...
-
-    @property
-    def gpus(self) -> int:
-        """Number of GPUs that a worker needs."""
-        ...
-
-    def __call__(self, sentences: Sequence[Any]) -> list[ParsedSentence | Unparsed]:
-        """Return the sentences' trees in order."""
-        ...
-
-    def describe(self) -> dict[str, Any]:
-        """The manifest's entries ``parser`` and ``tokeniser``."""
-        ...
-
-
-class Source(Protocol):
-    """Sentences in order, and the work that parses them.
-
-    Attributes:
-        lines: number of lines in the source, for the progress bar.
-        note: message to the user about what was guessed; may be empty.
-        work: parses the sentences.
-    """
-
-    lines: int
-    note: str
-    work: Work
-
-    def describe(self) -> dict[str, Any]:
-        """The manifest's entries about the source and how it is read, without those of the work."""
-        ...
-
-    def sentences(self) -> Iterator[Any]:
-        """Yield the sentences from the first, each with ``document``, ``position`` and ``line``."""
-        ...
-
-    def found(self) -> dict[str, Any]:
-        """The manifest's entries that are known once all sentences have been read."""
-        ...
-
-    def changed(self) -> list[str]:
-        """Names of files whose content no longer matches ``describe``."""
-        ...
-
-
 @dataclass(frozen=True)
 class ParseText:
-    """Tokenise and parse raw sentences.
+    """Tokenises and parses the raw sentences of a shard; it is sent to worker processes.
 
     Attributes:
         parser: specification of the parser.
@@ -99,52 +50,44 @@ class ParseText:
     strict: bool
 
     def __call__(self, sentences: Sequence[text.RawSentence]) -> list[ParsedSentence | Unparsed]:
-        parser = self._loaded()
+        """The sentences' trees in order, or why there are none."""
+        parser = loaded(self.parser, self.options)
         with one_thread():
             words = text.tokens_or_reason([sentence.text for sentence in sentences], self._tokenise)
-            words = [too_long(self.max_tokens) if self._is_long(each) else each for each in words]
+            words = [each if isinstance(each, Unparsed) else limited(each, each, self.max_tokens) for each in words]
             trees = iter(parser.parse([each for each in words if not isinstance(each, Unparsed)]))
         parsed = [each if isinstance(each, Unparsed) else next(trees) for each in words]
-        if self.strict:
-            refuse_faults(sentences, parsed)
+        for sentence, tree in zip(sentences, parsed, strict=True):
+            if self.strict and isinstance(tree, Fault):
+                raise InputError(
+                    f"line {sentence.line}, {sentence.text[:60]!r}: {tree.reason}: leave out --strict to skip these"
+                )
         return parsed
 
     @property
     def gpus(self) -> int:
+        """Number of GPUs that a worker needs."""
         return int(self.options.device.startswith("cuda"))
-
-    def _loaded(self) -> Parser:
-        return loaded(self.parser, self.options)
 
     def _tokenise(self, texts: Sequence[str]) -> Sequence[text.Words]:
         if self.tokenised:
-            return tokenising.between_spaces(texts)
-        parser = self._loaded()
+            return [tuple(each.split()) for each in texts]
+        parser = loaded(self.parser, self.options)
         if isinstance(parser, Tokeniser):
             return parser.tokenise(texts)
         return tokenising.tokenise_all(texts, self.options.language)
 
-    def _is_long(self, words: text.Words) -> bool:
-        return not isinstance(words, Unparsed) and len(words) > self.max_tokens
-
     def describe(self) -> dict[str, Any]:
-        parser = self._loaded()
+        """The manifest's entries ``parser`` and ``tokeniser``."""
+        parser = loaded(self.parser, self.options)
         if self.tokenised:
             tokeniser = {"name": "whitespace"}
         elif isinstance(parser, Tokeniser):
-            tokeniser = {"name": str(self.parser.parts[0])}
+            tokeniser = {"name": str(self.parser.backends[0])}
         else:
-            tokeniser = tokenising.describe_rules(self.options.language)
+            rules = tokenising.rules(self.options.language)
+            tokeniser = {"name": rules.name, "version": rules.version}
         return {"parser": parser.describe(), "tokeniser": tokeniser}
-
-
-def refuse_faults(sentences: Sequence[text.RawSentence], parsed: Sequence[ParsedSentence | Unparsed]) -> None:
-    """Raise InputError for the first sentence that the parser failed on."""
-    for sentence, tree in zip(sentences, parsed, strict=True):
-        if isinstance(tree, Fault):
-            raise InputError(
-                f"line {sentence.line}, {sentence.text[:60]!r}: {tree.reason}: leave out --strict to skip these"
-            )
 
 
 @dataclass(frozen=True)
@@ -156,20 +99,21 @@ class TakeTrees:
     gpus: int = 0
 
     def __call__(self, sentences: Sequence[TreebankSentence]) -> list[ParsedSentence | Unparsed]:
-        return [self._checked(sentence.sentence) for sentence in sentences]
-
-    def _checked(self, tree: ParsedSentence | Unparsed) -> ParsedSentence | Unparsed:
-        if isinstance(tree, ParsedSentence) and len(tree.tokens) > self.max_tokens:
-            return too_long(self.max_tokens)
-        return tree
+        """As ``ParseText``."""
+        trees = (sentence.sentence for sentence in sentences)
+        return [each if isinstance(each, Unparsed) else limited(each, each.tokens, self.max_tokens) for each in trees]
 
     def describe(self) -> dict[str, Any]:
+        """As ``ParseText``."""
         return {"parser": {"name": TREEBANK, "language": self.language}, "tokeniser": {"name": TREEBANK}}
 
 
-def too_long(max_tokens: int) -> Unparsed:
-    """The reason for skipping a longer sentence."""
-    return Unparsed(f"more than {max_tokens} tokens")
+Work = ParseText | TakeTrees
+
+
+def limited(sentence: T, tokens: Sequence[str], max_tokens: int) -> T | Unparsed:
+    """The sentence, or the reason why it is skipped if it has more than ``max_tokens``."""
+    return Unparsed(f"more than {max_tokens} tokens") if len(tokens) > max_tokens else sentence
 
 
 @cache
@@ -205,7 +149,7 @@ def open_source(
     max_tokens: int,
     options: Options = DEFAULTS,
     strict: bool = False,
-) -> "TextSource | TreebankSource":
+) -> "Source":
     """Open the source that the user names: one text, or treebank files with ``parser="treebank"``.
 
     Raises:
@@ -223,15 +167,8 @@ def open_source(
         return TreebankSource([Path(path) for path in paths], max_tokens=max_tokens, language=language)
     if len(paths) != 1:
         raise InputError(f"{len(paths)} sources ({', '.join(paths)}): give one text per corpus")
-    return TextSource(
-        paths[0],
-        parser=parser,
-        layout=layout,
-        tokenised=tokenised,
-        max_tokens=max_tokens,
-        options=options,
-        strict=strict,
-    )
+    settings: dict[str, Any] = {"tokenised": tokenised, "max_tokens": max_tokens, "options": options, "strict": strict}
+    return TextSource(paths[0], parser=parser, layout=layout, **settings)
 
 
 def parse_sentence(sentence: str, *, parser: str, options: Options, tokenised: bool) -> ParsedSentence:
@@ -249,7 +186,7 @@ def parse_sentence(sentence: str, *, parser: str, options: Options, tokenised: b
     if TREEBANK in parser.split("+"):
         raise InputError(f"--parser {parser}: a treebank is read from files: choose a parser")
     work = ParseText(Specification.of(parser), options, tokenised, MOST_TOKENS, strict=False)
-    raw = sentence if tokenised else repair(sentence, options.language)[0]
+    raw = sentence if tokenised else text.repair(sentence, options.language)[0]
     (tree,) = work([text.RawSentence(0, 0, 1, raw)])
     if isinstance(tree, Unparsed):
         raise InputError(f"{sentence[:60]!r}: not parsed: {tree.reason}")
@@ -266,8 +203,48 @@ def output_name(source: str) -> str:
     return f"{name}.parsed"
 
 
+class SurveyedFile:
+    """A file and its ``text.survey`` from when it was first read."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path = path
+        self.name = name
+        self.survey = text.survey(path, name)
+
+    def describe(self) -> dict[str, Any]:
+        """The file's entry in the manifest."""
+        return {"sha256": self.survey.sha256, "bytes": self.survey.bytes}
+
+    def changed(self) -> bool:
+        """Whether the content has changed or can no longer be read; read again only if ``file_state`` differs."""
+        if text.file_state(self.path) == self.survey.state:
+            return False
+        try:
+            again = text.survey(self.path, self.name)
+        except InputError:
+            return True
+        if again.sha256 != self.survey.sha256:
+            return True
+        self.survey = again
+        return False
+
+
+def spooled_stdin() -> Any:
+    """Copy standard input to a temporary file, which is deleted when it is closed."""
+    try:
+        spool = tempfile.NamedTemporaryFile(prefix="structviews-", suffix=".txt")  # noqa: SIM115 - outlives this call
+        shutil.copyfileobj(sys.stdin.buffer, spool)
+        spool.flush()
+    except OSError as error:
+        folder = tempfile.gettempdir()
+        raise InputError(
+            f"standard input cannot be stored in {folder} ({error.strerror}): set TMPDIR to a folder with more space"
+        ) from None
+    return spool
+
+
 class TextSource:
-    """A text and the parser for it.
+    """The sentences of a text, and the work that parses them.
 
     Args:
         source: path of a text, or ``-`` for standard input.
@@ -277,6 +254,11 @@ class TextSource:
         max_tokens: longer sentences are skipped.
         options: options to load the parser with.
         strict: whether it is an error if the parser fails on a sentence.
+
+    Attributes:
+        work: parses the sentences.
+        lines: number of lines in the source, for the progress bar.
+        note: message to the user about what was guessed; may be empty.
 
     Raises:
         InputError: if the text cannot be used (see ``text.survey``), the parser does not exist, or the
@@ -294,7 +276,7 @@ class TextSource:
         options: Options = DEFAULTS,
         strict: bool = False,
     ) -> None:
-        self.work: Work = ParseText(Specification.of(parser), options, tokenised, checked(max_tokens), strict)
+        self.work = ParseText(Specification.of(parser), options, tokenised, checked(max_tokens), strict)
         if source.endswith(TREEBANK_SUFFIXES):
             raise InputError(f"{source} is a treebank file: add --parser {TREEBANK}")
         # Standard input is copied to a file because it is read more than once; the file is deleted with this object.
@@ -307,11 +289,12 @@ class TextSource:
         self.tokenised = tokenised
         self.max_tokens = max_tokens
         self.options = options
-        self.repairs = Repairs(options.language)
+        self.repairs = text.Repairs(options.language)
         if self.layout == "prose" and not tokenised:
             tokenising.rules(options.language)
 
     def describe(self) -> dict[str, Any]:
+        """The manifest's entries about the source and how it is read, without those of the work."""
         models = self.options.models
         return {
             "sources": [self.file.describe()],
@@ -321,21 +304,22 @@ class TextSource:
         }
 
     def sentences(self) -> Iterator[text.RawSentence]:
-        language = self.options.language
-        self.repairs = Repairs(language)
-        yield from text.read_sentences(
-            self.path, self.layout, tokenised=self.tokenised, language=language, repairs=self.repairs
-        )
+        """The sentences from the first, each with ``document``, ``position`` and ``line``."""
+        self.repairs = text.Repairs(self.options.language)
+        settings: dict[str, Any] = {"tokenised": self.tokenised, "language": self.options.language}
+        return text.read_sentences(self.path, self.layout, repairs=self.repairs, **settings)
 
     def found(self) -> dict[str, Any]:
+        """The manifest's entries that are known once all sentences have been read."""
         return {"repaired": dict(self.repairs.lines)} if self.repairs.lines else {}
 
     def changed(self) -> list[str]:
+        """Names of files whose content no longer matches ``describe``."""
         return [self.file.name] if self.file.changed() else []
 
 
 class TreebankSource:
-    """Treebank files with their own tokens and trees.
+    """Treebank files with their own tokens and trees; see ``TextSource``.
 
     Args:
         paths: a ``.conllu`` file, a bracketed file, or one of each over the same sentences.
@@ -352,14 +336,14 @@ class TreebankSource:
     def __init__(self, paths: Sequence[Path], *, max_tokens: int, language: str = DEFAULTS.language) -> None:
         # If there is a CoNLL-U file, it determines the sentences' locations.
         self.paths = sorted(paths, key=lambda path: not is_conllu(path))
-        self.work: Work = TakeTrees(checked(max_tokens), language)
+        self.work = TakeTrees(checked(max_tokens), language)
         self.max_tokens = max_tokens
         self.note = ""
         self.files = [SurveyedFile(path, str(path)) for path in self.paths]
         self.lines = self.files[0].survey.lines
-        made = made_files(self.paths[0]) if is_conllu(self.paths[0]) else []
-        given = ["conllu" if is_conllu(path) else "ptb" for path in self.paths]
-        self.kept = [name for name in given if name not in made]
+        derived = derived_files(self.paths[0]) if is_conllu(self.paths[0]) else []
+        files = ["conllu" if is_conllu(path) else "ptb" for path in self.paths]
+        self.kept = [name for name in files if name not in derived]
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -376,6 +360,9 @@ class TreebankSource:
 
     def changed(self) -> list[str]:
         return [file.name for file in self.files if file.changed()]
+
+
+Source = TextSource | TreebankSource
 
 
 def checked(max_tokens: int) -> int:

@@ -1,19 +1,207 @@
-"""Parser specifications as the user writes them: ``NAME[:ARGUMENT]``, or ``DEP+CONST``."""
+"""Parsers as the user writes them, ``NAME[:ARGUMENT]`` or ``DEP+CONST``: loaded, guarded, and combined.
 
-from collections.abc import Callable
+Every backend is wrapped in ``Guarded``, which limits the size of its batches and checks its results.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
+from structviews.corpus.sentence import InvalidSentence, ParsedSentence, check_tokens
 from structviews.errors import InputError
 from structviews.parsing.backends import PARSERS
-from structviews.parsing.combination import Combination
-from structviews.parsing.guard import Guarded
-from structviews.parsing.parser import DEFAULTS, KINDS, Options, Parser
+from structviews.parsing.parser import (
+    CONSTITUENCY,
+    DEFAULTS,
+    DEPENDENCY,
+    KINDS,
+    Fault,
+    Options,
+    Parser,
+    Tokeniser,
+    Unparsed,
+    is_out_of_memory,
+)
 from structviews.runtime.machine import check_device
+from structviews.runtime.processes import reporting
+
+Tokens = Sequence[str]
+Call = Callable[[Sequence[Any]], Sequence[Any]]
+# Approximate characters per word, to estimate the number of tokens in untokenised text.
+CHARACTERS = 6
+
+
+class Guarded:
+    """A backend with batches of limited size, whose results are checked.
+
+    If a batch fails as a whole (memory runs out, results are missing, a tree is invalid), it is halved until
+    the failing sentences are alone; these become a ``Fault``. No state is kept between batches, so that the
+    same list gives the same batches.
+
+    Args:
+        parser: the backend.
+        name: its specification, as it appears in the manifest and in the reasons of faults.
+        language: the language that it was loaded for.
+    """
+
+    def __init__(self, parser: Parser, name: str, language: str) -> None:
+        self.parser = parser
+        self.name = name
+        self.language = language
+        self.kinds = parser.kinds
+        self.batch_tokens = parser.batch_tokens
+        self.tokenise = self._tokenise if isinstance(parser, Tokeniser) else None
+
+    def describe(self) -> dict[str, Any]:
+        """The backend's own description, with the name and language that load it again."""
+        return {**self.parser.describe(), "name": self.name, "language": self.language}
+
+    def parse(self, sentences: Sequence[Tokens]) -> list[ParsedSentence | Unparsed]:
+        """Parse sentences in order; where there are no trees, the result is the reason."""
+        parsed: list[Any] = [unfit(tokens) for tokens in sentences]
+        fit = [i for i, reason in enumerate(parsed) if reason is None]
+        answers = self._in_batches(self.parser.parse, [sentences[i] for i in fit], self.batch_tokens)
+        for i, answer in zip(fit, answers, strict=True):
+            parsed[i] = self._checked(sentences[i], answer)
+        return parsed
+
+    def _tokenise(self, texts: Sequence[str]) -> list[tuple[str, ...] | Unparsed]:
+        parser = cast(Tokeniser, self.parser)
+        with reporting(0):  # only parsing counts
+            words = self._in_batches(parser.tokenise, texts, CHARACTERS * self.batch_tokens)
+        return [each if isinstance(each, Unparsed) else unfit(each) or tuple(each) for each in words]
+
+    def _in_batches(self, call: Call, items: Sequence[Sized], most: int) -> list[Any]:
+        """The result of ``call`` for each item; ``most`` as in :func:`batches`."""
+        answers: list[Any] = [None] * len(items)
+        for batch in batches([len(item) for item in items], most):
+            with reporting(len(batch)):
+                found = self._halving(call, [items[i] for i in batch])
+            for i, answer in zip(batch, found, strict=True):
+                answers[i] = answer
+        return answers
+
+    def _halving(self, call: Call, items: Sequence[Any]) -> list[Any]:
+        answers = self._attempt(call, items)
+        if not isinstance(answers, Fault):
+            return list(answers)
+        if len(items) == 1:
+            return [answers]
+        middle = len(items) // 2
+        return self._halving(call, items[:middle]) + self._halving(call, items[middle:])
+
+    def _attempt(self, call: Call, items: Sequence[Any]) -> Sequence[Any] | Fault:
+        try:
+            answers = call(items)
+        except InvalidSentence as error:
+            return Fault(f"{self.name} returned no valid tree: {error}")
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+        else:
+            if len(answers) == len(items):
+                return list(answers)
+            return Fault(f"{self.name} returned {len(answers)} sentences for {len(items)}")
+        # The tensors held by the error's traceback are only freed here, after the handler.
+        if "torch" in sys.modules:
+            sys.modules["torch"].cuda.empty_cache()
+        return Fault(f"{self.name} ran out of memory")
+
+    def _checked(self, tokens: Tokens, answer: ParsedSentence | Unparsed) -> ParsedSentence | Unparsed:
+        if isinstance(answer, Unparsed):
+            return answer
+        if not isinstance(answer, ParsedSentence):
+            return Fault(f"{self.name} returned {type(answer).__name__} instead of a sentence")
+        if answer.tokens != tuple(tokens):
+            return Fault(f"{self.name} returned different tokens")
+        there = {DEPENDENCY: answer.has_dependencies, CONSTITUENCY: answer.has_constituents}
+        missing = self.kinds - {kind for kind, has in there.items() if has}
+        return Fault(f"{self.name} returned no {' and no '.join(sorted(missing))} tree") if missing else answer
+
+
+def unfit(tokens: Tokens) -> Unparsed | None:
+    """The reason why tokens are not a sentence, or None."""
+    try:
+        check_tokens(tokens)
+    except InvalidSentence as error:
+        return Unparsed(str(error))
+    return None
+
+
+def batches(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
+    """Group sentences of similar length into batches, shortest first.
+
+    Args:
+        lengths: length of each sentence.
+        most: maximum number of tokens in a batch, padding included; a longer sentence gets its own batch.
+
+    Yields:
+        Indices into ``lengths``.
+    """
+    batch: list[int] = []
+    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) + 1) * lengths[i] > most:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+class Combination:
+    """Dependencies and tags from one backend, constituents from another.
+
+    The second gets the first one's tokens, and only the sentences that the first could parse. All other
+    results of either are dropped.
+
+    Args:
+        dependency: gives dependencies, and tokenises texts if it can.
+        constituency: gives constituents.
+
+    Raises:
+        InputError: if one of them does not give its kind of tree.
+    """
+
+    kinds = frozenset(KINDS)
+
+    def __init__(self, dependency: Guarded, constituency: Guarded) -> None:
+        for parser, kind in ((dependency, DEPENDENCY), (constituency, CONSTITUENCY)):
+            if kind not in parser.kinds:
+                raise InputError(
+                    f"--parser {dependency.name}+{constituency.name}: {parser.name} gives no {kind} trees: "
+                    "the first gives dependencies, the second constituents"
+                )
+        self.dependency = dependency
+        self.constituency = constituency
+        self.batch_tokens = min(dependency.batch_tokens, constituency.batch_tokens)
+        self.tokenise = dependency.tokenise
+
+    def describe(self) -> dict[str, Any]:
+        """Both descriptions, with the name and language that load the combination again."""
+        return {
+            "name": f"{self.dependency.name}+{self.constituency.name}",
+            "language": self.dependency.language,
+            DEPENDENCY: self.dependency.describe(),
+            CONSTITUENCY: self.constituency.describe(),
+        }
+
+    def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
+        """Parse sentences in order; if a backend fails on one, the result is the reason of the first that does."""
+        with reporting(len(sentences), share=0.5):
+            first = self.dependency.parse(sentences)
+        with reporting(len(sentences), share=0.5):
+            second = iter(self.constituency.parse([each.tokens for each in first if isinstance(each, ParsedSentence)]))
+        for i, sentence in enumerate(first):
+            if isinstance(sentence, ParsedSentence):
+                other = first[i] = next(second)
+                if isinstance(other, ParsedSentence):
+                    first[i] = replace(sentence, left=other.left, right=other.right, labels=other.labels)
+        return first
 
 
 @dataclass(frozen=True)
-class Part:
+class Backend:
     """One backend of a specification, ``NAME[:ARGUMENT]``.
 
     Attributes:
@@ -40,10 +228,10 @@ class Specification:
     """A parser as the user names it, ``PARSER`` or ``DEP+CONST``; it is sent to worker processes.
 
     Attributes:
-        parts: one backend, or one for dependencies and one for constituents.
+        backends: one backend, or one for dependencies and one for constituents.
     """
 
-    parts: tuple[Part, ...]
+    backends: tuple[Backend, ...]
 
     @classmethod
     def of(cls, text: str) -> "Specification":
@@ -57,10 +245,10 @@ class Specification:
             raise InputError(
                 f"{text!r} names {len(names)} parsers: give one, or one for dependencies + one for constituents"
             )
-        return cls(tuple(Part(name, argument, PARSERS.if_loaded(name)) for name, _, argument in names))
+        return cls(tuple(Backend(name, argument, PARSERS.if_loaded(name)) for name, _, argument in names))
 
     def __str__(self) -> str:
-        return "+".join(map(str, self.parts))
+        return "+".join(map(str, self.backends))
 
     def load(self, options: Options) -> Parser:
         """Load the parser.
@@ -72,8 +260,10 @@ class Specification:
         check_device(options.device)
         if options.models and not options.models.is_dir():
             raise InputError(f"--models {options.models}: no such folder: give the one that holds the parsers' models")
-        wanted = [options.wanted] if len(self.parts) == 1 else [frozenset({kind}) for kind in KINDS]
-        parsers = [part.load(replace(options, wanted=kinds)) for part, kinds in zip(self.parts, wanted, strict=True)]
+        wanted = [options.wanted] if len(self.backends) == 1 else [frozenset({kind}) for kind in KINDS]
+        parsers = [
+            backend.load(replace(options, wanted=kinds)) for backend, kinds in zip(self.backends, wanted, strict=True)
+        ]
         return Combination(*parsers) if len(parsers) > 1 else parsers[0]
 
 

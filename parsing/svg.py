@@ -5,19 +5,17 @@ Equal sentences give equal bytes.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from html import escape
+from operator import methodcaller
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from structviews.corpus.selection import Chosen
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
-from structviews.parsing.binarise import binary_tree, unbinarise
-from structviews.parsing.bracket_tree import Tree
-from structviews.parsing.drawing import UNLABELLED, printable, reads_right_to_left
+from structviews.parsing.binarise import Tree, binary_tree, unbinarise
+from structviews.parsing.drawing import UNLABELLED, Chosen, printable, reads_right_to_left
 from structviews.runtime.files import write_output
 
 # Lengths are in pixels. Font metrics are unknown: a terminal column is taken to be slightly over half the font size.
@@ -88,33 +86,28 @@ def write_svg(path: Path, sentences: Sequence[Chosen]) -> list[Path]:
         if path.suffix != ".svg":
             path.mkdir(parents=True, exist_ok=True)
         for file, page in pages.items():
-            write_output(file, partial(write_text, svg(page)))
+            write_output(file, methodcaller("write", svg(page).encode()))
     except OSError as error:
         raise InputError(f"--svg {path} cannot be written ({error.strerror}): choose another path") from None
     return list(pages)
 
 
-def write_text(text: str, stream: BinaryIO) -> None:
-    """Write a text as UTF-8."""
-    stream.write(text.encode())
-
-
 def svg(sentences: Sequence[Chosen]) -> str:
     """Draw sentences below each other, each with its trees."""
-    parts = []
+    pictures = []
     for chosen in sentences:
-        parts += [title(chosen.heading)] if chosen.heading else []
+        pictures += [title(chosen.heading)] if chosen.heading else []
         for kind in chosen.kinds:
             if kind == "constituency":
-                parts += constituency_trees(chosen.sentence)
+                pictures += constituency_trees(chosen.sentence)
             else:
-                parts += [title("dependency tree"), dependency_tree(chosen.sentence)]
-    return drawing(parts, [word for chosen in sentences for word in chosen.sentence.tokens])
+                pictures += [title("dependency tree"), dependency_tree(chosen.sentence)]
+    return drawing(pictures, [word for chosen in sentences for word in chosen.sentence.tokens])
 
 
-def drawing(parts: Sequence[Picture], words: Sequence[str]) -> str:
+def drawing(pictures: Sequence[Picture], words: Sequence[str]) -> str:
     """Stack pictures into one SVG document, labelled with the words."""
-    page = stacked(parts)
+    page = stacked(pictures)
     page = Picture(moved(page, MARGIN, MARGIN), page.width + 2 * MARGIN, page.height + 2 * MARGIN)
     name = " ".join(map(printable, words))
     return element(page, name, f'<style>{STYLE}</style>\n<rect class="paper" width="100%" height="100%"/>\n')
@@ -189,7 +182,7 @@ def dependency_tree(sentence: ParsedSentence, weights: Sequence[float] | None = 
         for word, (head, relation) in enumerate(zip(sentence.heads, sentence.relations, strict=True))
         if head
     ]
-    x, width = word_places([max(map(wide, texts)) for texts in zip(words, tags or words, strict=True)], arcs)
+    x, width = word_positions([max(map(wide, texts)) for texts in zip(words, tags or words, strict=True)], arcs)
     if reads_right_to_left(sentence.tokens):
         x = [width - place for place in x]
     levels = arc_levels(arcs)
@@ -231,7 +224,7 @@ def arc_levels(arcs: Sequence[Arc]) -> list[int]:
     return [levels[arc] for arc in arcs]
 
 
-def word_places(widths: Sequence[float], arcs: Sequence[Arc]) -> tuple[list[float], float]:
+def word_positions(widths: Sequence[float], arcs: Sequence[Arc]) -> tuple[list[float], float]:
     """The x coordinate of each word's middle, with room for words and relations, and the total width."""
     x = [widths[0] / 2]
     for word in range(1, len(widths)):
@@ -277,7 +270,7 @@ def bracket_tree(tree: Tree, mirrored: bool, levels: bool = False) -> Picture:
     """
     labels, children = post_order(tree)
     labels = [printable(label) for label in labels]
-    x, width = places(labels, children)
+    x, width = node_positions(labels, children)
     left = LEVELS if levels else 0
     x = [left + (width - place if mirrored else place) for place in x]
     # Words have height -1 and are closer to the row above.
@@ -311,7 +304,7 @@ def post_order(tree: Tree) -> tuple[list[str], list[list[int]]]:
     return [label for label, _ in reversed(found)], children
 
 
-def places(labels: Sequence[str], children: Sequence[Sequence[int]]) -> tuple[list[float], float]:
+def node_positions(labels: Sequence[str], children: Sequence[Sequence[int]]) -> tuple[list[float], float]:
     """The x coordinate of each node's middle, and the width of the tree.
 
     Args:
@@ -332,8 +325,8 @@ def places(labels: Sequence[str], children: Sequence[Sequence[int]]) -> tuple[li
     for node, below in enumerate(children):
         middle = (x[below[0]] + x[below[-1]]) / 2 if below else starts[node] + needed[node] / 2
         # A label wider than its subtree stays within its own space.
-        room = starts[node] + own[node] / 2, starts[node] + needed[node] - own[node] / 2
-        x[node] = min(max(middle, room[0]), room[1])
+        lowest, highest = starts[node] + own[node] / 2, starts[node] + needed[node] - own[node] / 2
+        x[node] = min(max(middle, lowest), highest)
     return x, needed[-1]
 
 

@@ -1,7 +1,12 @@
-"""Split raw text into documents of tokenised sentences, in constant memory.
+"""Read raw text as documents of sentences, in constant memory, and repair it line by line.
 
 Two layouts are supported. *lines*: one sentence per line, blank lines between documents. *prose*:
 running text, one blank line between paragraphs, two or more between documents.
+
+Characters that got into a text by accident are replaced by what was meant, each on its own, so that a sentence is
+repaired alike in a corpus and alone. They are those that ftfy repairs character by character, soft hyphens, and
+zero-width spaces. Mojibake (``Ã©``), which ftfy guesses from a whole text, is left alone: a guess differs with what
+else is in the text, and may be wrong.
 """
 
 import codecs
@@ -9,18 +14,19 @@ import hashlib
 import io
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from typing import Literal
+from unicodedata import decomposition
 
 import pyarrow as pa
 
 from structviews.errors import InputError
 from structviews.parsing.parser import Unparsed
-from structviews.parsing.repair import Repairs
-from structviews.parsing.sentence_splitting import CLOSING, OPENING, split_sentences
+from structviews.parsing.tokenising import CLOSING, OPENING, split_sentences
 
 Layout = Literal["lines", "prose"]
 # The tokens of a sentence, or the reason why it is skipped.
@@ -48,6 +54,35 @@ SENTENCE_END = re.compile(
     rf"(\w*)(?:[。！？][{re.escape(CLOSING)}]*(?=\w)"
     rf"|[.!?…։؟۔।][{re.escape(CLOSING)}]*\s+[{re.escape(OPENING)}]*(?=[^\W\d_]))"
 )
+# The kinds of repair that depend on the language or on what is around.
+FULL_WIDTH, SOFT_HYPHEN, ZERO_WIDTH = "full-width", "soft hyphen", "zero-width"
+
+
+def _decomposed(characters: Iterable[int]) -> dict[int, str]:
+    """What Unicode takes characters apart into, without those that it does not."""
+    names = {code: decomposition(chr(code)).split()[1:] for code in characters}
+    return {code: "".join(chr(int(name, 16)) for name in found) for code, found in names.items() if found}
+
+
+# Control characters that no text has stand for bytes of Windows-1252, as in HTML. Five bytes have no meaning there.
+C1 = {code: bytes([code]).decode("cp1252", "ignore") for code in range(0x80, 0xA0)}
+# The zero-width joiner and non-joiner stay: they are spelling in Persian and in India's scripts, and make emoji.
+TABLES: dict[str, dict[int, str]] = {
+    "windows-1252": {code: meant for code, meant in C1.items() if meant},
+    "ligature": _decomposed([*map(ord, "ĲĳŉǄǅǆǇǈǉǊǋǌǱǲǳ"), *range(0xFB00, 0xFB07)]),
+    FULL_WIDTH: _decomposed([0x3000, *range(0xFF01, 0xFFEF)]),
+    SOFT_HYPHEN: {0xAD: ""},
+    ZERO_WIDTH: dict.fromkeys([0x200B, 0x2060, *range(0x206A, 0x2070), 0xFEFF, *range(0xFFF9, 0xFFFD)], ""),
+}
+# Where they are no accident: Chinese and Japanese commas are full-width, and a zero-width space separates words in
+# scripts without blanks. `xx` may be any language.
+INTENDED = {
+    FULL_WIDTH: {"ja", "ko", "lzh", "wuu", "xx", "yue", "zh"},
+    ZERO_WIDTH: {"km", "lo", "my", "shn", "th", "xx"},
+}
+SUSPECT = re.compile(f"[{''.join(map(chr, sorted(set().union(*TABLES.values()))))}]")
+# Inside a word that was broken over two lines.
+BROKEN = re.compile("\u00ad\r?\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +220,9 @@ def is_abbreviation(word: str) -> bool:
 
 
 def read_sentences(
-    path: Path, layout: Layout, *, tokenised: bool, language: str, repairs: Repairs | None = None
+    path: Path, layout: Layout, *, tokenised: bool, language: str, repairs: "Repairs | None" = None
 ) -> Iterator[RawSentence]:
-    """Yield the sentences of a text in order, not yet tokenised, and repaired unless their words are given.
+    """Yield the sentences of a text in order, not yet tokenised, and repaired unless it is tokenised.
 
     Args:
         path: the text.
@@ -199,14 +234,9 @@ def read_sentences(
     Raises:
         UnicodeDecodeError: if the text is not UTF-8 (``survey`` checks this first, with a better message).
     """
+    fix: RepairLine = (lambda line, text: text) if tokenised else repairs or Repairs(language)
     with open_text(path) as stream:
-        fix = as_it_is if tokenised else repairs or Repairs(language)
         yield from read_lines(stream, fix) if layout == "lines" else read_prose(stream, tokenised, language, fix)
-
-
-def as_it_is(line: int, text: str) -> str:
-    """A line of words, which are never changed."""
-    return text
 
 
 def numbered_lines(stream: io.TextIOWrapper, limit: int | None = None) -> Iterator[tuple[int, str]]:
@@ -310,3 +340,50 @@ def unfit(text: str) -> Unparsed | None:
     if control := CONTROL.search(text):
         return Unparsed(f"control character U+{ord(control.group()):04X}")
     return None
+
+
+def repair(text: str, language: str) -> tuple[str, list[str]]:
+    """A raw text without accidents, and the kinds that it had, in the order of ``TABLES``.
+
+    Args:
+        text: the text.
+        language: its language, by a code such as ``en`` or ``zh-hans``.
+    """
+    if text.isascii() or not SUSPECT.search(text):
+        return text, []
+    # stanza distinguishes scripts (zh-hans).
+    language = language.partition("-")[0]
+    kinds = []
+    for kind, table in TABLES.items():
+        if language not in INTENDED.get(kind, ()):
+            better = (BROKEN.sub("", text) if kind == SOFT_HYPHEN else text).translate(table)
+            if better != text:
+                text = better
+                kinds.append(kind)
+    return text, kinds
+
+
+class Repairs:
+    """Repairs a text line by line, and counts the lines that needed it.
+
+    Args:
+        language: see ``repair``.
+
+    Attributes:
+        lines: number of lines by kind.
+    """
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+        self.lines: Counter[str] = Counter()
+        self._last = 0
+        self._found: set[str] = set()
+
+    def __call__(self, line: int, text: str) -> str:
+        """A line, or the next piece of it, repaired; ``line`` is its number."""
+        text, kinds = repair(text, self.language)
+        if kinds:
+            before = self._found if line == self._last else set()
+            self.lines.update(set(kinds) - before)
+            self._last, self._found = line, before | set(kinds)
+        return text

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
 from structviews.errors import InputError
-from structviews.parsing.binarise import BinaryTree, binarise, strip
-from structviews.parsing.bracket_tree import read_tree
+from structviews.parsing.binarise import BinaryTree, binarise, read_tree, strip
 from structviews.parsing.parser import Unparsed
 
 # Penn Treebank escapes; they also occur inside a token (friend-LRB-s-RRB-).
@@ -22,8 +21,8 @@ LONGEST = 40
 # the reason; and in the first line, which of the files (`conllu ptb`) are made from the trees alone.
 PLACE = "structviews:place"
 SKIPPED = "structviews:skipped"
-MADE = "structviews:made"
-OURS = (PLACE, SKIPPED, MADE)
+DERIVED = "structviews:made"
+OURS = (PLACE, SKIPPED, DERIVED)
 NUMBERS = re.compile(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,18})(?: (.+))?")  # as many digits as a corpus holds
 HEAD = re.compile(r"[0-9]{1,9}")
 # A multiword token (3-4), whose words follow on their own lines, or an empty node (5.1).
@@ -45,7 +44,7 @@ class TreebankSentence(NamedTuple):
     ptb: str = ""
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where a sentence is; see ``TreebankSentence``."""
 
     document: int
@@ -56,7 +55,7 @@ class Place(NamedTuple):
 class _Dependencies(NamedTuple):
     line: int
     document: str
-    place: Place | None
+    location: Location | None
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
     heads: tuple[int, ...]
@@ -64,13 +63,13 @@ class _Dependencies(NamedTuple):
     text: str = ""
 
 
-NO_FIELD = ("line", "document", "place", "text")
+NO_FIELD = ("line", "document", "location", "text")
 
 
 class _Skipped(NamedTuple):
     line: int
     document: str
-    place: Place
+    location: Location
     reason: str
     text: str = ""
 
@@ -109,17 +108,17 @@ class Numbering:
     """
 
     def __init__(self) -> None:
-        self.here = Place(-1, -1, 0)
+        self.here = Location(-1, -1, 0)
         self._name: str | None = None
 
-    def follow(self, line: int, name: str | None, given: Place | None = None) -> Place:
-        """The place of the next sentence, in ``line`` and in the document ``name``, unless it is given."""
-        if given:
-            self.here = given
+    def follow(self, line: int, name: str | None, stated: Location | None = None) -> Location:
+        """The place of the next sentence, in ``line`` and in the document ``name``, unless that is stated."""
+        if stated:
+            self.here = stated
         elif self.here.document < 0 or (name is not None and name != self._name):
-            self.here = Place(self.here.document + 1, 0, line)
+            self.here = Location(self.here.document + 1, 0, line)
         else:
-            self.here = Place(self.here.document, self.here.position + 1, line)
+            self.here = Location(self.here.document, self.here.position + 1, line)
         self._name = name
         return self.here
 
@@ -135,11 +134,11 @@ def is_conllu(path: Path) -> bool:
     return path.suffix == ".conllu"
 
 
-def made_files(conllu: Path) -> list[str]:
+def derived_files(conllu: Path) -> list[str]:
     """Which of the files beside one another, ``conllu`` and ``ptb``, ``structviews corpus export`` made from trees."""
     _, first = next(_lines(conllu), (1, ""))
     key, value = comment(first)
-    return value.split() if key == MADE else []
+    return value.split() if key == DERIVED else []
 
 
 def read_treebank(paths: Sequence[Path]) -> Iterator[TreebankSentence]:
@@ -167,13 +166,13 @@ def read_treebank(paths: Sequence[Path]) -> Iterator[TreebankSentence]:
         pairs = ((None, c) for c in _read_brackets(brackets[0]))
     numbering = Numbering()
     for words, constituents in pairs:
-        line = next(part.line for part in (words, constituents) if part)
-        if words and words.place and words.place[:2] <= numbering.here[:2]:
+        line = next(each.line for each in (words, constituents) if each)
+        if words and words.location and words.location[:2] <= numbering.here[:2]:
             raise InputError(
                 f"{conllu[0]}:{line}: the location in the comment does not follow that of the previous sentence: "
                 f"join corpora with `structviews corpus merge`, or remove the {PLACE} and {SKIPPED} comments"
             )
-        here = numbering.follow(line, words.document if words else None, words.place if words else None)
+        here = numbering.follow(line, words.document if words else None, words.location if words else None)
         tree = Unparsed(words.reason) if isinstance(words, _Skipped) else _sentence(words, constituents)
         yield TreebankSentence(*here, tree, words.text if words else "", constituents.text if constituents else "")
 
@@ -201,13 +200,13 @@ def _aligned(conllu: Path, brackets: Path) -> Iterator[tuple[_Dependencies | _Sk
         if constituents is None:
             raise _alone(f"{conllu}:{words.line}", conllu, brackets)
         # Escape sequences in the text itself are treated as escapes in both files.
-        ours, theirs = tuple(map(_unescaped, words.tokens)), constituents.tree.tokens
-        if ours != theirs:
-            shorter = min(len(ours), len(theirs))
-            i = next((i for i in range(shorter) if ours[i] != theirs[i]), shorter)
+        tokens, leaves = tuple(map(_unescaped, words.tokens)), constituents.tree.tokens
+        if tokens != leaves:
+            shorter = min(len(tokens), len(leaves))
+            i = next((i for i in range(shorter) if tokens[i] != leaves[i]), shorter)
             raise InputError(
-                f"{brackets}:{constituents.line}: token {i + 1} is {_at(theirs, i)}, "
-                f"but {_at(ours, i)} at {conllu}:{words.line}: both files must have the same tokens"
+                f"{brackets}:{constituents.line}: token {i + 1} is {_at(leaves, i)}, "
+                f"but {_at(tokens, i)} at {conllu}:{words.line}: both files must have the same tokens"
             )
         yield words, constituents
     for constituents in trees:
@@ -271,34 +270,34 @@ def _items(
     path: Path, block: Sequence[tuple[int, str]], documents: Documents, *, with_heads: bool
 ) -> Iterator[_Dependencies | _Skipped]:
     """The sentence of a block, and those that were skipped according to its comments."""
-    place, start = None, 0
+    location, start = None, 0
     rows: list[tuple[str, str, int | None, str]] = []
     for number, line in chain(block, [(0, "")]):
         if line.startswith("#"):
             documents.read(number, line)
             key, value = comment(line)
             if key == PLACE:
-                place, _ = _place(path, number, value)
+                location, _ = _location(path, number, value)
             elif key == SKIPPED:
-                yield _Skipped(number, documents.name, *_place(path, number, value))
+                yield _Skipped(number, documents.name, *_location(path, number, value))
         elif line.strip():
             start = start or number
             row = _conllu_row(path, number, line.rstrip("\r\n"), len(rows) + 1, with_heads=with_heads)
             if row:
                 rows.append(row)
         elif rows:
-            yield _Dependencies(start, documents.name, place, *_columns(path, start, rows))
-            rows, start, place = [], 0, None
+            yield _Dependencies(start, documents.name, location, *_columns(path, start, rows))
+            rows, start, location = [], 0, None
 
 
-def _place(path: Path, number: int, value: str) -> tuple[Place, str]:
+def _location(path: Path, number: int, value: str) -> tuple[Location, str]:
     """Parse our comment: document, position and line, and the reason for a skipped sentence."""
     found = NUMBERS.fullmatch(value)
     if not found:
         raise InputError(
             f"{path}:{number}: {value[:LONGEST]!r} is not a location (document, position, line): remove the comment"
         )
-    return Place(*map(int, found.groups()[:3])), found[4] or ""
+    return Location(*map(int, found.groups()[:3])), found[4] or ""
 
 
 def _columns(path: Path, start: int, rows: Sequence[tuple[str, str, int | None, str]]) -> tuple[Any, Any, Any, Any]:

@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bundled_models.packing import pack, ship
 from studies.driver import command
 
 from structviews.errors import InputError
-from structviews.hub.packing import pack, ship
 from structviews.runs import bundled
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import text_lines

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
-from structviews.parsing.features import normalise
+from structviews.parsing.neural import normalise
 from structviews.parsing.pipeline import cut
 from structviews.parsing.text import read_sentences
 from structviews.parsing.tokenising import tokenise_all

@@ -12,7 +12,7 @@ import spacy
 from spacy.attrs import ORTH
 from spacy.tokenizer import Tokenizer
 
-from structviews.parsing.english import RULES, RulesFile
+from structviews.parsing.tokenising import RULES, RulesFile
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import write_bytes
 

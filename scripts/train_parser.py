@@ -26,8 +26,7 @@ from torch import Tensor
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.parsing.backends.builtin import BuiltinParser
-from structviews.parsing.features import Featuriser, normalise
-from structviews.parsing.neural import ParserConfig, ParserNetwork, drop_words
+from structviews.parsing.neural import Featuriser, ParserConfig, ParserNetwork, drop_words, normalise
 from structviews.parsing.treebank import read_treebank
 from structviews.runtime.device import multiplies_half
 from structviews.runtime.files import write_whole
@@ -302,7 +301,7 @@ def train(args: argparse.Namespace) -> None:
     network = ParserNetwork(config)
     print(f"{len(gum)} + {len(ewt)} sentences, {sum(p.numel() for p in network.parameters()):,} parameters", flush=True)
 
-    parser = BuiltinParser.from_network(network, vocabulary | {"config": config.to_dict()})
+    parser = BuiltinParser(network, vocabulary | {"config": config.to_dict()})
     if vectors:
         begin_with(network, parser.featuriser, vectors)
     data = [encode(part, vocabulary, parser.featuriser) for part in (gum, ewt, silver_sentences(args.silver))]
@@ -324,7 +323,7 @@ def train(args: argparse.Namespace) -> None:
 
 def report(args: argparse.Namespace) -> None:
     """Scores of the parser as written, on gold tokens."""
-    parser = BuiltinParser(args.out)
+    parser = BuiltinParser.read(args.out)
     gum = load(args.treebanks / "gum/dev.conllu", args.treebanks / "gum/dev.ptb")
     ewt = load(args.treebanks / "ewt/dev.conllu")
     for title, gold in (("GUM dev", gum), ("EWT dev", ewt)):

@@ -182,10 +182,10 @@ def table(trials: dict[str, list[Trial]]) -> str:
     for name, each in trials.items():
         seconds = sorted(one.seconds for one in each)
         wrong = Counter(one.wrong.partition(":")[0] for one in each if one.wrong)
-        told = ", ".join(f"{count} {what}" for what, count in wrong.items()) or "none"
+        faults = ", ".join(f"{count} {what}" for what, count in wrong.items()) or "none"
         disturbed = sum(one.code > 0 for one in each)
         rows.append(
-            f"{name:14} {len(each):6} {disturbed:10} {seconds[-1]:10.2f} {seconds[len(seconds) // 2]:9.2f}  {told}"
+            f"{name:14} {len(each):6} {disturbed:10} {seconds[-1]:10.2f} {seconds[len(seconds) // 2]:9.2f}  {faults}"
         )
     return "\n".join(rows)
 

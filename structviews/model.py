@@ -16,7 +16,7 @@ from structviews.errors import InputError
 from structviews.kernels.initialisation import he, open_gates
 from structviews.objectives.objective import Context, ContextWords, Inputs, context_indices, next_indices
 from structviews.objectives.objective_by_name import create as create_objective
-from structviews.pretrained.blueprint import Blueprint
+from structviews.pretrained.loading import Blueprint
 from structviews.runs.config import TrainConfig
 from structviews.settings import Settings
 from structviews.views import VIEWS

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from trees_for_tests import with_trees
 
-from structviews.corpus.format import Row, new_job
+from structviews.corpus.format import Form, Row, Skipped, new_job
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.writer import write_manifest, write_shard
 from structviews.parsing.parser import Unparsed
@@ -64,15 +64,17 @@ def topic_rows(documents=12, sentences=8, seed=0):
     return rows
 
 
-def write_corpus(folder, rows, shard_size=30):
-    """Rows as a parsed corpus of several shards."""
+def write_corpus(folder, sentences, shard_size=30, **job):
+    """Rows, and sentences that were skipped among them, as a parsed corpus of several shards."""
+    job = {"parser": RandomParser().describe(), "tokeniser": {"name": "test"}, "settings": {}, "sources": []} | job
     folder.mkdir(parents=True)
-    shards = [rows[start : start + shard_size] for start in range(0, len(rows), shard_size)]
     entries = []
-    for number, shard in enumerate(shards):
-        entries.append(write_shard(folder, number, shard, []))
-    job = new_job(parser=RandomParser().describe(), tokeniser={"name": "test"}, settings={}, sources=[])
-    write_manifest(folder, entries, job)
+    for number, start in enumerate(range(0, len(sentences), shard_size)):
+        shard = sentences[start : start + shard_size]
+        rows = [each for each in shard if isinstance(each, Row)]
+        skipped = [each for each in shard if isinstance(each, Skipped)]
+        entries.append(write_shard(folder, number, rows, skipped, Form.of(job)))
+    write_manifest(folder, entries, new_job(**job))
     return folder
 
 

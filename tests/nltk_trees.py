@@ -2,10 +2,10 @@
 
 from nltk.tree import Tree
 
-from structviews.parsing import bracket_tree
+from structviews.parsing import binarise
 
 
 def as_nltk(tree):
     """nltk's tree with the same labels and words."""
-    assert isinstance(tree, bracket_tree.Tree)
+    assert isinstance(tree, binarise.Tree)
     return Tree(tree.label(), [child if isinstance(child, str) else as_nltk(child) for child in tree])

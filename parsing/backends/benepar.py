@@ -128,12 +128,12 @@ class BeneparParser(Parser):
 
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
         # The network reads ``words``; the trees' leaves are ``escaped_words``, the unchanged tokens.
-        given = [
+        inputs = [
             self.benepar.InputSentence(words=[surface(token) for token in tokens], escaped_words=list(tokens))
             for tokens in sentences
         ]
         with errors_of("benepar"):
-            trees = list(self.parser.parse_sents(given))
+            trees = list(self.parser.parse_sents(inputs))
         # Some models are not trained to tag.
         tags = {} if self.parser._parser.tag_from_index else {"tags": ()}
         return [sentence(tokens, tree, **tags) for tokens, tree in zip(sentences, trees, strict=True)]

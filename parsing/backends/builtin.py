@@ -2,21 +2,21 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict, cast
 
 import numpy as np
 import torch
 
-from structviews.corpus.sentence import InvalidSentence, ParsedSentence, are_trees, check_tokens
+from structviews.corpus.sentence import ParsedSentence
+from structviews.corpus.tree_arrays import are_constituents, are_dependencies
 from structviews.errors import InputError
 from structviews.parsing.backends import PARSERS
 from structviews.parsing.decoding import cky, spanning_trees
-from structviews.parsing.features import Featuriser
-from structviews.parsing.neural import Outputs, ParserConfig, ParserNetwork
-from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options, Unparsed, refuse_argument
+from structviews.parsing.neural import Featuriser, Outputs, ParserConfig, ParserNetwork
+from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options
 from structviews.parsing.quantised import QuantisedNetwork, measured
 from structviews.runtime.device import Unfilled, multiplies_bytes, multiplies_half
 from structviews.runtime.documents import converted, parse_json
@@ -45,66 +45,57 @@ class ParserSettings(TypedDict):
 @PARSERS.register("builtin")
 def load(argument: str, options: Options) -> "BuiltinParser":
     """Load the bundled parser; see the registry for the arguments."""
-    refuse_argument("builtin", argument)
+    if argument:
+        raise InputError(f"--parser builtin:{argument}: builtin takes no argument: leave out :{argument}")
     if options.language != "en":
         raise InputError(f"--lang {options.language}: builtin only parses English (en): choose another --parser")
-    return BuiltinParser()
+    return BuiltinParser.read()
 
 
 class BuiltinParser:
     """A trained network with its vocabularies.
 
     Args:
-        folder: contains ``model.safetensors``, ``model.json`` and their digest ``model.sha256`` as written by
-            ``save``; by default that of the bundled parser.
-        batch_words: padded words per batch.
-
-    Raises:
-        InputError: if the folder does not contain a parser, or one that is damaged.
+        network: the network, in floats or in 8 bits.
+        settings: the content of ``model.json``.
+        model: hash of the files that they were read from, if there are any.
     """
 
     name = "builtin"
     kinds = frozenset({DEPENDENCY, CONSTITUENCY})
     # It forms its own batches, which are better the more sentences it can choose from.
     batch_tokens = 2**17
+    batch_words = BATCH_WORDS
 
-    def __init__(self, folder: Path = MODEL_FOLDER, batch_words: int = BATCH_WORDS):
+    def __init__(self, network: ParserNetwork | QuantisedNetwork, settings: ParserSettings, model: str = ""):
+        self.network = network.eval() if isinstance(network, ParserNetwork) else network
+        self.settings = settings
+        self.model = model
+        self.featuriser = Featuriser(settings["words"], settings["config"]["buckets"])
+
+    @classmethod
+    def read(cls, folder: Path = MODEL_FOLDER) -> "BuiltinParser":
+        """The parser in a folder with ``model.safetensors``, ``model.json`` and their digest ``model.sha256``.
+
+        Raises:
+            InputError: if the folder, by default that of the bundled parser, has no parser, or one that is damaged.
+        """
         from safetensors.torch import load  # noqa: PLC0415 - only where weights are read
 
         try:
             weights_bytes, settings_bytes, digest = ((folder / name).read_bytes() for name in FILES)
-            self.hash = hashlib.sha256(weights_bytes + settings_bytes).hexdigest()
-            if digest.decode().strip() != self.hash:
+            model = hashlib.sha256(weights_bytes + settings_bytes).hexdigest()
+            if digest.decode().strip() != model:
                 raise ValueError(f"damaged: its files do not match {FILES[-1]}")
             settings = parse_json(settings_bytes, ParserSettings, FILES[1], "copy the parser again")
             weights = {name: weight.float() for name, weight in load(weights_bytes).items()}
-            network = network_of(settings, weights).eval()
-            self._setup(_fastest(network, settings), settings, network.config.buckets, batch_words)
+            return cls(_fastest(network_of(settings, weights).eval(), settings), settings, model)
         except OSError as error:
             reason = f"{error.filename}: {error.strerror}"
             raise InputError(f"{reason}: a built-in parser's folder must contain this file") from None
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise InputError(f"{folder}: not a built-in parser of this version: {reason[:200]}") from None
-
-    def _setup(
-        self, network: ParserNetwork | QuantisedNetwork, settings: dict[str, Any], buckets: int, batch_words: int
-    ) -> None:
-        self.network = network
-        self.settings = settings
-        self.tags: list[str] = settings["tags"]
-        self.relations: list[str] = settings["relations"]
-        self.labels: list[str] = settings["labels"]  # labels[0] is "": no constituent
-        self.featuriser = Featuriser(settings["words"], buckets)
-        self.batch_words = batch_words
-
-    @classmethod
-    def from_network(cls, network: ParserNetwork, settings: dict[str, Any]) -> "BuiltinParser":
-        """Wrap a network in memory, as training does for evaluation; it has no hash."""
-        parser = cls.__new__(cls)
-        parser._setup(network.eval(), settings, network.config.buckets, BATCH_WORDS)
-        parser.hash = ""
-        return parser
 
     def calibrate(self, sentences: Sequence[Sequence[str]]) -> None:
         """Measure the range of each layer's inputs on real sentences, for quantisation to 8 bits.
@@ -114,11 +105,11 @@ class BuiltinParser:
         """
         with measured(self._in_floats()) as ranges:
             self.parse(sentences)
-        self.settings = self.settings | {"ranges": ranges}
+        self.settings = cast(ParserSettings, {**self.settings, "ranges": ranges})
 
     def _in_floats(self) -> ParserNetwork:
         if isinstance(self.network, QuantisedNetwork):
-            raise TypeError("a parser in 8 bits has no weights to measure or save: make it with from_network")
+            raise TypeError("a parser in 8 bits has no weights to measure or save: give it a network of floats")
         return self.network
 
     def save(self, folder: Path) -> None:
@@ -135,31 +126,36 @@ class BuiltinParser:
 
     def describe(self) -> dict[str, Any]:
         """The manifest's entry, which shows whether two parses come from the same model."""
-        return {"name": self.name, "version": self.settings["version"], "settings": {}, "model": self.hash}
+        return {"name": self.name, "version": self.settings["version"], "settings": {}, "model": self.model}
 
     @torch.inference_mode()
-    def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
-        """Parse sentences in order; where the tokens are not a sentence, the result is the reason.
+    def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence]:
+        """Parse sentences in order.
 
         Sentences of similar length share a batch. The batch only affects the last bits of a sentence's
         scores; the same list gives the same trees.
         """
-        faults = [_fault(s) for s in sentences]
-        parsed: list[ParsedSentence | Unparsed] = [Unparsed(fault) for fault in faults]
-        lengths = np.array([0 if fault else len(s) for s, fault in zip(sentences, faults, strict=True)], dtype=np.int64)
-        if not lengths.any():
-            return parsed
-        words = self._embed(s for s, fault in zip(sentences, faults, strict=True) if not fault)
-        for indices in self._batches(lengths):
+        if not sentences:
+            return []
+        # Each distinct word is embedded once.
+        rows = {word: i for i, word in enumerate(dict.fromkeys(chain.from_iterable(sentences)))}
+        features = torch.from_numpy(self.featuriser(rows))
+        vectors = torch.cat([self.network.words(some) for some in features.split(self.batch_words)])
+        parsed: dict[int, ParsedSentence] = {}
+        for indices in self._batches(np.array([len(tokens) for tokens in sentences])):
             batch = [sentences[i] for i in indices]
-            for i, sentence in zip(indices, self._parse_batch(batch, words), strict=True):
-                parsed[i] = sentence
+            mask = np.arange(max(map(len, batch))) < np.array([len(tokens) for tokens in batch])[:, None]
+            words = np.zeros(mask.shape, dtype=np.int64)
+            words[mask] = np.fromiter(map(rows.__getitem__, chain.from_iterable(batch)), np.int64)
+            embedded = torch.nn.functional.embedding(torch.from_numpy(words), vectors)
+            parsed.update(
+                zip(indices.tolist(), self._parse_batch(batch, embedded, torch.from_numpy(mask)), strict=True)
+            )
             report(len(indices))
-        return parsed
+        return [parsed[i] for i in range(len(sentences))]
 
     def _batches(self, lengths: np.ndarray) -> Iterator[np.ndarray]:
         order = np.argsort(lengths, kind="stable")
-        order = order[lengths[order] > 0]
         start = 0
         while start < len(order):
             # The longest sentence of a batch sets its padded size, so look ahead by size.
@@ -168,37 +164,38 @@ class BuiltinParser:
             yield order[start : start + count]
             start += count
 
-    def _embed(self, sentences: Iterable[Sequence[str]]) -> "Words":
-        """Embed each distinct word of the sentences once."""
-        distinct = list(dict.fromkeys(chain.from_iterable(sentences)))
-        features = torch.from_numpy(self.featuriser(distinct))
-        vectors = torch.cat([self.network.words(part) for part in features.split(self.batch_words)])
-        return Words({word: i for i, word in enumerate(distinct)}, vectors)
-
-    def _parse_batch(self, sentences: Sequence[Sequence[str]], words: "Words") -> Iterator[ParsedSentence]:
+    def _parse_batch(
+        self, sentences: Sequence[Sequence[str]], words: torch.Tensor, mask: torch.Tensor
+    ) -> Iterator[ParsedSentence]:
+        """The sentences with their trees, from their embedded words ``(B, n, D)`` and the mask of these ``(B, n)``."""
         lengths = np.array([len(s) for s in sentences], dtype=np.int64)
-        mask = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None])
-        outputs = self.network.outputs(words.padded(sentences, mask.numpy()), mask)
+        outputs = self.network.outputs(words, mask)
         tags = outputs.tags.argmax(dim=-1).numpy()[mask.numpy()]
         heads, relations = self._dependencies(outputs, lengths)
         left, right, word_labels, node_labels = self._constituents(outputs.posts, mask, lengths)
-        names = [named(self.tags, tags), heads.tolist(), named(self.relations, relations)]
-        nodes = [left.tolist(), right.tolist()]
-        labels = named(self.labels, word_labels), named(self.labels, node_labels)
+        of_words = [self._named("tags", tags), heads.tolist(), self._named("relations", relations)]
+        of_nodes = [left.tolist(), right.tolist()]
+        labels = self._named("labels", word_labels), self._named("labels", node_labels)
         # A sentence's own checks report what is wrong, and are faster for one.
         make: Callable[..., ParsedSentence] = ParsedSentence
-        if len(sentences) > 1 and are_trees(lengths, heads, left, right).all():
-            make = ParsedSentence.unchecked
+        if len(sentences) > 1:
+            are_trees = are_dependencies(heads, lengths) & are_constituents(left, right, lengths)
+            make = ParsedSentence.unchecked if are_trees.all() else ParsedSentence
         word = node = 0
         for sentence, length in zip(sentences, lengths.tolist(), strict=True):
             own, inner = slice(word, word + length), slice(node, node + length - 1)
             word, node = own.stop, inner.stop
             yield make(
                 tuple(sentence),
-                *(tuple(each[own]) for each in names),
-                *(tuple(each[inner]) for each in nodes),
+                *(tuple(each[own]) for each in of_words),
+                *(tuple(each[inner]) for each in of_nodes),
                 (*labels[0][own], *labels[1][inner]),
             )
+
+    def _named(self, kind: Literal["tags", "relations", "labels"], ids: np.ndarray) -> list[str]:
+        """Map ids to names."""
+        names: list[str] = np.array(self.settings[kind], dtype=object)[ids].tolist()
+        return names
 
     def _dependencies(self, outputs: Outputs, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Heads and relation ids of all words, flat."""
@@ -211,15 +208,12 @@ class BuiltinParser:
             for side, position in ((outputs.dependents, word + 1), (outputs.heads, flat_heads))
         ]
         scores = self.network.relations.pairs(*arcs).float()
-        return flat_heads, self._choose_relations(scores, flat_heads == 0)
-
-    def _choose_relations(self, scores: torch.Tensor, is_root: np.ndarray) -> np.ndarray:
-        """The best relation of each word: ``root`` for the root's child, never for another word."""
-        root = self.relations.index("root")
+        # The relation of the root's child is ``root``, and that of no other word.
+        root = self.settings["relations"].index("root")
         scores[:, root] = -torch.inf
         chosen = scores.argmax(dim=-1).numpy()
-        chosen[is_root] = root
-        return chosen
+        chosen[flat_heads == 0] = root
+        return flat_heads, chosen
 
     def _constituents(
         self, posts: Any, mask: torch.Tensor, lengths: np.ndarray
@@ -270,36 +264,3 @@ def network_of(settings: ParserSettings, weights: dict[str, torch.Tensor]) -> Pa
         network = ParserNetwork(config)
     network.load_state_dict(weights)
     return network
-
-
-class Words(NamedTuple):
-    """Distinct words with their embeddings.
-
-    Attributes:
-        ids: the row of each of the V words.
-        vectors: ``(V, D)``.
-    """
-
-    ids: dict[str, int]
-    vectors: torch.Tensor
-
-    def padded(self, sentences: Sequence[Sequence[str]], mask: np.ndarray) -> torch.Tensor:
-        """The embeddings ``(B, n, D)`` of the sentences' words; arbitrary where ``mask (B, n)`` is false."""
-        rows = np.zeros(mask.shape, dtype=np.int64)
-        rows[mask] = np.fromiter(map(self.ids.__getitem__, chain.from_iterable(sentences)), np.int64)
-        return torch.nn.functional.embedding(torch.from_numpy(rows), self.vectors)
-
-
-def named(names: Sequence[str], ids: np.ndarray) -> list[str]:
-    """Map ids to names."""
-    found: list[str] = np.array(names, dtype=object)[ids].tolist()
-    return found
-
-
-def _fault(tokens: Sequence[str]) -> str:
-    """The reason why tokens are not a sentence; empty if they are."""
-    try:
-        check_tokens(tokens)
-    except InvalidSentence as error:
-        return str(error)
-    return ""

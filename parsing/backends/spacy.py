@@ -12,7 +12,6 @@ from typing import Any
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.backends import PARSERS
-from structviews.parsing.guard import Fault
 from structviews.parsing.libraries import (
     as_token,
     download_command,
@@ -25,7 +24,7 @@ from structviews.parsing.libraries import (
     sentence,
     surface,
 )
-from structviews.parsing.parser import DEPENDENCY, Options, Parser, Unparsed
+from structviews.parsing.parser import DEPENDENCY, Fault, Options, Parser, Unparsed
 
 # A component is run if it assigns one of these: trees, tags, or the vectors that they are computed from.
 NEEDED = frozenset({"token.head", "token.dep", "token.tag", "token.pos", "doc.tensor", "doc._.trf_data"})

@@ -11,8 +11,7 @@ from typing import Any
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.backends import PARSERS
-from structviews.parsing.bracket_tree import Tree
-from structviews.parsing.guard import Fault
+from structviews.parsing.binarise import Tree
 from structviews.parsing.libraries import (
     as_token,
     device,
@@ -25,7 +24,7 @@ from structviews.parsing.libraries import (
     sentence,
     surface,
 )
-from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options, Parser, Unparsed
+from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Fault, Options, Parser, Unparsed
 
 DEFAULT_PACKAGE = "default"
 TOKENISING = ("tokenize", "mwt")

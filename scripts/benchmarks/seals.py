@@ -59,7 +59,7 @@ def unchecked(job: Callable[[], object]) -> None:
         for name, other in {
             "structviews.runtime.seals.digest": lambda *_: "0" * 32,
             "structviews.runtime.seals.check_data": lambda *_, **__: None,
-            "structviews.corpus.parsed_corpus.sound_shard": lambda path, entry: read_shard(path),
+            "structviews.corpus.parsed_corpus.whole_shard": lambda path, entry: read_shard(path),
         }.items():
             stack.enter_context(mock.patch(name, other))
         job()

@@ -2,14 +2,11 @@
 
     python scripts/bench.py serve runs/dep-const                                # 200 clients for 30 s on loopback
     python scripts/bench.py serve runs/dep-const --clients 20 --seconds 5 --json load.json
-    python scripts/bench.py serve runs/dep-const --clients 10 --idle 1500       # beside idle connections of one address
 
 Starts the server on a free port. Every client has one connection and sends a new request as soon as it gets an answer:
-for the vector of a new sentence each time, which is tokenised, parsed and encoded. Meanwhile three other clients send
-an oversized request, invalid JSON, and headers that never end; the output shows the answers. Memory is the server's
-resident set before the load, halfway through, and after it. The clients run on the same machine and use part of it.
-With --idle, others at 127.0.0.1 open connections, send nothing, and open new ones when these are closed; every client
-then has an address of its own, 127.0.0.2 and so on, which needs Linux.
+for the vector of a new sentence each time, which is tokenised, parsed and encoded. Meanwhile two other clients send an
+oversized request and invalid JSON; the output shows the answers. Memory is the server's resident set before the load,
+halfway through, and after it. The clients run on the same machine and use part of it.
 """
 
 import argparse
@@ -21,7 +18,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -44,7 +40,6 @@ def flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, help="a run's folder")
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=30)
-    parser.add_argument("--idle", type=int, default=0, help="idle connections beside the clients")
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -52,14 +47,14 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, "-m", "structviews", "serve", str(options.run), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
-            found = asyncio.run(load(server, options.clients, options.seconds, options.idle))
+            found = asyncio.run(load(server, options.clients, options.seconds))
         finally:
             server.send_signal(signal.SIGINT)
-    return found | {"run": options.run.name, "clients": options.clients, "idle": options.idle}
+    return found | {"run": options.run.name, "clients": options.clients}
 
 
-async def load(server: subprocess.Popen[str], clients: int, seconds: float, idle: int) -> dict[str, Any]:
-    """Run the clients for some seconds, beside idle connections."""
+async def load(server: subprocess.Popen[str], clients: int, seconds: float) -> dict[str, Any]:
+    """Run the clients for some seconds."""
     assert server.stdout
     url = urlsplit((await asyncio.to_thread(server.stdout.readline)).strip())
     if not url.port:
@@ -68,24 +63,17 @@ async def load(server: subprocess.Popen[str], clients: int, seconds: float, idle
     memory = [megabytes("VmRSS", server.pid)]
     times: list[float] = []
     errors: Counter[str] = Counter()
-    opened = [0]
-    loiterers = [asyncio.create_task(loiter(address, opened)) for _ in range(idle)]
-    while opened[0] < idle:
-        await asyncio.sleep(0.1)
     began = time.perf_counter()
 
     async def note_memory() -> None:
         await asyncio.sleep(seconds / 2)
         memory.append(megabytes("VmRSS", server.pid))
 
-    places = [(f"127.0.0.{2 + number}", 0) if idle else None for number in range(clients)]
-    askers = [client(address, place, n, began + seconds, times, errors) for n, place in enumerate(places)]
+    askers = [client(address, number, began + seconds, times, errors) for number in range(clients)]
     load_on = asyncio.gather(note_memory(), *askers)
-    rude = asyncio.create_task(rude_answers(address))
+    bad = asyncio.create_task(bad_requests(address))
     await load_on
     took = time.perf_counter() - began
-    for each in loiterers:
-        each.cancel()
     memory.append(megabytes("VmRSS", server.pid))
     p50, p99 = np.percentile(times, [50, 99]) * 1000 if times else (float("nan"),) * 2
     return {
@@ -94,31 +82,12 @@ async def load(server: subprocess.Popen[str], clients: int, seconds: float, idle
         "p50 ms": p50,
         "p99 ms": p99,
         "errors": dict(errors),
-        "idle opened": opened[0],
         "resident MB": memory,
-        "rude": await rude,
+        "bad": await bad,
     }
 
 
-async def loiter(address: tuple[str, int], opened: list[int]) -> None:
-    """Keep a connection open and send nothing; open another one when it is closed."""
-    while True:
-        with suppress(OSError):
-            reader, writer = await asyncio.open_connection(*address)
-            opened[0] += 1
-            await reader.read()
-            writer.close()
-        await asyncio.sleep(1)
-
-
-async def client(
-    address: tuple[str, int],
-    place: tuple[str, int] | None,
-    number: int,
-    until: float,
-    times: list[float],
-    errors: Counter[str],
-) -> None:
+async def client(address: tuple[str, int], number: int, until: float, times: list[float], errors: Counter[str]) -> None:
     """Send one sentence after another; record the seconds of each answer, or the error."""
     rng = random.Random(number)
     connection = None
@@ -127,7 +96,7 @@ async def client(
         if began >= until:
             break
         try:
-            connection = connection or await asyncio.open_connection(*address, local_addr=place)
+            connection = connection or await asyncio.open_connection(*address)
             async with asyncio.timeout(TIMEOUT):
                 status = await asked(*connection, sentence(rng))
             if status == 200:
@@ -158,18 +127,18 @@ async def asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text
     return int(lines[0].split()[1])
 
 
-def request(body: bytes) -> bytes:
-    """A request for vectors."""
+def request(body: bytes, last: bool = False) -> bytes:
+    """A request for vectors, after the last of which the connection is closed."""
     head = "POST /encode HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    head += "Connection: close\r\n" if last else ""
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-async def rude_answers(address: tuple[str, int]) -> dict[str, str]:
-    """The server's answers to requests that are too large, invalid or too slow."""
+async def bad_requests(address: tuple[str, int]) -> dict[str, str]:
+    """The server's answers to requests that are too large or invalid."""
     sent = {
-        "oversize": request(b'{"sentences": ["' + b"x" * 2_000_000 + b'"]}'),
-        "malformed": request(b'{"sentences": ['),
-        "slow": b"POST /encode HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+        "oversize": request(b'{"sentences": ["' + b"x" * 2_000_000 + b'"]}', last=True),
+        "malformed": request(b'{"sentences": [', last=True),
     }
     answers = await asyncio.gather(*(answer(address, content) for content in sent.values()))
     return dict(zip(sent, answers, strict=True))
@@ -193,12 +162,11 @@ def tables(found: dict[str, Any]) -> str:
     """The figures as text."""
     before, half, after = found["resident MB"]
     errors = ", ".join(f"{count} x {what}" for what, count in found["errors"].items()) or "none"
-    beside = f", beside {found['idle']} idle connections ({found['idle opened']:,} opened)" if found["idle"] else ""
     lines = [
-        f"{found['run']}, {found['clients']} clients{beside}",
+        f"{found['run']}, {found['clients']} clients",
         f"{found['requests']:,} requests, {found['requests/s']:.0f}/s",
         f"p50 {found['p50 ms']:.0f} ms, p99 {found['p99 ms']:.0f} ms; errors: {errors}",
         f"resident: {before:.0f} MB before, {half:.0f} MB half-way, {after:.0f} MB after",
-        *(f"{what}: {said}" for what, said in found["rude"].items()),
+        *(f"{request}: {answer}" for request, answer in found["bad"].items()),
     ]
     return "\n".join(lines)

@@ -26,9 +26,8 @@ from structviews.batches.order import epoch_batches
 from structviews.batches.reader import CorpusReader
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.writer import write_subset
-from structviews.pretrained.contextual_words import ContextualWords
-from structviews.pretrained.frozen import FrozenEncoder
 from structviews.pretrained.loading import load_encoder
+from structviews.pretrained.states import ContextualWords, FrozenEncoder
 from structviews.pretrained.stored_states import StoredStates, store_states
 from structviews.words.vocabulary import Vocabulary
 

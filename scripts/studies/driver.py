@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 
 from structviews.cli.console import errors
-from structviews.corpus.flat import Flat
 from structviews.corpus.format import rows_of
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
+from structviews.corpus.tree_arrays import Flat
 from structviews.encoding.kinds.joined import Member, join_runs
 from structviews.errors import DivergedError, InputError
 from structviews.evaluation.senteval.suite import read_tasks

@@ -71,7 +71,7 @@ class MTEBEncoder(AbsEncoder):
 
 def _meta(run: Path, embedder: Embedder) -> ModelMeta:
     """The run's metadata in MTEB's results; its training data is left for its owner to fill in."""
-    known = {
+    fields = {
         "name": f"structviews/{run.resolve().name}",
         "revision": model_checksum(run),
         "languages": ["eng-Latn"] if embedder.preparer.language == "en" else None,
@@ -82,4 +82,4 @@ def _meta(run: Path, embedder: Embedder) -> ModelMeta:
         # MTEB stores results by name, revision and this, so other vectors of the run are kept apart.
         "experiment_kwargs": {"vectors": embedder.description},
     }
-    return ModelMeta.create_empty(known)
+    return ModelMeta.create_empty(fields)

@@ -108,8 +108,8 @@ class StructViewsModule(InputModule):
         Raises:
             InputError: if it is not a run, or if a run from the Hub would read other files of this machine.
         """
-        place = (model_name_or_path, subfolder, token, cache_folder, revision, local_files_only)
-        run = cls.load_dir_path(*place) or str(Path(model_name_or_path, subfolder))
+        location = (model_name_or_path, subfolder, token, cache_folder, revision, local_files_only)
+        run = cls.load_dir_path(*location) or str(Path(model_name_or_path, subfolder))
         if not Path(model_name_or_path).exists():
             check_whole(Path(run))
         return cls(run, **cls.load_config(run))

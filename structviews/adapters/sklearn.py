@@ -3,39 +3,29 @@
 make_pipeline(SentenceVectorizer("runs/dep-const"), LogisticRegression()).fit(texts, labels)
 """
 
-from collections.abc import Hashable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.preparation import Sentence, SentenceError, listed
+from structviews.encoding.preparation import Sentence, listed
 from structviews.encoding.word_limit import BATCH_SIZE, WordLimit
 from structviews.errors import InputError
 from structviews.runs.bundled import run_folder
 from structviews.runs.folder import model_checksum
-from structviews.runtime.remembered import Remembered
 
 # The parameters that select the representation, as in ``Representation``.
 REPRESENTATION = ("pooling", "remove_component", "normalise", "join")
-# Bytes of vectors, and of trees, that are remembered.
-MOST = 2**28
-# A search fits clones on the same sentences again and again, so all vectorizers of a process share what they parsed and
-# encoded. A parsed sentence takes some 200 bytes a word.
-PARSED: Remembered[ParsedSentence] = Remembered(lambda sentence: 200 * len(sentence.tokens), MOST)
-VECTORS: Remembered[np.ndarray] = Remembered(lambda vector: vector.nbytes, MOST)
 
 
 class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Encodes sentences as the vectors ``(n, d)`` of a run.
 
     ``fit`` learns nothing, as the run is already trained, and is optional. A fitted vectorizer stores the run's
-    checksum. Pickling it does not include the run, which must stay in its folder. Trees and vectors of sentences are
-    remembered for all vectorizers of a process, clones too, in at most 256 MiB each.
+    checksum. Pickling it does not include the run, which must stay in its folder.
 
     Args:
         run: folder of a run of any kind.
@@ -98,18 +88,8 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             InputError: if ``X`` is not sentences, one is longer than the limit or cannot be parsed, or the run has
                 changed since ``fit``.
         """
-        embedder, sentences = self._embedder(), listed(X)
-        if len(sentences) * embedder.dim * 4 > MOST:
-            return embedder.encode(sentences, self.batch_size)
-        parsed = PARSED.of(_parsed_by(embedder), sentences, partial(_prepare, embedder, sentences))
-        run = (
-            str(embedder.folder.resolve()),
-            model_checksum(embedder.folder),
-            str(embedder.choices),
-            embedder.description,
-        )
-        vectors = VECTORS.of(run, parsed, lambda missing: [*map(np.copy, embedder.encode(missing, self.batch_size))])
-        return np.array(vectors, np.float32).reshape(len(sentences), embedder.dim)
+        vectors: np.ndarray = self._embedder().encode(listed(X), self.batch_size)
+        return vectors
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Column names ``(d,)``, such as ``dep_0``: the view and a number.
@@ -118,24 +98,24 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             input_features: ignored.
         """
         embedder = self._embedder()
-        parts = [(embedder.view_names[i], embedder.widths[i]) for i in embedder.chosen]
+        columns = [(embedder.view_names[i], embedder.widths[i]) for i in embedder.chosen]
         join = embedder.representation.join
         if embedder.only is None and join != "concatenation":
-            parts = [(join, embedder.dim)]
-        return np.array([f"{name}_{i}" for name, width in parts for i in range(width)], dtype=object)
+            columns = [(join, embedder.dim)]
+        return np.array([f"{name}_{i}" for name, width in columns for i in range(width)], dtype=object)
 
     def _embedder(self) -> Embedder:
         """The run with these parameters; reloaded if they have changed."""
         fitted = getattr(self, "checksum_", None)
-        how: dict[str, Any] = {name: getattr(self, name) for name in ("max_tokens", "overlong", "precision")}
+        loading: dict[str, Any] = {name: getattr(self, name) for name in ("max_tokens", "overlong", "precision")}
         chosen = (getattr(self, name) for name in REPRESENTATION)
-        settings = (fitted, str(self.run), self.view, *chosen, *how.values())
+        settings = (fitted, str(self.run), self.view, *chosen, *loading.values())
         if getattr(self, "_loaded", (None,))[0] != settings:
             run = run_folder(self.run)
             if fitted and model_checksum(run) != fitted:
                 raise InputError(f"{run}: changed since this vectorizer was fitted: fit again, or restore the run")
             changes = {name: getattr(self, name) for name in REPRESENTATION if getattr(self, name) is not None}
-            embedder = Embedder.load(run, **how).with_representation(**changes)
+            embedder = Embedder.load(run, **loading).with_representation(**changes)
             self._loaded = settings, embedder if self.view is None else embedder.with_view(self.view)
         return self._loaded[1]
 
@@ -152,17 +132,3 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.transformer_tags.preserves_dtype = []  # always float32
         tags.requires_fit = False
         return tags
-
-
-def _parsed_by(embedder: Embedder) -> Hashable:
-    """What the trees of a sentence depend on."""
-    of = embedder.preparer.parsed
-    return str((of.parser, of.tokeniser, of.models, sorted(embedder.needs), vars(embedder.limit)))
-
-
-def _prepare(embedder: Embedder, sentences: list[Sentence], missing: list[Sentence]) -> list[ParsedSentence]:
-    """Prepare some of the sentences; an error has the index among all of them."""
-    try:
-        return embedder.prepare(missing)
-    except SentenceError as error:
-        raise SentenceError(sentences.index(missing[error.index]), error.reason) from None

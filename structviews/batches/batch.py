@@ -17,13 +17,12 @@ from structviews.batches.shared_trees import SharedFamilies, SharedPairs, shared
 from structviews.batches.trees import (
     NodeRows,
     TreeBatch,
-    constituency_heights,
     constituency_trees,
-    dependency_heights,
     dependency_trees,
     node_rows,
 )
 from structviews.corpus.sentence import ParsedSentence
+from structviews.corpus.tree_arrays import constituency_heights, dependency_heights
 from structviews.pretrained.alignment import Aligner, SentencePieces
 from structviews.runtime.arrays import (
     Array,

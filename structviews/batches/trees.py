@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from structviews.corpus.sentence import heights_below
 from structviews.runtime.arrays import (
     Array,
     group,
@@ -255,21 +254,6 @@ def constituency_trees(left: Array, right: Array, heights: Array, lengths: Array
         counts=to_tensor(np.zeros((nodes.n_levels, 1), dtype=np.int64)),
         sides=np.bincount(key, minlength=3 * nodes.n_levels).reshape(-1, 3)[:, :2].tolist(),
     )
-
-
-def dependency_heights(heads: Array, lengths: Array) -> Array:
-    """Height ``(N,)`` of each word, leaf 0; arguments as for ``dependency_trees``."""
-    return heights_below(np.where(heads > 0, np.repeat(starts_of(lengths), lengths) + heads - 1, -1))
-
-
-def constituency_heights(left: Array, right: Array, lengths: Array) -> Array:
-    """Height ``(N,)`` of each node, leaf 0; arguments as for ``constituency_trees``."""
-    starts, inner = starts_of(2 * lengths - 1), lengths - 1
-    above = np.arange(len(left)) + np.repeat(starts + lengths - starts_of(inner), inner)
-    parents = np.full((2 * lengths - 1).sum(), -1, dtype=np.int64)
-    for side in (left, right):
-        parents[np.repeat(starts, inner) + side] = above
-    return heights_below(parents)
 
 
 def words_of_leaves(lengths: Array) -> Array:

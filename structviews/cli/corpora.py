@@ -16,7 +16,7 @@ from structviews.runtime.wording import counted
 from structviews.words.word_settings import Words
 
 if TYPE_CHECKING:
-    from structviews.corpus.selection import Chosen
+    from structviews.parsing.drawing import Chosen
 
 app = typer.Typer()
 corpus_app = typer.Typer(help="Merge, describe and export parsed corpora; store states.", no_args_is_help=True)
@@ -78,7 +78,7 @@ def inspect_corpus(
     Example: structviews inspect --text "A dog barks."
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.corpus.selection import choose, sentence_to_draw
+    from structviews.parsing.drawing import choose, sentence_to_draw
 
     choosing = sentence, grep, random
     drawing = any(choice is not None for choice in choosing)
@@ -100,7 +100,7 @@ def inspect_corpus(
     elif tree or svg:
         raise InputError("no sentence to draw: choose with --sentence, --grep or --random")
     else:
-        from structviews.corpus.tools.corpus_statistics import overview
+        from structviews.corpus.corpus_statistics import overview
 
         console.print(overview(opened), highlight=False)
 
@@ -130,40 +130,13 @@ def merge_corpora(
 
     Example: structviews corpus merge novels.parsed news.parsed -o all.parsed
     """
+    from structviews.corpus.merging import merge
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.corpus.tools.merging import merge
     from structviews.runtime.terminal import rate_bar
 
     with rate_bar(errors, "merging", "shards") as progress:
         merged = merge([ParsedCorpus.open(corpus) for corpus in corpora], out, progress)
     say(described(out, len(merged), merged.manifest["documents"]))
-
-
-@corpus_app.command("split")
-def split_corpus(
-    corpus: Corpus,
-    out: NewFolder,
-    parts: Annotated[int | None, typer.Option(help="Number of equal parts.", show_default=False)] = None,
-    shares: Annotated[
-        str | None, typer.Option(help="Names and shares of the parts: train=0.9,dev=0.1.", show_default=False)
-    ] = None,
-    seed: Seed = 1,
-) -> None:
-    """Split a corpus into several at random, by documents.
-
-    Example: structviews corpus split corpus.parsed --shares train=0.95,dev=0.05 -o parts
-    """
-    from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.corpus.tools.splitting import equal_shares, read_shares, split
-    from structviews.runtime.terminal import rate_bar
-
-    if (parts is None) == (shares is None):
-        raise InputError("give either --parts or --shares")
-    dealt = equal_shares(parts) if parts is not None else read_shares(shares or "")
-    with rate_bar(errors, "splitting", "shards") as progress:
-        found = split(ParsedCorpus.open(corpus), dealt, out, seed, progress)
-    for part in found.values():
-        say(described(part.path, len(part), part.manifest["documents"]))
 
 
 @corpus_app.command("stats")
@@ -174,8 +147,8 @@ def describe_corpus(
 
     Example: structviews corpus stats corpus.parsed
     """
+    from structviews.corpus import corpus_statistics
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.corpus.tools import corpus_statistics
 
     opened = ParsedCorpus.open(corpus)
     if as_json:
@@ -226,7 +199,7 @@ def store_encoder_states(corpus: Corpus, device: Device = "", flags: Mapping[str
     Example: structviews corpus states corpus.parsed --encoder roberta-base
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.pretrained.frozen import FrozenEncoder
+    from structviews.pretrained.states import FrozenEncoder
     from structviews.pretrained.stored_states import outdated, store_states
     from structviews.runtime.device import using
     from structviews.runtime.terminal import rate_bar

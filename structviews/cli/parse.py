@@ -217,13 +217,13 @@ def parse_into(
 
     with resuming():
         job = open_source(source, **settings)
-        how = {"workers": workers, "engine": engine.value, "address": address, "compression": compression}
-        corpus, already = parse_corpus(job, out, console=errors, **how)
+        where: dict[str, Any] = {"workers": workers, "engine": engine.value, "address": address}
+        corpus, already = parse_corpus(job, out, console=errors, compression=compression, **where)
     counts = f"{counted(len(corpus), 'sentence')} in {counted(corpus.manifest['documents'], 'document')}"
-    there = " already exists" if already else ""
+    suffix = " already exists" if already else ""
     kinds = {"dependency": corpus.has_dependencies, "constituency": corpus.has_constituents}
     lacking = "".join(f", no {kind} trees" for kind, has in kinds.items() if not has)
-    say(f"{out}{there}: {counts}, {summary(corpus)}{lacking}")
+    say(f"{out}{suffix}: {counts}, {summary(corpus)}{lacking}")
     return corpus
 
 
@@ -247,19 +247,13 @@ def download_models(
         Path | None,
         typer.Option(help="Folder for the models, for parse --models.", show_default="the library's"),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Download a library's models with its own downloader.
 
-    Shows what will be downloaded, from where, its size and its licence, and asks for confirmation.
-
     Example: structviews parser download stanza --lang en
     """
-    from structviews.parsing import download
+    from structviews.parsing.download import download
     from structviews.parsing.parser import Options
 
-    offered = download.offer(library, model, Options(language=lang, models=models))
-    say(str(offered))
-    if yes or typer.confirm("Download this?"):
-        download.fetch(offered)
-        say("downloaded")
+    download(library, model, Options(language=lang, models=models))
+    say("downloaded")

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from structviews.cli.console import console, errors, explain, inform, resuming, say, suggest, typeable, write
-from structviews.cli.options import Device
-from structviews.cli.setting_flags import names_in
+from structviews.cli.options import Device, names_in
 from structviews.settings import MOST_DIMENSIONS, MOST_EPOCHS
 
 SCALE = "Scale, for smaller machines"

@@ -175,7 +175,7 @@ def project_sentences(
     Example: structviews runs project runs/dep-const --corpus subj.txt --labels subj.labels -o subj.html
     """
     from structviews.evaluation.retrieval.candidates import open_pool
-    from structviews.report.project import check_out, draw_run
+    from structviews.report.projection import check_out, draw_run
     from structviews.runtime.terminal import rate_bar
 
     check_out(out)

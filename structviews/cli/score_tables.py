@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from structviews.cli.console import console, errors, explain, inform, say, write
-from structviews.cli.options import Run, Runs, Seed, named_run, one_run, only_corpus
-from structviews.cli.setting_flags import names_in
+from structviews.cli.options import Run, Runs, Seed, named_run, names_in, one_run, only_corpus
 from structviews.errors import InputError
 from structviews.runs.bundled import typed
 

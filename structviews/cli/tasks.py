@@ -235,13 +235,13 @@ def make_probing_tasks(
     from structviews.runtime.terminal import Table
 
     with stages() as tell:
-        made = make_tasks(ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)
+        outcomes = make_tasks(ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)
     table = Table("task", *(Column(name, justify="right") for name in ("train", "dev", "test", "classes")))
-    for each in made:
+    for each in outcomes:
         if not each.reason:
             table.add_row(each.task.name, *(f"{n:,}" for n in (*each.counts, len(each.labels))))
     console.print(table, f"in {out}", sep="\n")
-    for each in made:
+    for each in outcomes:
         if each.reason:
             explain(f"{each.task.name} is left out: {each.reason}")
     suggest("Next, score runs on them:", f"structviews eval RUN --probing {typeable(out)}")

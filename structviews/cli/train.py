@@ -12,7 +12,7 @@ from structviews.cli.setting_flags import HELP_ALL, NO_FLAGS, TrainCommand, chos
 from structviews.errors import InputError
 from structviews.runs import RUNS
 from structviews.runtime.wording import counted, duration
-from structviews.words.learning_settings import Word2VecConfig
+from structviews.words.word_settings import Word2VecConfig
 
 if TYPE_CHECKING:
     from structviews.runs.config import TrainConfig

@@ -11,11 +11,11 @@ from typing import Annotated, Any, NotRequired, Self, TypedDict
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.ipc
 from msgspec import Meta
 
-from structviews.corpus.sentence import ParsedSentence, heights_below
+from structviews.corpus.sentence import ParsedSentence
+from structviews.corpus.tree_arrays import constituency_heights, dependency_heights
 from structviews.runtime.documents import parse_json
 
 Count = Annotated[int, Meta(ge=0)]
@@ -158,33 +158,31 @@ def batch_of(rows: Sequence[Row], form: Form = BY_ROWS) -> pa.RecordBatch:
     sentences = [row.sentence for row in rows]
     kind = form.numbers(max((len(sentence.tokens) for sentence in sentences), default=0))
     lists = {name: [getattr(sentence, name) for sentence in sentences] for name in SENTENCE_FIELDS}
-    heads, left, right, labels = (lists[name] for name in ("heads", "left", "right", "labels"))
+    sizes = {name: np.array([len(each) for each in values], np.int64) for name, values in lists.items()}
+    flat = {name: np.fromiter(chain.from_iterable(lists[name]), np.int64) for name in ("heads", "left", "right")}
     columns = {name: pa.array([getattr(row, name) for row in rows], place) for name, place in PLACES.items()}
-    columns |= {name: strings(lists[name]) for name in NAMES}
-    columns |= {name: numbers(lists[name], flat(lists[name]), kind) for name in ("heads", "left", "right")}
-    columns["dep_height"] = numbers(heads, heights_below(dependency_parents(heads)), kind)
-    columns["const_height"] = numbers(labels, heights_below(constituency_parents(left, right, labels)), kind)
+    columns |= {name: list_array(encoded(lists[name]), sizes[name]) for name in NAMES}
+    columns |= {name: list_array(pa.array(values).cast(kind), sizes[name]) for name, values in flat.items()}
+    heights = dependency_heights(flat["heads"], sizes["heads"])
+    columns["dep_height"] = list_array(pa.array(heights).cast(kind), sizes["heads"])
+    lengths = (sizes["labels"][sizes["labels"] > 0] + 1) // 2
+    heights = constituency_heights(flat["left"], flat["right"], lengths)
+    columns["const_height"] = list_array(pa.array(heights).cast(kind), sizes["labels"])
     columns |= {name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in form.kept}
     names = [*COLUMNS, *form.kept]
     return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
 
-def flat(lists: Sequence[Sequence[int]]) -> np.ndarray:
-    """All lists concatenated."""
-    return np.fromiter(chain.from_iterable(lists), np.int64)
+def list_array(values: pa.Array, sizes: np.ndarray) -> pa.Array:
+    """Lists of these sizes, whose values are concatenated."""
+    return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32()), values)
 
 
-def numbers(lists: Sequence[Sequence[Any]], values: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """An Arrow list array of type ``kind`` with the lengths of ``lists`` and the concatenated ``values``."""
-    return pa.ListArray.from_arrays(offsets(lists), pa.array(values).cast(kind))
-
-
-def strings(lists: Sequence[Sequence[str]]) -> pa.Array:
-    """Lists of strings as a dictionary-encoded Arrow list array, the dictionary in order of first appearance."""
+def encoded(lists: Sequence[Sequence[str]]) -> pa.Array:
+    """The strings of all lists, dictionary-encoded, the dictionary in order of first appearance."""
     ids = {text: i for i, text in enumerate(dict.fromkeys(chain.from_iterable(lists)))}
     indices = np.fromiter(map(ids.__getitem__, chain.from_iterable(lists)), np.int32)
-    values = pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(list(ids), pa.string()))
-    return pa.ListArray.from_arrays(offsets(lists), narrow(values))
+    return narrow(pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(list(ids), pa.string())))
 
 
 def narrow(values: pa.DictionaryArray) -> pa.DictionaryArray:
@@ -193,43 +191,10 @@ def narrow(values: pa.DictionaryArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(values.indices.cast(kind), values.dictionary)
 
 
-def offsets(lists: Sequence[Sequence[Any]]) -> pa.Array:
-    """Arrow offsets: the start of each list in the concatenation of all, and the end of the last."""
-    return pa.array(np.cumsum([0, *map(len, lists)]), pa.int32())
-
-
-def dependency_parents(heads: Sequence[Sequence[int]]) -> np.ndarray:
-    """The parent of every word, with words numbered across all sentences; -1 for a root."""
-    counts = np.array([len(each) for each in heads], dtype=np.int64)
-    words = flat(heads)
-    return np.where(words > 0, words - 1 + np.repeat(np.cumsum(counts) - counts, counts), -1)
-
-
-def constituency_parents(
-    left: Sequence[Sequence[int]], right: Sequence[Sequence[int]], labels: Sequence[Sequence[str]]
-) -> np.ndarray:
-    """The parent of every node of binary trees, with nodes numbered across all sentences; -1 for a root."""
-    counts = np.array([len(each) for each in labels], dtype=np.int64)
-    inner = counts // 2
-    ends = np.cumsum(counts)
-    # Internal nodes come last in their sentence.
-    nodes = np.arange(inner.sum()) + np.repeat(ends - np.cumsum(inner), inner)
-    parents = np.full(counts.sum(), -1)
-    for children in (left, right):
-        parents[flat(children) + np.repeat(ends - counts, inner)] = nodes
-    return parents
-
-
 def skipped_of(table: pa.Table) -> list[Skipped]:
     """The skipped sentences recorded in a shard."""
     notes = parse_json(table.schema.metadata[SKIPPED_KEY], list[SkippedEntry], "skipped sentences", "parse again")
     return [Skipped(**skip) for skip in notes]
-
-
-def has_values(lists: pa.ChunkedArray) -> bool:
-    """Whether no list is empty."""
-    filled: bool = pc.all(pc.greater(pc.list_value_length(lists), 0), min_count=0).as_py()
-    return filled
 
 
 def read_shard(path: Path) -> pa.Table:
@@ -238,12 +203,12 @@ def read_shard(path: Path) -> pa.Table:
 
 
 def rows_of(table: pa.Table) -> Iterator[Row]:
-    """The rows of a shard's table."""
+    """The rows of a shard's table, which was checked when it was written."""
     places = (table[name].to_pylist() for name in ("document", "position", "line"))
     fields = ((tuple(each) for each in table[name].to_pylist()) for name in SENTENCE_FIELDS)
     texts = (table[name].to_pylist() if name in table.column_names else repeat("", len(table)) for name in KEPT)
     for document, position, line, conllu, ptb, *sentence in zip(*places, *texts, *fields, strict=True):
-        yield Row(document, position, line, ParsedSentence(*sentence), conllu, ptb)
+        yield Row(document, position, line, ParsedSentence.unchecked(*sentence), conllu, ptb)
 
 
 def new_job(**fields: Any) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Reading a parsed corpus, with checksums verified."""
+"""Reading a parsed corpus: only files that are exactly those of the manifest, whose digest seals them.
+
+That all sentences are trees is proved when the manifest is written, and by ``verify``; the digests carry it over.
+"""
 
 import hashlib
 from bisect import bisect_right
@@ -11,25 +14,44 @@ from typing import Any, Literal, NotRequired, Self, TypedDict
 import pyarrow as pa
 
 from structviews.corpus.format import (
+    COLUMNS,
     FORMAT,
     FORMAT_VERSION,
     JOB,
+    KEPT,
     MANIFEST,
+    NAMES,
+    NUMBERS,
+    PLACES,
     SHARD_NAME,
+    SKIPPED_KEY,
     Count,
     Row,
     Skipped,
     SkippedEntry,
     read_shard,
     rows_of,
+    skipped_of,
 )
 from structviews.corpus.sentence import ParsedSentence
-from structviews.corpus.shard_checks import OTHER_COLUMNS, DamagedCorpus, ShardEntry, check_size, kept_in, sound_shard
 from structviews.errors import InputError
 from structviews.runtime.documents import CHECKSUM, checked, checksum, parse_json
+from structviews.runtime.files import file_hash
 
 # Every open shard holds a file descriptor, and a large corpus can have thousands of shards.
 OPEN_SHARDS = 64
+
+
+OTHER_COLUMNS = "its columns are not those that the manifest names"
+
+
+class ShardEntry(TypedDict):
+    """A shard in the manifest: its file, its number of rows, its size and its digest."""
+
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
 
 
 class Named(TypedDict):
@@ -64,11 +86,23 @@ class Manifest(TypedDict):
     kept: NotRequired[list[str]]
 
 
+class DamagedCorpus(InputError):  # noqa: N818 - named for the state of the corpus
+    """A corpus whose files have changed since they were written.
+
+    Attributes:
+        fault: the file and what is wrong with it, without the remedy.
+    """
+
+    def __init__(self, path: Path, what: str) -> None:
+        self.fault = f"{path.name}: {what}"
+        super().__init__(f"{path} is damaged: {what}: copy {path.parent} again, or delete it and parse the text again")
+
+
 class ParsedCorpus:
     """A complete parsed corpus on disk, opened for reading.
 
-    Opening checks the manifest and the shards' sizes; a shard's digest, its Arrow buffers and its sentences are
-    checked the first time it is read, before anything computes with them.
+    Opening checks the manifest and the shards' sizes; a shard's digest and its Arrow buffers are checked the first
+    time it is read, before anything computes with them.
 
     Attributes:
         path: its folder.
@@ -163,7 +197,7 @@ class ParsedCorpus:
         path = self.path / entry["name"]
         if number in self._verified:
             return read_shard(path)
-        table = sound_shard(path, entry)
+        table = whole_shard(path, entry)
         if kept_in(table.schema) != self.kept:
             raise DamagedCorpus(path, OTHER_COLUMNS)
         self._verified.add(number)
@@ -230,6 +264,74 @@ def parse_manifest(path: Path, text: bytes) -> dict[str, Any]:
 def _cause(error: InputError) -> str:
     """What is wrong, without the place and the remedy that ``runtime.documents`` adds."""
     return str(error).removeprefix("it: ").removesuffix(": damaged")
+
+
+def check_size(path: Path, size: int) -> None:
+    """Raise DamagedCorpus unless the shard exists and has the size in the manifest."""
+    if not path.is_file():
+        raise DamagedCorpus(path, "the file is missing")
+    if path.stat().st_size != size:
+        raise DamagedCorpus(path, f"it has {path.stat().st_size} bytes, but the manifest says {size}")
+
+
+def whole_shard(path: Path, entry: ShardEntry) -> pa.Table:
+    """A shard's content, memory-mapped, if its file is the one that the manifest says.
+
+    Raises:
+        DamagedCorpus: if it is not, or does not have the columns of a parsed corpus.
+    """
+    check_size(path, entry["bytes"])
+    if file_hash(path) != entry["sha256"]:
+        raise DamagedCorpus(path, "its checksum does not match the manifest")
+    try:
+        table = read_shard(path)
+        table.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedCorpus(path, f"it cannot be read ({' '.join(str(error).split())})") from None
+    if not is_schema(table.schema) or SKIPPED_KEY not in (table.schema.metadata or {}):
+        raise DamagedCorpus(path, "its columns are not those of a parsed corpus")
+    if any(column.num_chunks != 1 for column in table.columns):
+        raise DamagedCorpus(path, "it is not one record batch")
+    if any(has_nulls(column.chunk(0)) for column in table.columns):
+        raise DamagedCorpus(path, "a value is missing")
+    try:
+        skipped_of(table)
+    except InputError as error:
+        raise DamagedCorpus(path, str(error)) from None
+    if table.num_rows != entry["rows"]:
+        raise DamagedCorpus(path, f"it has {table.num_rows} rows, but the manifest says {entry['rows']}")
+    return table
+
+
+def is_schema(schema: pa.Schema) -> bool:
+    """Whether the columns have the names and types of a shard."""
+    also = kept_in(schema)
+    plain = PLACES | dict.fromkeys(also, pa.string())
+    if schema.names != [*COLUMNS, *also] or any(schema.field(name).type != kind for name, kind in plain.items()):
+        return False
+    lists = [field.type for field in schema if field.name not in plain]
+    if not all(map(pa.types.is_list, lists)):
+        return False
+    names = [schema.field(name).type.value_type for name in NAMES]
+    numbers = {schema.field(name).type.value_type for name in NUMBERS}
+    return numbers in ({pa.uint8()}, {pa.uint16()}) and all(
+        pa.types.is_dictionary(kind) and kind.value_type == pa.string() for kind in names
+    )
+
+
+def kept_in(schema: pa.Schema) -> list[str]:
+    """Which of the columns ``KEPT`` there are."""
+    return [name for name in KEPT if name in schema.names]
+
+
+def has_nulls(array: pa.Array) -> bool:
+    """Whether an array has nulls, in its lists or in their dictionary included."""
+    nulls: int = array.null_count
+    if pa.types.is_list(array.type):
+        return nulls > 0 or has_nulls(array.values)
+    if pa.types.is_dictionary(array.type):
+        return nulls > 0 or has_nulls(array.dictionary)
+    return nulls > 0
 
 
 def find_corpus(

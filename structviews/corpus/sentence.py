@@ -1,9 +1,25 @@
 """A parsed sentence: words, dependency tree, binarised constituency tree."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from structviews.corpus.tree_arrays import constituency_heights, dependency_heights
+
+# What ``plain_text`` makes of tokens.
+ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": "“", "''": "”"}
+# Nothing stands before the one, nor after the other; nor on either side of what joins.
+NO_SPACE_BEFORE = re.compile(r"[.,;:!?)\]}’”…%°。，、：；！？）」』]+|['’](s|m|d|ll|re|ve|t)|n['’]t", re.IGNORECASE)
+NO_SPACE_AFTER = re.compile(r"[(\[{“‘¿¡£€#（「『]|\w*\$")
+JOINS = frozenset("-‐‑/—_")
+QUOTES = frozenset("\"'")
+ENDS = frozenset(".,!?")
+# Words that tokenisers take apart.
+HALVES = {("can", "not"), ("gon", "na"), ("wan", "na"), ("got", "ta"), ("gim", "me"), ("lem", "me")}
+# Scripts without spaces: Chinese and Japanese.
+UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 
 class InvalidSentence(ValueError):  # noqa: N818 - named for the state of the sentence
@@ -52,7 +68,7 @@ class ParsedSentence:
 
     @classmethod
     def unchecked(cls, *fields: tuple[str, ...] | tuple[int, ...]) -> "ParsedSentence":
-        """A sentence from all its fields, in order, without validation; check them with ``are_trees``."""
+        """A sentence from all its fields, in order, without validation, for fields that were checked before."""
         sentence = cls.__new__(cls)
         for name, value in zip(cls.__slots__, fields, strict=True):
             object.__setattr__(sentence, name, value)
@@ -69,12 +85,15 @@ class ParsedSentence:
     @property
     def dependency_heights(self) -> list[int]:
         """Height of each word in the dependency tree, with leaves at 0; length ``n``."""
-        return dependency_heights(self.heads)
+        heights: list[int] = dependency_heights(np.array(self.heads, int), np.array([len(self.heads)])).tolist()
+        return heights
 
     @property
     def constituency_heights(self) -> list[int]:
         """Height of each constituency node, with leaves at 0; length ``2n - 1``."""
-        return constituency_heights(len(self.tokens), self.left, self.right)
+        lengths = np.array([len(self.tokens)] * self.has_constituents, int)
+        heights: list[int] = constituency_heights(np.array(self.left, int), np.array(self.right, int), lengths).tolist()
+        return heights
 
     def spans(self) -> list[tuple[int, int, str]]:
         """Labelled constituents as ``(start, end, label)``, ends exclusive, in node order.
@@ -153,112 +172,47 @@ def check_constituents(n: int, left: Sequence[int], right: Sequence[int], labels
         raise InvalidSentence("a constituency node has two parents or none")
 
 
-def are_trees(lengths: np.ndarray, heads: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Whether each of many sentences passes ``check_dependencies`` and ``check_constituents``, vectorised.
+def plain_text(tokens: Sequence[str]) -> str:
+    """The text that tokens were probably made from.
 
-    Args:
-        lengths: ``(B,)`` number of words of each sentence.
-        heads: ``(S,)`` heads of all words, sentences concatenated.
-        left: ``(S - B,)`` left children of all internal nodes.
-        right: ``(S - B,)`` right children.
-
-    Returns:
-        ``(B,)`` bool.
+    Quotation marks that do not say whether they open or close do so in turn; a hyphen joins the words beside it. Tokens
+    alone cannot tell ``well-known`` from ``well - known``: of a text's sentences some come out with other white space.
     """
-    both: np.ndarray = _are_dependencies(lengths, heads) & _are_constituents(lengths, left, right)
-    return both
+    text = ""
+    open_quotes: list[str] = []
+    glued = True  # nothing comes between the text so far and the next token
+    words = [ESCAPES.get(token, token) for token in tokens]
+    for i, word in enumerate(words):
+        if word in QUOTES:
+            closes = word in open_quotes or _closes_an_earlier(words, i)
+            text += word if closes or glued else f" {word}"
+            glued = not closes
+            if not closes:
+                open_quotes.append(word)
+            elif word in open_quotes:
+                open_quotes.remove(word)
+            continue
+        joins = word in JOINS and 0 < i < len(words) - 1
+        attached = glued or joins or NO_SPACE_BEFORE.fullmatch(word) or (i and _belong(words[i - 1], word))
+        text += word if attached else f" {word}"
+        glued = joins or bool(NO_SPACE_AFTER.fullmatch(word))
+    return text
 
 
-def _are_dependencies(lengths: np.ndarray, heads: np.ndarray) -> np.ndarray:
-    sentence = np.repeat(np.arange(len(lengths)), lengths)
-    starts = np.cumsum(lengths) - lengths
-    inside = (heads >= 0) & (heads <= lengths[sentence])
-    one_root = np.bincount(sentence[heads == 0], minlength=len(lengths)) == 1
-    # Following the heads from each word must end at a root; roots are their own heads.
-    above = np.where(inside & (heads > 0), starts[sentence] + heads - 1, np.arange(len(heads)))
-    trees: np.ndarray = one_root & _all(inside & (heads[_follow(above, lengths)] == 0), sentence, len(lengths))
-    return trees
+def _closes_an_earlier(words: Sequence[str], i: int) -> bool:
+    """Whether a mark that nothing opened ends a quotation of the sentence before, or is an apostrophe."""
+    before, after = words[:i], words[i + 1 :]
+    if not before:
+        return False
+    if words[i] == "'" and "'" not in after and before[-1][-1].isalpha():
+        return True  # the birds' nests, mornin'
+    if before[-1][-1] not in ENDS or words[i] in before:
+        return False
+    if words[i] in after:  # "It is," he said, "so.": the next one opens, after a comma
+        return after[0][0].islower() and after[after.index(words[i]) - 1] in ENDS
+    return not after or after[0][0].islower()
 
 
-def _are_constituents(lengths: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    batch = len(lengths)
-    sentence = np.repeat(np.arange(batch), lengths - 1)
-    inner = lengths - 1
-    starts = np.cumsum(lengths + inner) - lengths - inner
-    # Nodes numbered across all sentences.
-    node = np.arange(len(left)) + np.repeat(starts + lengths - np.cumsum(inner) + inner, inner)
-    first = starts[sentence]
-    inside = (np.minimum(left, right) >= 0) & (np.maximum(left, right) < node - first)
-    left, right = (np.where(inside, child, 0) + first for child in (left, right))
-    parents = np.bincount(np.concatenate([left, right]), minlength=int((lengths + inner).sum()))
-    parents[starts + 2 * inner] += 1  # count the root as having a parent
-    one_parent = np.minimum.reduceat(parents == 1, starts) if batch else np.zeros(0, dtype=bool)
-    # The first and the last word of each node.
-    begin, end = (np.arange(len(parents)) for _ in range(2))
-    begin[node], end[node] = left, right
-    begin, end = _follow(begin, lengths), _follow(end, lengths)
-    adjacent = end[left] + 1 == begin[right]
-    # In post-order, ends ascend, and among nodes with the same end the narrower come first.
-    place = end[node] * len(parents) - begin[node]
-    in_order = np.diff(place, prepend=-1 - len(parents) ** 2) > 0
-    trees: np.ndarray = one_parent & _all(inside & adjacent & in_order, sentence, batch)
-    return trees
-
-
-def _follow(pointers: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Follow pointers for at least as many steps as the longest sentence has words, by pointer doubling."""
-    for _ in range(int(lengths.max(initial=0)).bit_length()):
-        pointers = pointers[pointers]
-    return pointers
-
-
-def _all(right: np.ndarray, sentence: np.ndarray, batch: int) -> np.ndarray:
-    """Whether all items of each sentence are right."""
-    whole: np.ndarray = np.bincount(sentence[~right], minlength=batch) == 0
-    return whole
-
-
-def dependency_heights(heads: Sequence[int]) -> list[int]:
-    """Height of each word (leaf 0) from 1-based heads, bottom up."""
-    n = len(heads)
-    heights = [0] * n
-    missing = [0] * n
-    for head in heads:
-        if head:
-            missing[head - 1] += 1
-    ready = [i for i in range(n) if not missing[i]]
-    for word in ready:
-        parent = heads[word] - 1
-        if parent >= 0:
-            heights[parent] = max(heights[parent], heights[word] + 1)
-            missing[parent] -= 1
-            if not missing[parent]:
-                ready.append(parent)
-    return heights
-
-
-def constituency_heights(n: int, left: Sequence[int], right: Sequence[int]) -> list[int]:
-    """Height of each of the ``2n - 1`` nodes (leaf 0)."""
-    heights = [0] * n
-    for l_child, r_child in zip(left, right, strict=True):
-        heights.append(1 + max(heights[l_child], heights[r_child]))
-    return heights
-
-
-def heights_below(parents: np.ndarray) -> np.ndarray:
-    """Height of every node of a forest, with leaves at 0, computed level by level.
-
-    Args:
-        parents: ``(N,)`` the parent of each node, -1 for a root.
-
-    Returns:
-        ``(N,)``, int16.
-    """
-    heights = np.zeros(len(parents), dtype=np.int16)
-    above, level = parents[parents >= 0], 0
-    while len(above):
-        level += 1
-        heights[above] = level
-        above = parents[above]
-        above = above[above >= 0]
-    return heights
+def _belong(one: str, other: str) -> bool:
+    """Whether two tokens are one word."""
+    return (one.lower(), other) in HALVES or bool(UNSPACED.match(one[-1]) and UNSPACED.match(other))

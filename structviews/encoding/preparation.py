@@ -14,8 +14,8 @@ from structviews.encoding.text_language import remark, warn_once
 from structviews.encoding.word_limit import CUT, DEFAULT_LIMIT, WordLimit, tell_cuts
 from structviews.errors import InputError
 from structviews.parsing.parser import Options, Parser, Tokeniser, Unparsed
-from structviews.parsing.repair import repair
 from structviews.parsing.specification import load
+from structviews.parsing.text import repair
 from structviews.parsing.tokenising import tokenise_all
 from structviews.runs.settings_file import Parsed
 from structviews.runtime.wording import counted

@@ -18,8 +18,7 @@ from structviews.evaluation.scores.tables import (
     score_table,
     shown_scores,
 )
-from structviews.hub.portable import trained_parts
-from structviews.hub.text_sources import read_sources, summed
+from structviews.hub.portable import read_sources, summed, trained_parts
 from structviews.runs.folder import CONFIG, SOURCES
 from structviews.runs.settings_file import load_run, read_settings, run_kind, run_views
 from structviews.runs.vocabularies import load_vocabularies
@@ -107,7 +106,7 @@ def _part(run: Path) -> dict[str, Any]:
     """The card's entry for a trained run."""
     config, parsed = load_run(run)
 
-    def told(described: dict[str, Any]) -> str:
+    def name_and_version(described: dict[str, Any]) -> str:
         return " ".join(str(described[key]) for key in ("name", "version") if described.get(key)) or "not recorded"
 
     vocabularies = load_vocabularies(run, config, parsed).items()
@@ -116,8 +115,8 @@ def _part(run: Path) -> dict[str, Any]:
         "name": run.name,
         "corpus": config.data.corpus,
         "fingerprint": parsed.fingerprint,
-        "parser": told(parsed.parser),
-        "tokeniser": told(parsed.tokeniser),
+        "parser": name_and_version(parsed.parser),
+        "tokeniser": name_and_version(parsed.tokeniser),
         "words": ", ".join(f"{count} ({channel})" for channel, count in words.items()),
         "vectors": config.words.vectors,
         "encoder": config.words.encoder,

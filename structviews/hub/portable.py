@@ -1,15 +1,19 @@
-"""The portable part of a run: weights, vocabularies and settings, without references to other files."""
+"""The portable part of a run: weights, vocabularies and settings, without references to other files.
+
+With it goes the table of the texts that the run was trained on, tab-separated with a row for every title, since
+licences such as CC BY ask whoever passes a text on to name it. The model card has its summary.
+"""
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from os.path import commonprefix
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from structviews.encoding.kinds.joined import JOINED
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results
-from structviews.hub.text_sources import read_sources
 from structviews.pretrained.encoder_name import HUB_ID, EncoderName
 from structviews.pretrained.loading import is_here
 from structviews.runs.config import TrainConfig, path_settings
@@ -27,9 +31,12 @@ from structviews.runs.folder import (
 )
 from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
 from structviews.runtime.documents import write_json
+from structviews.runtime.files import text_lines, write_bytes
 from structviews.words import CONTEXTUAL, FIXED
 
 CARD = "README.md"
+# Titles of one source and licence that the summary names; of more, what they have in common.
+NAMED = 3
 # Kinds of runs whose folders are self-contained.
 TRAINED_KINDS = ("trained", "random")
 PARTS = (CONFIG, WEIGHTS, COMPONENTS, GATE, SUB_WORDS, ENCODER, SOURCES, "vocabulary.*.txt")
@@ -91,7 +98,7 @@ def stage(run: Path, folder: Path) -> list[str]:
         _check_encoder(part, config)
         if (part / SOURCES).exists():
             read_sources(part / SOURCES)  # which checks them
-        write_settings(target, _without_places(read_settings(part)))
+        write_settings(target, _without_paths(read_settings(part)))
         if (part / EXPANSION).exists():
             notes.append(f"{part}: its expansion is left out, as it reads a file on this machine")
     _copy_joins(run, folder)
@@ -144,7 +151,7 @@ def _copy_results(run: Path, folder: Path) -> list[str]:
     return notes
 
 
-def _without_places(settings: dict[str, Any]) -> dict[str, Any]:
+def _without_paths(settings: dict[str, Any]) -> dict[str, Any]:
     tables = {name: dict(value) if isinstance(value, dict) else value for name, value in settings.items()}
     for table, name in path_settings():
         if name in tables.get(table, {}):
@@ -189,8 +196,8 @@ def check_whole(run: Path) -> None:
             )
         encoder = config.words.encoder and EncoderName.of(config.words.encoder).name
         # A transformer needs nothing of its encoder, whose name is for the reader.
-        is_told = CONTEXTUAL not in config.words.channels and _is_name(encoder)
-        if encoder and not is_told and not HUB_ID.fullmatch(encoder):
+        is_only_named = CONTEXTUAL not in config.words.channels and _is_name(encoder)
+        if encoder and not is_only_named and not HUB_ID.fullmatch(encoder):
             raise InputError(
                 f"{part / CONFIG}: refers to a local folder ({config.words.encoder!r}): ask its owner to name the "
                 "encoder by its name on the Hugging Face Hub"
@@ -208,3 +215,68 @@ def check_whole(run: Path) -> None:
                 f"{part / CONFIG}: [{PARSED}.parser] refers to a local file ({parser!r}, {language!r}): ask its owner "
                 "to name the parser's model without its folder"
             )
+
+
+class Source(NamedTuple):
+    """A row of the table: a title, where it is from, and how many documents and sentences of it were read."""
+
+    source: str
+    title: str
+    year: str
+    licence: str
+    attribution: str
+    documents: int
+    sentences: int
+
+
+HEADER = "\t".join(Source._fields)
+
+
+def read_sources(path: Path) -> list[Source]:
+    """Read a table of sources.
+
+    Raises:
+        InputError: if it cannot be read, or is not such a table; the message names file and line.
+    """
+    header, *lines = text_lines(path)
+    if header != HEADER or not lines:
+        raise InputError(f"{path}: not a table of sources: give a first line of {', '.join(Source._fields)}, then rows")
+    found = []
+    for number, line in enumerate(lines, 2):
+        row = line.split("\t")
+        if len(row) != len(Source._fields) or not all(re.fullmatch(r"\d{1,15}", count) for count in row[-2:]):
+            raise InputError(f"{path}:{number}: not {len(Source._fields)} values, the last two counts: fix the row")
+        found.append(Source(row[0], row[1], row[2], row[3], row[4], int(row[5]), int(row[6])))
+    return found
+
+
+def write_sources(path: Path, sources: Iterable[Source]) -> None:
+    """Write a table of sources."""
+    rows = ["\t".join(map(str, row)) for row in sources]
+    write_bytes(path, "".join(f"{line}\n" for line in (HEADER, *rows)).encode("utf-8"))
+
+
+class Group(NamedTuple):
+    """Titles of one source under one licence: their names, or what these have in common, and their sums."""
+
+    titles: str
+    licence: str
+    documents: int
+    sentences: int
+
+
+def summed(sources: Iterable[Source]) -> list[Group]:
+    """The sources in groups of one source and licence, that with the most sentences first."""
+    found: dict[tuple[str, str], list[Source]] = {}
+    for row in sources:
+        found.setdefault((row.source, row.licence), []).append(row)
+    groups = []
+    for (_, licence), rows in found.items():
+        titles = [row.title for row in rows]
+        together = "; ".join(titles)
+        if len(titles) > NAMED:
+            common = commonprefix(titles).rstrip(" :")  # noqa: RUF071 - of titles, not of paths
+            together = f"{common} ({len(titles)} titles)".lstrip()
+        documents, sentences = sum(row.documents for row in rows), sum(row.sentences for row in rows)
+        groups.append(Group(together, licence, documents, sentences))
+    return sorted(groups, key=lambda group: -group.sentences)

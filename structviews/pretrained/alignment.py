@@ -68,13 +68,13 @@ class Pieces(NamedTuple):
     Attributes:
         ids: ``(p,)`` the pieces of all windows, one window after the other, with those that the tokeniser adds.
         lengths: ``(w,)`` number of pieces of each window.
-        places: ``(k,)`` index in ``ids`` of each word's pieces, word by word; a piece of two words is there twice.
-        starts: ``(n,)`` where those of each word start in ``places``; every word has one.
+        indices: ``(k,)`` index in ``ids`` of each word's pieces, word by word; a piece of two words is there twice.
+        starts: ``(n,)`` where those of each word start in ``indices``; every word has one.
     """
 
     ids: Array
     lengths: Array
-    places: Array
+    indices: Array
     starts: Array
 
 
@@ -124,8 +124,8 @@ class Aligner:
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         pieces, missing = self._pieces(spelt, lengths)
         if len(missing):
-            for place in missing.tolist():
-                spelt[place] = self._unknown
+            for index in missing.tolist():
+                spelt[index] = self._unknown
             pieces, missing = self._pieces(spelt, lengths)
         if len(missing):
             raise InputError(f"the encoder's tokeniser has no piece for {self._unknown[1:]!r}: choose another encoder")

@@ -1,10 +1,16 @@
-"""Finding and loading an encoder of Hugging Face: only safetensors and fast tokenisers, and no code of others."""
+"""Finding and loading an encoder of Hugging Face: only safetensors and fast tokenisers, and no code of others.
+
+A run whose transformer is trained keeps its configuration and tokeniser, its ``Blueprint``, in one sealed file, so it
+needs nothing of the encoder that it began from.
+"""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, Self, TypedDict, TypeVar
 
 import numpy as np
 import torch
@@ -14,11 +20,10 @@ from structviews.pretrained.alignment import Aligner
 from structviews.pretrained.encoder_name import HUB_ID
 from structviews.runtime.documents import read_json
 from structviews.runtime.files import digest
+from structviews.runtime.seals import damaged, read_arrays, write_arrays
 from structviews.runtime.wording import network_reason
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+T = TypeVar("T")
 INSTALL = "pip install 'structviews[contextual]'"
 REMEDY = "restore its files, or choose another encoder"
 CONFIG = "config.json"
@@ -54,13 +59,13 @@ class Loaded(NamedTuple):
     pad: int
 
 
-def found_folder(name: str, places: Sequence[Path] = ()) -> Path:
-    """The folder of an encoder: that of this name, here or in one of ``places``; else it is fetched from the Hub.
+def found_folder(name: str, beside: Sequence[Path] = ()) -> Path:
+    """The folder of an encoder: that of this name, here or in one of ``beside``; else it is fetched from the Hub.
 
     Raises:
         InputError: if there is none.
     """
-    if here := is_here(name, places):
+    if here := is_here(name, beside):
         return here
     if not HUB_ID.fullmatch(name) or os.path.isdir(name):
         layers = "; layers after a colon are numbers, as in -4..-1" if ":" in name else ""
@@ -69,10 +74,10 @@ def found_folder(name: str, places: Sequence[Path] = ()) -> Path:
         from huggingface_hub import snapshot_download  # noqa: PLC0415 - an extra
     except ImportError:
         raise InputError(f"{name}: no such folder, and huggingface_hub is not installed: {INSTALL}") from None
-    wanted: dict[str, Any] = {"allow_patterns": [*DESCRIPTION, "*.safetensors", INDEX], "ignore_patterns": ["*/*"]}
+    patterns: dict[str, Any] = {"allow_patterns": [*DESCRIPTION, "*.safetensors", INDEX], "ignore_patterns": ["*/*"]}
     for fetched in (True, False):  # what was fetched before needs no network
         try:
-            folder = Path(snapshot_download(name, local_files_only=fetched, **wanted))
+            folder = Path(snapshot_download(name, local_files_only=fetched, **patterns))
         except Exception as error:  # so many are those of the Hub's client and the network
             reason = network_reason(error) or " ".join(str(error).split())[:200]
             continue
@@ -84,9 +89,9 @@ def found_folder(name: str, places: Sequence[Path] = ()) -> Path:
     ) from None
 
 
-def is_here(name: str, places: Sequence[Path] = ()) -> Path | None:
-    """The folder of an encoder that is named by its folder, here or in one of ``places``; None if there is none."""
-    folders = (place / name for place in (*places, Path()))
+def is_here(name: str, beside: Sequence[Path] = ()) -> Path | None:
+    """The folder of an encoder that is named by its folder, here or in one of ``beside``; None if there is none."""
+    folders = (folder / name for folder in (*beside, Path()))
     return next((folder for folder in folders if os.path.isfile(folder / CONFIG)), None)
 
 
@@ -94,9 +99,9 @@ def _missing(folder: Path) -> list[str]:
     """What a folder lacks to be an encoder."""
     weights = _weight_files(folder)
     tokeniser = any(path.is_file() for part in (TOKENISER, *MADE_OF) for path in folder.glob(part))
-    there = {"configuration": (folder / CONFIG).is_file(), "tokeniser": tokeniser}
-    there |= {"safetensors" if path.name == WEIGHTS else path.name: os.path.isfile(path) for path in weights}
-    return [what for what, is_there in there.items() if not is_there]
+    has = {"configuration": (folder / CONFIG).is_file(), "tokeniser": tokeniser}
+    has |= {"safetensors" if path.name == WEIGHTS else path.name: os.path.isfile(path) for path in weights}
+    return [file for file, is_there in has.items() if not is_there]
 
 
 def _weight_files(folder: Path) -> list[Path]:
@@ -155,10 +160,10 @@ def load_encoder(folder: Path) -> Loaded:
         tokeniser = transformers.AutoTokenizer.from_pretrained(folder, **options)
         # A pooler that the file lacks is drawn at random: not from the numbers of the training that loads it.
         with torch.random.fork_rng(devices=[]):
-            model, told = transformers.AutoModel.from_pretrained(
+            model, report = transformers.AutoModel.from_pretrained(
                 folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **options
             )
-        missing = sorted(name for name in told["missing_keys"] if not name.startswith("pooler."))
+        missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
         if missing:
             raise ValueError(f"its weights lack {missing[0]}")
         loaded = _with_tokeniser(_encoder_of(model.eval()), tokeniser)
@@ -215,9 +220,9 @@ def _try(loaded: Loaded, n_pieces: int) -> None:
         raise ValueError(f"its states are of shapes {shapes}, not what its {CONFIG} says")
 
 
-def _longest(model: Any, told: int) -> int:
-    """How many pieces an encoder reads at once; ``told`` is what its tokeniser says, which may be no limit."""
-    limits = [told]
+def _longest(model: Any, limit: int) -> int:
+    """How many pieces an encoder reads at once; ``limit`` is what its tokeniser says, which may be no limit."""
+    limits = [limit]
     for name, part in model.named_modules():
         if name.endswith("position_embeddings") and hasattr(part, "padding_idx"):  # a table, of whatever class
             # Where padding has a position, the others come after it.
@@ -229,7 +234,7 @@ def _longest(model: Any, told: int) -> int:
 
 
 @contextmanager
-def _refusals(folder: Path) -> "Iterator[Any]":
+def _refusals(folder: Path) -> Iterator[Any]:
     """The module transformers, without its notices; what it refuses is an InputError."""
     try:
         import transformers  # noqa: PLC0415 - an extra
@@ -244,7 +249,7 @@ def _refusals(folder: Path) -> "Iterator[Any]":
 
 
 @contextmanager
-def without_notices(transformers: Any) -> "Iterator[None]":
+def without_notices(transformers: Any) -> Iterator[None]:
     """A context in which the module ``transformers`` shows no notices and no progress bars."""
     logs = transformers.utils.logging
     level, bars = logs.get_verbosity(), logs.is_progress_bar_enabled()
@@ -256,3 +261,88 @@ def without_notices(transformers: Any) -> "Iterator[None]":
         logs.set_verbosity(level)
         if bars:
             logs.enable_progress_bar()
+
+
+class Blueprint:
+    """An encoder without its weights.
+
+    Args:
+        files: the contents of its files, by name.
+        place: where they are, for messages.
+    """
+
+    def __init__(self, files: Mapping[str, bytes], place: Path):
+        self.files = dict(files)
+        self.place = place
+
+    def __reduce__(self) -> Any:
+        # Pickled to the same bytes after use: a tokeniser remembers words that it has read.
+        return type(self), (self.files, self.place)
+
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """That of an encoder's folder."""
+        return cls({path.name: path.read_bytes() for path in description_files(folder)}, folder)
+
+    @classmethod
+    def read(cls, path: Path, remedy: str) -> Self:
+        """Read what ``write`` wrote.
+
+        Args:
+            path: the file.
+            remedy: what to do if it is damaged.
+
+        Raises:
+            InputError: if it is missing or damaged.
+        """
+        files = {name: array.tobytes() for name, array in read_arrays(path, remedy).items()}
+        if CONFIG not in files or any(Path(name).name != name for name in files):
+            raise damaged(path, "it does not describe an encoder", remedy)
+        return cls(files, path)
+
+    def write(self, path: Path) -> None:
+        """Write to one file."""
+        write_arrays(path, {name: np.frombuffer(content, np.uint8) for name, content in self.files.items()})
+
+    @property
+    def digest(self) -> bytes:
+        """Digest of the files, 16 bytes."""
+        return bytes.fromhex(digest("".join(f"{name} {digest(self.files[name])}\n" for name in self.files).encode()))
+
+    def unpack(self, folder: Path) -> None:
+        """Write the files to a folder."""
+        for name, content in self.files.items():
+            (folder / name).write_bytes(content)
+
+    @cached_property
+    def tokeniser(self) -> Loaded:
+        """Its tokeniser, and a model that has no weights.
+
+        Raises:
+            InputError: if it is not an encoder that transformers knows.
+        """
+        with torch.device("meta"):
+            return self._built(empty_encoder)
+
+    @property
+    def aligner(self) -> Aligner:
+        """Turns sentences into its pieces."""
+        return self.tokeniser.aligner
+
+    @property
+    def dim(self) -> int:
+        """Dimension of a state."""
+        return int(self.tokeniser.model.config.hidden_size)
+
+    def network(self) -> Any:
+        """A model with fresh random weights, on PyTorch's current device."""
+        return self._built(empty_network)
+
+    def _built(self, build: Callable[[Path], T]) -> T:
+        """What is built from its files; errors name the place that they came from."""
+        with TemporaryDirectory() as folder:
+            self.unpack(Path(folder))
+            try:
+                return build(Path(folder))
+            except InputError as error:
+                raise InputError(str(error).replace(folder, str(self.place))) from None

@@ -82,7 +82,7 @@ class Member(Settings):
 
 
 # What a recipe has beside the keys of its source.
-TABLES = {"corpus": TrainingText, "vectors": WordFile, "evaluation": SecondHalf}
+TABLES: dict[str, type[Settings]] = {"corpus": TrainingText, "vectors": WordFile, "evaluation": SecondHalf}
 OF_SOURCE = tuple(each.name for each in fields(Source))
 KEYS = (*OF_SOURCE, *TABLES, "settings", "members", "join", "similarity_join")
 # What of a parent's source is not a recipe's own.

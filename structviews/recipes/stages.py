@@ -38,8 +38,8 @@ from structviews.runtime.terminal import rate_bar, say
 from structviews.training.loop import train
 from structviews.training.resuming import check_same, check_settings, is_finished
 from structviews.words.learning import learn_file, require_gensim
-from structviews.words.learning_settings import Word2VecConfig
 from structviews.words.vector_files import WordVectors
+from structviews.words.word_settings import Word2VecConfig
 
 # What a stage is about to do; the stage does it when it is asked for the next.
 Stage = Iterator[str]

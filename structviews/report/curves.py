@@ -116,9 +116,9 @@ def series_of(found: Sequence[Curve]) -> list[Series]:
     for curve in found:
         channels.setdefault(curve.run, {})[curve.channel] = None
     return [
-        Series(run, channel, number % len(COLOURS), (number // len(COLOURS) + place) % len(DASHES))
+        Series(run, channel, number % len(COLOURS), (number // len(COLOURS) + position) % len(DASHES))
         for number, (run, names) in enumerate(channels.items())
-        for place, channel in enumerate([name for name in names if name] or [""])
+        for position, channel in enumerate([name for name in names if name] or [""])
     ]
 
 

@@ -15,11 +15,6 @@ KINDS = (".html", ".htm")
 def check_page(path: Path, what: str) -> None:
     """Raise InputError unless a page can be written to ``path``; ``what`` names the output in the message."""
     check_file(path, KINDS, "pages")
-    require_pages(what)
-
-
-def require_pages(what: str) -> None:
-    """Raise InputError unless the libraries for pages are installed; ``what`` names the output in the message."""
     require_matplotlib(what, extra="report")
     require_templates(what)
 
@@ -45,3 +40,10 @@ def write_page(path: Path, template: str, content: Mapping[str, Any]) -> None:
     )
     page = environment.get_template(template).render(content, n_colours=len(COLOURS), version=version("structviews"))
     write_output(path, lambda file: file.write(page.encode()))
+
+
+def markup(text: str) -> Any:
+    """HTML or SVG that a template takes as it is, ``markupsafe.Markup``."""
+    from markupsafe import Markup  # noqa: PLC0415  comes with jinja2
+
+    return Markup(text)

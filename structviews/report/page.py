@@ -2,9 +2,10 @@
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,16 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Preparer, Sentence
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool, open_pool
-from structviews.evaluation.retrieval.neighbours import Found, nearest
+from structviews.evaluation.retrieval.neighbours import nearest
 from structviews.evaluation.retrieval.next_sentence import corpus_of
-from structviews.evaluation.retrieval.side_by_side import Neighbours
+from structviews.evaluation.scores import heatmap
+from structviews.evaluation.scores.rendering import MARKS, has_marks, html_table, side_by_side
 from structviews.evaluation.scores.results import all_results
+from structviews.evaluation.scores.tables import ScoreTable, score_table
 from structviews.parsing import svg
 from structviews.report import curves, html
-from structviews.report.clouds import cloud
-from structviews.report.projection import Classes, Projection, project
+from structviews.report.projection import Classes, Projection, cloud, project
 from structviews.report.sample import Sample, prepared, read_labels, sample_vectors
-from structviews.report.score_section import pairs_of_views, published, scores
 from structviews.runs.folder import model_checksum, run_names
 from structviews.runs.log_file import read_log
 from structviews.runs.settings_file import PARSED, Parsed, read_settings, run_kind, run_views
@@ -37,6 +38,8 @@ EXAMPLES = 3
 # Preferred length of these examples in tokens, so that their trees fit on a page.
 SHORT = range(6, 15)
 NEAREST = 3
+# The fewest pairs of views that a heat map compares.
+PAIRS = 2
 TREES = frozenset({"dependency", "constituency"})
 Tell = Callable[[str], None]
 
@@ -147,24 +150,80 @@ def has_weights(run: Path) -> bool:
         return False
 
 
+def scores(runs: Sequence[Path]) -> dict[str, Any]:
+    """The table of the runs."""
+    every = score_table(runs, intervals=True)
+    tasks = scored_tasks(every)
+    if not tasks:
+        return {"tables": [], "missing": every.notes}
+    own = score_table(runs, tasks=tasks, intervals=True)
+    return {
+        "tables": drawn(own),
+        "marks": MARKS if has_marks(own) else "",
+        "notes": own.legend,
+        "unscored": every.notes,
+        "missing": [],
+    }
+
+
+def published(runs: Sequence[Path]) -> dict[str, Any]:
+    """The papers' scores on the tasks of the runs."""
+    own = score_table(runs)
+    tasks = scored_tasks(own)
+    papers = score_table([], tasks=tasks, published=True)
+    if not tasks or not papers.published:
+        return {"tables": [], "missing": ["no paper has a score on the tasks of these runs"]}
+    table = replace(papers, header=["model", "paper, table", *papers.header[2:]])
+    return {"tables": drawn(table), "notes": [note for note in papers.legend if note not in own.legend], "missing": []}
+
+
+def scored_tasks(table: ScoreTable) -> list[str]:
+    """The tasks that a run has a score for."""
+    tasks = table.header[table.n_fixed :]
+    return [task for i, task in enumerate(tasks) if any(row.cells[i].figures for row in table.runs)]
+
+
+def drawn(table: ScoreTable) -> list[Any]:
+    """A table as HTML, in parts that fit the page's width."""
+    return [html.markup(html_table(table, part)) for part in side_by_side(table)]
+
+
+def pairs_of_views(runs: Sequence[Path]) -> dict[str, Any]:
+    """A heat map for each task that several pairs of views are scored on."""
+    matrices = []
+    why_not: dict[str, None] = {}
+    for task in scored_tasks(score_table(runs)):
+        try:
+            matrix = heatmap.view_matrix(runs, task)
+        except InputError as error:
+            why_not[str(error).removeprefix(f"--matrix {task}: ")] = None
+            continue
+        if matrix.n_pairs >= PAIRS:
+            matrices.append(html.markup(pictures.inline_svg(partial(heatmap.picture, matrix), f"{task} by views")))
+    if not matrices and not why_not:
+        why_not["give the runs of several pairs of views, with scores"] = None
+    missing = [f"no heat map: {why}" for why in why_not]
+    return {"matrices": matrices, "note": heatmap.SCALE_NOTE, "missing": missing}
+
+
 def training(logs: Mapping[str, list[dict[str, Any]]], runs: Sequence[Path]) -> dict[str, Any]:
     """Training curves of all runs, one plot per metric."""
-    from markupsafe import Markup  # noqa: PLC0415  comes with jinja2
-
     found = [curve for name, entries in logs.items() for curve in curves.curves(name, entries)]
     missing = []
     for (name, entries), run in zip(logs.items(), runs, strict=True):
         if not entries:
             trained = run_kind(run) == "trained"
-            how = f"create one with structviews train --resume {run}" if trained else "only runs made by train have one"
-            missing.append(f"{name}: no training log; {how}")
+            remedy = (
+                f"create one with structviews train --resume {run}" if trained else "only runs made by train have one"
+            )
+            missing.append(f"{name}: no training log; {remedy}")
     series = curves.series_of(found)
     drawn = [
         pictures.inline_svg(partial(curves.draw_panel, found, metric, title, series), f"{title} by step")
         for metric, title in curves.panels(found).items()
     ]
     return {
-        "panels": list(map(Markup, drawn)),
+        "panels": list(map(html.markup, drawn)),
         "series": [
             {"name": each.name, "colour": each.colour, "dashes": curves.SVG_DASHES[each.dash]} for each in series
         ],
@@ -207,12 +266,12 @@ def show_sentences(
             embedders[name] = Embedder.load(run, precision=precision)
         except InputError as error:
             missing.append(f"{name}: {error}")
-    texts, given = examples(pool, sample, queries)
+    texts, inputs = examples(pool, sample, queries)
     rows = dict(zip(sample.texts, sample.rows.tolist(), strict=True))
     headings = [pool.shown(rows[text]) if text in rows else text for text in texts]
     tell("parsing")
     sample = sample._replace(sentences=list(prepared(sample.sentences, list(embedders.values()))))
-    parsed, no_trees = with_trees(given, list(embedders.values()))
+    parsed, no_trees = with_trees(inputs, list(embedders.values()))
     encoded = []
     for name, embedder in embedders.items():
         tell(f"{name}: encoding")
@@ -230,8 +289,8 @@ def examples(pool: Pool, sample: Sample, queries: Sequence[str]) -> tuple[list[s
         texts, sentences = zip(*map(pool.read, queries), strict=True)
         return list(texts), list(sentences)
     short = [i for i, text in enumerate(sample.texts) if len(text.split()) in SHORT] or range(len(sample.texts))
-    places = np.linspace(0, len(short) - 1, min(EXAMPLES, len(short)) + 2)[1:-1].round().astype(int)
-    chosen = [short[place] for place in dict.fromkeys(places.tolist())]
+    positions = np.linspace(0, len(short) - 1, min(EXAMPLES, len(short)) + 2)[1:-1].round().astype(int)
+    chosen = [short[position] for position in dict.fromkeys(positions.tolist())]
     return [sample.texts[i] for i in chosen], [sample.sentences[i] for i in chosen]
 
 
@@ -272,29 +331,30 @@ def neighbours(shown: Shown | list[str]) -> dict[str, Any]:
     """Nearest neighbours of the example sentences, one column per run."""
     if isinstance(shown, list) or not shown.runs:
         return {"queries": [], "missing": shown if isinstance(shown, list) else shown.missing}
-    places = {text: place for place, text in enumerate(shown.sample.texts)}
-    itself = np.array([places.get(text, -1) for text in shown.texts])
-    found: list[Found] = [nearest(each.queries, each.sample, NEAREST, itself) for each in shown.runs]
-    table = Neighbours(shown.texts, [each.run for each in shown.runs], found)
+    row_of = {text: row for row, text in enumerate(shown.sample.texts)}
+    itself = np.array([row_of.get(text, -1) for text in shown.texts])
+    found = [nearest(each.queries, each.sample, NEAREST, itself) for each in shown.runs]
+
+    def cells(query: int) -> list[list[dict[str, str]]]:
+        """The neighbours that each run finds, nearest first."""
+        return [
+            [
+                {"cosine": f"{cosine:.3f}", "text": shown.pool.shown(shown.sample.rows[row])}
+                for cosine, row in zip(each.scores[query], each.rows[query], strict=True)
+                if row >= 0
+            ]
+            for each in found
+        ]
+
     return {
-        "runs": table.runs,
-        "queries": [{"text": text, "rows": neighbour_rows(table, i, shown)} for i, text in enumerate(shown.headings)],
+        "runs": [each.run for each in shown.runs],
+        "queries": [
+            {"text": text, "rows": list(zip_longest(*cells(query)))} for query, text in enumerate(shown.headings)
+        ],
         "note": f"Nearest neighbours by cosine among {len(shown.sample.texts):,} sentences of "
         f"{shown.pool.path}{spread(shown)}.",
         "missing": shown.missing,
     }
-
-
-def neighbour_rows(table: Neighbours, query: int, shown: Shown) -> list[list[dict[str, str] | None]]:
-    """For each rank, the neighbour that each run finds."""
-    found = [table.of(query, run) for run in range(len(table.runs))]
-    depth = max(map(len, found), default=0)
-    return [[neighbour(*each[i], shown) if i < len(each) else None for each in found] for i in range(depth)]
-
-
-def neighbour(cosine: float, place: int, shown: Shown) -> dict[str, str]:
-    """A sentence of the sample, and its cosine."""
-    return {"cosine": f"{cosine:.3f}", "text": shown.pool.shown(shown.sample.rows[place])}
 
 
 def trees(shown: Shown | list[str]) -> dict[str, Any]:
@@ -312,21 +372,19 @@ def trees(shown: Shown | list[str]) -> dict[str, Any]:
 
 
 def tree_pictures(
-    sentence: ParsedSentence, place: int, attentive: Sequence[tuple[EncodedSample, str]]
+    sentence: ParsedSentence, number: int, attentive: Sequence[tuple[EncodedSample, str]]
 ) -> list[dict[str, Any]]:
-    """The trees of an example sentence, each with a caption."""
-    from markupsafe import Markup  # noqa: PLC0415  comes with jinja2
-
+    """The trees of the example sentence of a number, each with a caption."""
     text = " ".join(sentence.tokens)
     drawn = []
     if sentence.has_dependencies:
         for each, view in attentive:
-            weights = each.attention[view][place].tolist()
+            weights = each.attention[view][number].tolist()
             drawn.append((f"{each.run}: attention of {view}", svg.dependency_tree(sentence, weights)))
         drawn = drawn or [("dependency tree", svg.dependency_tree(sentence))]
     if sentence.has_constituents:
         drawn += [("", tree) for tree in svg.constituency_trees(sentence)]
-    return [{"caption": caption, "svg": Markup(svg.element(tree, text))} for caption, tree in drawn]
+    return [{"caption": caption, "svg": html.markup(svg.element(tree, text))} for caption, tree in drawn]
 
 
 def settings(runs: Sequence[Path], names: Sequence[str]) -> dict[str, Any]:

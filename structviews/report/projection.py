@@ -1,23 +1,38 @@
-"""Project sentence vectors to two dimensions and plot them.
+"""Project sentence vectors to two dimensions, and plot them as a picture, an interactive page or a part of a report.
 
 Shapes: n sentences, d dimensions of a vector.
 """
 
+import warnings
 from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
+from structviews.evaluation.retrieval.candidates import Pool
+from structviews.report import html
+from structviews.report.sample import Sample, read_labels, sample_vectors
+from structviews.runtime import pictures
 from structviews.runtime.pictures import COLOURS
+from structviews.runtime.terminal import OnProgress
+from structviews.runtime.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NEIGHBOURS = 15
 """UMAP's ``n_neighbors``, at its default."""
+KINDS = (".png", ".svg", ".html")
+MOST_CLASSES = 12
+"""Documents that still get a colour of their own; more of them are a scale, from the first to the last."""
+CUT = 98
+"""Percentile at which a scale ends, so that one long sentence does not make all others look short."""
 # Characters of a plot's title in a line.
 TITLE = 50
 # Class symbols, in matplotlib and in text.
@@ -52,23 +67,18 @@ def project(vectors: np.ndarray, seed: int = 1) -> Projection:
     if len(vectors) < 3:
         raise InputError(f"{len(vectors)} distinct sentences are too few to plot: give at least 3")
     if len(vectors) > NEIGHBOURS and find_spec("umap"):
-        return Projection(_umap(vectors, seed), "UMAP by cosine")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # UMAP warns that a seed implies one thread
+            from umap import UMAP  # noqa: PLC0415  an extra, slow to import
+
+            umap = UMAP(n_neighbors=NEIGHBOURS, metric="cosine", random_state=seed)
+            return Projection(np.asarray(umap.fit_transform(vectors)), "UMAP by cosine")
     from sklearn.decomposition import PCA  # noqa: PLC0415  slow to import
 
     with np.errstate(invalid="ignore"):  # without variance, the ratios are 0 / 0
         pca = PCA(2, svd_solver="full").fit(vectors)
     share = np.nan_to_num(pca.explained_variance_ratio_.sum())
     return Projection(pca.transform(vectors), f"PCA, {share:.0%} of the variance".replace("%", " %"))
-
-
-def _umap(vectors: np.ndarray, seed: int) -> np.ndarray:
-    import warnings  # noqa: PLC0415
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # UMAP warns that a seed implies one thread
-        from umap import UMAP  # noqa: PLC0415  an extra, slow to import
-
-        return np.asarray(UMAP(n_neighbors=NEIGHBOURS, metric="cosine", random_state=seed).fit_transform(vectors))
 
 
 class Classes(NamedTuple):
@@ -87,13 +97,60 @@ class Classes(NamedTuple):
         """Build classes from one label per sentence."""
         names, of, sizes = np.unique(np.asarray(labels, dtype=object), return_inverse=True, return_counts=True)
         order = np.argsort(-sizes, kind="stable")
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        return cls([str(names[i]) for i in order], place[of])
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        return cls([str(names[i]) for i in order], rank[of])
 
-    def rows(self) -> list[np.ndarray]:
-        """Row indices of each class."""
-        return [np.flatnonzero(self.of == i) for i in range(len(self.names))]
+    def legend(self) -> list[dict[str, Any]]:
+        """Template data: name, colour and symbol of each class."""
+        styles = (style(number) for number in range(len(self.names)))
+        return [
+            {"name": name, "colour": colour, "symbol": SYMBOLS[marker]}
+            for name, (colour, marker) in zip(self.names, styles, strict=True)
+        ]
+
+
+class Scale(NamedTuple):
+    """Numbers that colours stand for, from ``low`` to ``high``; ``values`` are ``(n,)`` integers."""
+
+    values: np.ndarray
+    low: int
+    high: int
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there are higher numbers."""
+        return bool(self.values.max() > self.high)
+
+
+class Colouring(NamedTuple):
+    """A way to colour points: by classes, or by a number."""
+
+    name: str
+    by: Classes | Scale
+
+
+def colourings(pool: Pool, sample: Sample, labels: list[str] | None) -> list[Colouring]:
+    """The colourings that sentences have, that which is shown at first coming first.
+
+    Args:
+        pool: the sentences.
+        sample: those that are drawn.
+        labels: a label for each of these, if there are any.
+    """
+    lengths = np.array([len(pool.texts[row].split()) for row in sample.rows])
+    documents = pool.documents[sample.rows]
+    by_length = Colouring("length in words", Scale(lengths, int(lengths.min()), int(np.percentile(lengths, CUT))))
+    n_documents = len(np.unique(documents))
+    found = [by_length]
+    if 1 < n_documents <= MOST_CLASSES:
+        names, of = np.unique(documents, return_inverse=True)
+        found.insert(0, Colouring("document", Classes([f"document {name}" for name in names], of)))
+    elif n_documents > MOST_CLASSES:
+        found.append(Colouring("document", Scale(documents, int(documents.min()), int(documents.max()))))
+    if labels:
+        found.insert(0, Colouring("label", Classes.of_labels(labels)))
+    return found
 
 
 def style(number: int) -> tuple[int, int]:
@@ -103,7 +160,7 @@ def style(number: int) -> tuple[int, int]:
 
 def drawn_rows(n: int, classes: Classes | None) -> list[np.ndarray]:
     """The rows of n sentences in drawing order: class by class."""
-    return classes.rows() if classes else [np.arange(n)]
+    return [np.flatnonzero(classes.of == i) for i in range(len(classes.names))] if classes else [np.arange(n)]
 
 
 def scatter(projection: Projection, title: str, classes: Classes | None, *, legend: bool = True) -> "Figure":
@@ -142,3 +199,113 @@ def scatter(projection: Projection, title: str, classes: Classes | None, *, lege
     if classes and legend:
         figure.legend(loc="outside right upper", frameon=False, markerscale=1.6)
     return figure
+
+
+def cloud(projections: list[tuple[str, Projection]], sample: Sample, classes: Classes | None) -> dict[str, Any]:
+    """Template data for the projections of one sample: plots, texts and label styles.
+
+    Args:
+        projections: title and projection of each run.
+        sample: the sentences.
+        classes: their labels, if any.
+    """
+    drawn = []
+    for title, projection in projections:
+        draw = partial(scatter, projection, title, classes, legend=False)
+        svg = pictures.inline_svg(draw, f"projection {title}".strip())
+        drawn.append(html.markup(svg))
+    order = [int(row) for rows in drawn_rows(len(sample.texts), classes) for row in rows]
+    return {
+        "clouds": drawn,
+        "points": {
+            "order": order,
+            "texts": sample.texts,
+            "labels": [classes.names[i] for i in classes.of] if classes else [],
+        },
+        "labels": classes.legend() if classes else [],
+    }
+
+
+def check_out(path: Path) -> None:
+    """Raise InputError unless a picture or page can be written to ``path``."""
+    pictures.check_file(path, KINDS)
+    if path.suffix.lower() == ".html":
+        html.require_templates(str(path))
+    else:
+        pictures.require_matplotlib(str(path))
+
+
+def draw_run(
+    run: Path,
+    pool: Pool,
+    out: Path,
+    *,
+    labels: Path | None = None,
+    most: int,
+    progress: OnProgress | None = None,
+    precision: str = "auto",
+) -> tuple[Projection, Sample]:
+    """Encode sentences with a run, project the vectors to two dimensions, and plot them.
+
+    Args:
+        run: run folder.
+        pool: the sentences.
+        out: file to write; its ending must be one of ``KINDS``.
+        labels: file with one label per line of the pool's text.
+        most: maximum number of sentences to plot.
+        progress: called with the number of sentences encoded and the total.
+        precision: see ``Embedder.load``.
+
+    Raises:
+        InputError: if a file cannot be read or written, or a sentence cannot be encoded.
+    """
+    check_out(out)
+    sample = Sample.of(pool, most)
+    colours = colourings(pool, sample, read_labels(labels, pool, sample.rows) if labels else None)
+    embedder = Embedder.load(run, precision=precision)
+    projection = project(sample_vectors(embedder, pool, sample, progress))
+    title = f"{run.resolve().name}: {counted(len(sample.texts), 'sentence')} of {pool.path.name}"
+    if out.suffix.lower() == ".html":
+        html.write_page(out, "projection.html", page_content(title, projection, pool, sample, colours))
+    else:
+        pictures.write_picture(out, lambda: coloured(projection, title, colours[0]))
+    return projection, sample
+
+
+def coloured(projection: Projection, title: str, colouring: Colouring) -> "Figure":
+    """The scatter plot in the colours of a colouring, with their legend."""
+    if isinstance(colouring.by, Classes):
+        return scatter(projection, title, colouring.by)
+    figure = scatter(projection, title, None)
+    (points,) = figure.axes[0].collections
+    points.set(array=colouring.by.values, cmap="plasma_r", clim=(colouring.by.low, colouring.by.high))
+    figure.colorbar(points, label=colouring.name, shrink=0.6, extend="max" if colouring.by.is_cut else "neither")
+    return figure
+
+
+def page_content(
+    title: str, projection: Projection, pool: Pool, sample: Sample, colours: list[Colouring]
+) -> dict[str, Any]:
+    """Template data of the page: points in a square from 0 to 1, with y downwards, and what is known of them."""
+    points = projection.points - projection.points.min(0)
+    points = points / (points.max() or 1)
+    points[:, 1] = points[:, 1].max() - points[:, 1]
+    x, y = points.T.astype(float).round(4).tolist()
+    return {
+        "title": title,
+        "method": projection.method,
+        "data": {
+            "x": x,
+            "y": y,
+            "texts": [pool.shown(row) for row in sample.rows],
+            "lines": pool.lines[sample.rows].tolist(),
+            "colourings": [{"name": each.name, **colouring_content(each.by)} for each in colours],
+        },
+    }
+
+
+def colouring_content(by: Classes | Scale) -> dict[str, Any]:
+    """Template data of a colouring: an index into named classes for each sentence, or a number."""
+    if isinstance(by, Scale):
+        return {"values": by.values.tolist(), "low": by.low, "high": by.high, "cut": by.is_cut}
+    return {"values": by.of.tolist(), "classes": by.legend()}

@@ -38,8 +38,8 @@ class Described(TypedDict, total=False):
 class VectorFile(TypedDict, total=False):
     """A file of word vectors; what does not hold of it is not written.
 
-    ``packed`` if the run (see ``structviews.hub.packing``) is to know the words that it stores, and no others of the
-    file; ``sub_words`` if it then stores the file's n-grams too. ``uncased`` if its words are looked up in lower case.
+    ``packed`` if the run is to know the words that it stores, and no others of the file, as the bundled models do;
+    ``sub_words`` if it then stores the file's n-grams too. ``uncased`` if its words are looked up in lower case.
     """
 
     fingerprint: str

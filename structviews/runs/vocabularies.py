@@ -9,11 +9,9 @@ from torch import Tensor
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
-from structviews.pretrained.blueprint import Blueprint
-from structviews.pretrained.contextual_words import ContextualWords
 from structviews.pretrained.encoder_name import EncoderName, Identity
-from structviews.pretrained.frozen import FrozenEncoder
-from structviews.pretrained.loading import files_digest, found_folder
+from structviews.pretrained.loading import Blueprint, files_digest, found_folder
+from structviews.pretrained.states import ContextualWords, FrozenEncoder
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG, ENCODER, REMEDY, SUB_WORDS, vocabulary_file
 from structviews.runs.settings_file import PARSED, Parsed, PretrainedEncoder

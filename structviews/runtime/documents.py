@@ -26,28 +26,28 @@ MOST_TOML, DEEPEST_TOML = 2**15, 20
 UNREADABLE = (ValueError, RecursionError)
 
 
-def checked(content: Any, kind: Any, place: object, remedy: str) -> Any:
+def checked(content: Any, kind: Any, source: object, remedy: str) -> Any:
     """The content of a document, unchanged, if it has the type ``kind``; it may have further keys.
 
     Args:
         content: what JSON or TOML gives.
         kind: such as a ``TypedDict`` or ``list[int]``.
-        place: the file, for messages.
+        source: the file, for messages.
         remedy: what the user can do.
 
     Raises:
         InputError: if it has not; names the value's path in the document.
     """
-    converted(content, kind, place, remedy)
+    converted(content, kind, source, remedy)
     return content
 
 
-def converted(content: object, kind: type[T], place: object, remedy: str) -> T:
+def converted(content: object, kind: type[T], source: object, remedy: str) -> T:
     """As ``checked``, but an instance of ``kind``, such as a dataclass."""
     try:
         return msgspec.convert(content, kind)
     except UNREADABLE as error:
-        raise InputError(f"{place}: {_reason(error)}: {remedy}") from None
+        raise InputError(f"{source}: {_reason(error)}: {remedy}") from None
 
 
 def read_json(path: Path, kind: Any, remedy: str) -> Any:
@@ -59,13 +59,13 @@ def read_json(path: Path, kind: Any, remedy: str) -> Any:
     return parse_json(_content(path, remedy), kind, path, remedy)
 
 
-def parse_json(content: bytes, kind: Any, place: object, remedy: str) -> Any:
+def parse_json(content: bytes, kind: Any, source: object, remedy: str) -> Any:
     """As ``read_json``, from bytes."""
     try:
         parsed = msgspec.json.decode(content.removeprefix(BOM))
     except UNREADABLE as error:
-        raise InputError(f"{place}: not JSON ({_reason(error)}): {remedy}") from None
-    return checked(parsed, kind, place, remedy)
+        raise InputError(f"{source}: not JSON ({_reason(error)}): {remedy}") from None
+    return checked(parsed, kind, source, remedy)
 
 
 def read_lines(path: Path, kind: Any, remedy: str) -> Iterator[Any]:

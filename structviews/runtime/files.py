@@ -45,25 +45,25 @@ def writing(path: Path, patience: float = 0) -> Iterator[None]:
         OSError: if the place cannot be written.
     """
     path = path.absolute()
-    place = _lock_file(path)
+    lock_file = _lock_file(path)
     try:
         path.parent.stat()  # FileLock would create it
-        lock = FileLock(place, timeout=patience)
+        lock = FileLock(lock_file, timeout=patience)
         lock.acquire()
     except Timeout:
         raise InputError(
-            f"{path} is being written by {_holder(place)}: wait until it has finished, or give another place"
+            f"{path} is being written by {_holder(lock_file)}: wait until it has finished, or give another place"
         ) from None
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
     try:
         with suppress(OSError):  # a full disk; it only tells others who it is
-            place.write_text(_self(), "utf-8")
+            lock_file.write_text(_self(), "utf-8")
         sweep(path)
         yield
     finally:
         with suppress(OSError):  # while the lock is held: others notice that theirs is on a file without a name
-            place.unlink()
+            lock_file.unlink()
         lock.release()
 
 
@@ -103,10 +103,10 @@ def clear(path: Path) -> None:
 def clear_below(folder: Path) -> None:
     """As ``clear``, for a folder and all that lies in it, where a later call skips what is finished."""
     clear(folder)
-    for place, _, names in os.walk(folder):
+    for below, _, names in os.walk(folder):
         for name in names:
             if lock := LOCK.fullmatch(name):
-                clear(Path(place) / lock["name"])
+                clear(Path(below) / lock["name"])
 
 
 def _lock_file(path: Path) -> Path:
@@ -154,9 +154,9 @@ def _self() -> str:
     return f"process {os.getpid()} on {platform.node()} ({shown}, since {datetime.now():%H:%M})"
 
 
-def _holder(place: Path) -> str:
+def _holder(lock_file: Path) -> str:
     with suppress(OSError, UnicodeDecodeError):
-        return place.read_text("utf-8")[: 4 * SHOWN] or "another process"
+        return lock_file.read_text("utf-8")[: 4 * SHOWN] or "another process"
     return "another process"
 
 

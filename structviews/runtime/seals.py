@@ -7,9 +7,9 @@ needed for its own tensors only.
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -22,7 +22,6 @@ from structviews.runtime.files import digest, write_bytes
 if TYPE_CHECKING:
     from torch import Tensor
 
-T = TypeVar("T")
 # Key of the metadata's only entry: safetensors writes several in any order, and equal files must have equal bytes.
 ENTRY = "structviews"
 # The format's names of numpy's types.
@@ -76,27 +75,40 @@ def write_arrays(
         from safetensors.torch import save as save_tensors  # noqa: PLC0415 - imports PyTorch, which is slow
 
         save = save_tensors
-    content = {name: _contiguous(arrays[name]) for name in sorted(arrays)}
-    described = {name: (_type(each), list(each.shape)) for name, each in content.items()}
-    data, kept = digest(*map(_octets, content.values())), dict(notes or {})
-    seal = Seal(notes=kept, data=data, head=head_digest(kept, described, data))
+    content = {
+        name: np.ascontiguousarray(each) if isinstance(each, np.ndarray) else each.detach().cpu().contiguous()
+        for name, each in sorted(arrays.items())
+    }
+    described = {
+        name: (TYPES[str(each.dtype).removeprefix("torch.")], list(each.shape)) for name, each in content.items()
+    }
+    data, notes = digest(*map(_octets, content.values())), dict(notes or {})
+    seal = Seal(notes=notes, data=data, head=head_digest(notes, described, data))
     write_bytes(path, save(content, {ENTRY: json.dumps(seal, sort_keys=True)}))
 
 
 def read_arrays(path: Path, remedy: str) -> dict[str, np.ndarray]:
-    """The arrays of a sealed file by name.
+    """The arrays of a sealed file by name; see ``read_tensors``."""
+    return _read(path, "np", remedy)[1]
+
+
+def read_tensors(path: Path, remedy: str) -> "tuple[dict[str, Tensor], dict[str, Any]]":
+    """The tensors of a sealed file by name, and its notes.
+
+    Args:
+        path: the file.
+        remedy: what the user can do if it is missing or damaged.
 
     Raises:
-        InputError: if it is missing or damaged; see ``read_head``.
+        InputError: if it is missing or damaged.
     """
+    head, tensors = _read(path, "pt", remedy)
+    return tensors, head.notes
 
-    def read(file: safe_open) -> dict[str, np.ndarray]:
-        head = head_of(path, file, remedy)
-        arrays = {name: file.get_tensor(name) for name in sorted(head.shapes)}
-        check_data(path, head, map(_octets, arrays.values()), remedy)
-        return arrays
 
-    return opened(path, "np", read, remedy)
+def read_head(path: Path, remedy: str) -> Head:
+    """What a sealed file says, without reading its tensors; see ``read_tensors``."""
+    return _read(path, "np", remedy, head_only=True)[0]
 
 
 def map_arrays(path: Path, remedy: str, *, check: bool = True) -> dict[str, np.ndarray]:
@@ -110,74 +122,37 @@ def map_arrays(path: Path, remedy: str, *, check: bool = True) -> dict[str, np.n
     Raises:
         InputError: if it is missing or damaged.
     """
-    head = opened(path, "np", lambda file: head_of(path, file, remedy), remedy)
+    head = read_head(path, remedy)
     kinds = {of_format: kind for kind, of_format in TYPES.items()}
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")  # of the JSON document before the arrays
-        places = json.loads(file.read(size))
+        positions = json.loads(file.read(size))
     arrays = {}
     for name, shape in sorted(head.shapes.items()):
-        kind, begin = kinds[places[name]["dtype"]], 8 + size + places[name]["data_offsets"][0]
+        kind, begin = kinds[positions[name]["dtype"]], 8 + size + positions[name]["data_offsets"][0]
         # An array without elements cannot be mapped.
         arrays[name] = np.memmap(path, kind, "r", begin, shape) if math.prod(shape) else np.empty(shape, kind)
     if check:
-        check_data(path, head, map(_octets, arrays.values()), remedy)
+        check_data(path, head, arrays, remedy)
     return arrays
 
 
-def check_data(path: Path, head: Head, data: Iterable[memoryview], remedy: str) -> None:
-    """Raise InputError unless the tensors' bytes, in the order of their names, are those that were written."""
-    if digest(*data) != head.data:
-        raise damaged(path, "its content does not match its digest", remedy)
-
-
-def read_tensors(path: Path, remedy: str) -> "tuple[dict[str, Tensor], dict[str, Any]]":
-    """The tensors of a sealed file by name, and its notes.
-
-    Args:
-        path: the file.
-        remedy: what the user can do if it is missing or damaged.
-
-    Raises:
-        InputError: if it is missing or damaged.
-    """
-
-    def read(file: safe_open) -> "tuple[dict[str, Tensor], dict[str, Any]]":
-        head = head_of(path, file, remedy)
-        tensors = {name: file.get_tensor(name) for name in sorted(head.shapes)}
-        # The file is read from disk once: what is hashed here is what the caller gets.
-        check_data(path, head, map(_octets, tensors.values()), remedy)
-        return tensors, head.notes
-
-    return opened(path, "pt", read, remedy)
-
-
-def read_head(path: Path, remedy: str) -> Head:
-    """What a sealed file says, without reading its tensors.
-
-    Args:
-        path: the file.
-        remedy: what the user can do if it is missing or damaged.
-
-    Raises:
-        InputError: if it is missing, or this part of it is damaged.
-    """
-    return opened(path, "np", lambda file: head_of(path, file, remedy), remedy)
-
-
-def opened(path: Path, framework: str, read: Callable[[safe_open], T], remedy: str) -> T:
-    """Open a safetensors file, apply ``read``, and name the file if it is missing or damaged."""
+def _read(path: Path, framework: str, remedy: str, *, head_only: bool = False) -> tuple[Head, dict[str, Any]]:
+    """The head of a sealed file and its content, which is read once: what is checked is what the caller gets."""
     if not path.is_file():
         raise InputError(f"{path}: no such file: {remedy}")
     try:
         with safe_open(path, framework) as file:
-            return read(file)
+            head = _head(path, file, remedy)
+            content = {} if head_only else {name: file.get_tensor(name) for name in sorted(head.shapes)}
     except (SafetensorError, OSError, MemoryError, RuntimeError) as error:
         raise damaged(path, " ".join(str(error).split())[:200] or type(error).__name__, remedy) from None
+    if not head_only:
+        check_data(path, head, content, remedy)
+    return head, content
 
 
-def head_of(path: Path, file: safe_open, remedy: str) -> Head:
-    """The head of an open file; see ``read_head``."""
+def _head(path: Path, file: safe_open, remedy: str) -> Head:
     described = {}
     for name in file.keys():  # noqa: SIM118 - not a dict
         part = file.get_slice(name)
@@ -192,6 +167,12 @@ def head_of(path: Path, file: safe_open, remedy: str) -> Head:
     return Head(seal["notes"], {name: tuple(shape) for name, (_, shape) in described.items()}, seal["data"], found)
 
 
+def check_data(path: Path, head: Head, content: Mapping[str, Any], remedy: str) -> None:
+    """Raise InputError unless the bytes of the arrays, in the order of their names, are those that were written."""
+    if digest(*map(_octets, content.values())) != head.data:
+        raise damaged(path, "its content does not match its digest", remedy)
+
+
 def head_digest(notes: Mapping[str, Any], described: Mapping[str, tuple[str, list[int]]], data: str) -> str:
     """The digest of a head; ``described`` has the type and shape of each tensor."""
     return hashlib.sha256(json.dumps([notes, described, data], sort_keys=True).encode()).hexdigest()
@@ -200,15 +181,6 @@ def head_digest(notes: Mapping[str, Any], described: Mapping[str, tuple[str, lis
 def damaged(path: Path, what: str, remedy: str) -> InputError:
     """The error for a damaged file."""
     return InputError(f"{path}: damaged: {what}: {remedy}")
-
-
-def _contiguous(array: "np.ndarray | Tensor") -> "np.ndarray | Tensor":
-    return np.ascontiguousarray(array) if isinstance(array, np.ndarray) else array.detach().cpu().contiguous()
-
-
-def _type(array: "np.ndarray | Tensor") -> str:
-    """The format's name of an array's type."""
-    return TYPES[str(array.dtype).removeprefix("torch.")]
 
 
 def _octets(array: "np.ndarray | Tensor") -> memoryview:

@@ -100,12 +100,12 @@ def say(console: Console, text: str) -> None:
 class Bar:
     """How far one job is, with its rate and the time left; called with the number done and the total.
 
-    It appears when it is first called or told a stage. Its methods may be called from several threads.
+    It appears when it is first called, or given a stage. Its methods may be called from several threads.
 
     Args:
         console: where to show it. If this is not a terminal, for example a log file, a line is printed at the first
             call, at every further tenth and, unless ``steady``, for every later stage.
-        what: description of the job.
+        job: description of the job.
         unit: what is counted.
         size: the numbers are divided by this for display.
         percent: whether the terminal shows the share that is done, rather than the numbers.
@@ -113,10 +113,10 @@ class Bar:
     """
 
     def __init__(
-        self, console: Console, what: str, unit: str, size: int = 1, *, percent: bool = True, steady: bool = True
+        self, console: Console, job: str, unit: str, size: int = 1, *, percent: bool = True, steady: bool = True
     ) -> None:
         self._console = console
-        self._what = what
+        self._job = job
         self._unit = unit
         self._size = size
         self._percent = percent
@@ -153,7 +153,7 @@ class Bar:
             if not self._moves() and self._tenths < (tenths := 10 * done // max(total, 1)):
                 self._tenths = tenths
                 parts = self._count(), *self._note.split("  "), self._rate, self._time(now)
-                say(self._console, f"{self._what}: {', '.join(filter(None, parts))}")
+                say(self._console, f"{self._job}: {', '.join(filter(None, parts))}")
 
     def stage(self, doing: str) -> None:
         """Show what is being done, until the next call."""
@@ -161,7 +161,7 @@ class Bar:
             if doing != self._note:
                 self._note = doing
                 if not self._moves() and not self._steady and self._first:
-                    say(self._console, f"{self._what}: {doing}")
+                    say(self._console, f"{self._job}: {doing}")
 
     def _moves(self) -> bool:
         """Whether the console is one where a line can move; if so, this one does from now on."""
@@ -195,38 +195,38 @@ class Bar:
         """One line if it fits; else the note and the rate go below, and a long description above."""
         now = time.perf_counter()
         if not self._first:
-            self._spinner.update(text=Text(f"{self._what}: {self._note}"))
+            self._spinner.update(text=Text(f"{self._job}: {self._note}"))
             yield self._spinner.render(now)
             return
         width = options.max_width
         numbers, rest = [self._share(), self._time(now)], [*self._note.split("  "), self._rate]
         whole = [numbers[0], *rest, numbers[1]]
-        if self._room([self._what, *whole], width) >= SHORTEST:
-            yield self._line([self._what], whole, width)
-        elif self._room([self._what, *numbers], width) >= SHORTEST:
-            yield self._line([self._what], numbers, width)
+        if self._width_left([self._job, *whole], width) >= SHORTEST:
+            yield self._line([self._job], whole, width)
+        elif self._width_left([self._job, *numbers], width) >= SHORTEST:
+            yield self._line([self._job], numbers, width)
             yield from filled(rest, width)
         else:
-            yield Text(self._what, overflow="fold")
+            yield Text(self._job, overflow="fold")
             yield self._line([], numbers, width)
             yield from filled(rest, width)
 
-    def _room(self, parts: list[str], width: int) -> int:
+    def _width_left(self, texts: list[str], width: int) -> int:
         """Characters left for the bar beside some parts."""
-        return width - cell_len("  ".join(filter(None, parts))) - 1
+        return width - cell_len("  ".join(filter(None, texts))) - 1
 
     def _line(self, before: list[str], after: list[str], width: int) -> table.Table:
-        room = min(max(self._room([*before, *after], width), 1), LONGEST)
-        bar = ProgressBar(total=max(self._total, 1), completed=self._done, width=room)
+        bar_width = min(max(self._width_left([*before, *after], width), 1), LONGEST)
+        bar = ProgressBar(total=max(self._total, 1), completed=self._done, width=bar_width)
         line = table.Table.grid(padding=(0, 1))
         line.add_row(*map(Text, before), bar, Text("  ".join(filter(None, after))))
         return line
 
 
-def filled(parts: list[str], width: int) -> Iterator[Text]:
+def filled(texts: list[str], width: int) -> Iterator[Text]:
     """Lines of at most ``width`` characters with the parts, two spaces between them; a longer part is folded."""
     line = ""
-    for part in filter(None, parts):
+    for part in filter(None, texts):
         longer = f"{line}  {part}" if line else part
         if line and cell_len(longer) > width:
             yield Text(line, overflow="fold")
@@ -237,9 +237,9 @@ def filled(parts: list[str], width: int) -> Iterator[Text]:
 
 
 @contextmanager
-def rate_bar(console: Console, what: str, unit: str, size: int = 1, **how: bool) -> Iterator[Bar]:
+def rate_bar(console: Console, job: str, unit: str, size: int = 1, **options: bool) -> Iterator[Bar]:
     """A ``Bar`` for the block."""
-    bar = Bar(console, what, unit, size, **how)
+    bar = Bar(console, job, unit, size, **options)
     try:
         yield bar
     finally:

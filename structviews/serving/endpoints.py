@@ -4,39 +4,48 @@ Request bodies and responses are JSON, described in ``/openapi.json``. An error 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import secrets
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
-import numpy as np
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from fastapi.security import HTTPBearer
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from structviews import __version__
-from structviews.encoding.representation import normalised
 from structviews.errors import InputError
-from structviews.evaluation.retrieval.candidates import Pool, TextPool
-from structviews.serving.api_page import api_page
-from structviews.serving.limits import SECONDS, Guard
+from structviews.evaluation.retrieval.candidates import TextPool
 from structviews.serving.request_batches import Batcher, Full, Work
-from structviews.serving.served import ServedRun, Trees, Vectors
+from structviews.serving.served import ComparedPair, Neighbour, ServedRun, Tree
 
 CHARACTERS = 500
 """Maximum characters per sentence."""
 SENTENCES = 64
 """Maximum sentences per request."""
 NEIGHBOURS = 100
+BODY = 2**19
+"""Maximum bytes of a request body."""
+READ_ON = 2**24
+"""Bytes of a larger body that are read before it is refused: a client that still sends would not see the answer."""
 PAGE = {
     "/": ("index.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
     "/page.js": ("page.js", "text/javascript"),
 }
-OPENAPI = "/openapi.json"
-DOCS = "/docs"
+# The page loads nothing from other origins, and no other page may embed it.
+PAGE_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
 
 Sentence = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=CHARACTERS)]
 
@@ -116,64 +125,16 @@ class EncodedSentences(Answer):
     vectors: list[list[float]]
 
 
-class CloserThan(BaseModel):
-    """Shares, from 0 to 1, of random pairs of the corpus that have a lower cosine."""
-
-    views: dict[str, float] = Field(description="share under each view")
-    joined: float = Field(description="share by the vectors that /encode returns")
-
-
-class Similarity(BaseModel):
-    """Cosine similarities of two sentences."""
-
-    views: dict[str, float] = Field(description="cosine under each view")
-    joined: float = Field(description="cosine of the vectors that /encode returns")
-    closer_than: CloserThan | None = Field(
-        description="share of random pairs of the corpus that are less similar; null without a corpus"
-    )
-
-
 class Similarities(Answer):
     """Cosine similarities of each pair, in the order of the request."""
 
-    similarities: list[Similarity]
-
-
-class Neighbour(BaseModel):
-    """A sentence of the corpus."""
-
-    text: str
-    place: int = Field(description="first occurrence, in the corpus's unit")
-    times: int = Field(description="number of occurrences")
-    cosine: float
+    similarities: list[ComparedPair]
 
 
 class Neighbours(Answer):
     """The nearest corpus sentences for each query, nearest first, excluding the query itself."""
 
     neighbours: list[list[Neighbour]]
-
-
-class Drawing(BaseModel):
-    """A tree drawn as an SVG document."""
-
-    kind: Literal["dependency", "constituency"]
-    title: str
-    svg: str
-
-
-class Tree(BaseModel):
-    """A sentence and its trees."""
-
-    tokens: list[str]
-    tags: list[str]
-    heads: list[int] = Field(description="head of each word, from 1; 0 for the root")
-    relations: list[str]
-    constituents: list[tuple[int, int, str]] = Field(description="first word (from 0), end (exclusive), label")
-    attention: dict[str, list[float | None]] = Field(
-        description="by encoder: attention weight of each word among its siblings; null for the root"
-    )
-    drawings: list[Drawing]
 
 
 class TreesOfSentences(Answer):
@@ -191,10 +152,9 @@ class Problem(BaseModel):
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": description}
     for status, description in {
-        400: "a malformed request, or an unknown host name",
+        400: "a malformed request",
         401: "a missing or wrong token",
         404: "an unknown run, or no corpus to search",
-        408: "the request arrived too slowly",
         413: "the request is too large",
         422: "an invalid request, or a sentence that cannot be encoded",
         500: "an internal error; see the server's output",
@@ -204,11 +164,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 
 def create_app(
-    runs: Sequence[ServedRun],
-    token: str | None = None,
-    hosts: Sequence[str] = ("*",),
-    batcher: Batcher | None = None,
-    seconds: float = SECONDS,
+    runs: Sequence[ServedRun], token: str | None = None, hosts: Sequence[str] = ("*",), batcher: Batcher | None = None
 ) -> FastAPI:
     """Build the FastAPI application.
 
@@ -217,12 +173,37 @@ def create_app(
         token: bearer token that requests must carry; None for open access.
         hosts: accepted ``Host`` names; ``*`` for any. Refusing others protects a loopback server from DNS rebinding.
         batcher: runs the encoding jobs; closed when the application shuts down.
-        seconds: time limit for receiving a request.
     """
     worker = batcher or Batcher()
-    by_name = {run.name: run for run in runs}
 
-    app = empty_app(token, hosts, seconds, worker)
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        worker.close()
+
+    app = FastAPI(
+        title="structviews",
+        version=__version__,
+        description="Syntax-aware, multi-view sentence embeddings: vectors, similarities, neighbours and trees.",
+        redoc_url=None,
+        lifespan=lifespan,
+        responses=PROBLEMS,
+    )
+    app.add_middleware(BodyLimit)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
+    app.add_exception_handler(RequestValidationError, say_what_is_wrong)
+    app.add_exception_handler(Exception, say_that_it_failed)
+    app.include_router(api(runs, worker), dependencies=[Depends(token_check(token))] if token else [])
+    for path, (name, kind) in PAGE.items():
+        content = files(__package__).joinpath("page", name).read_bytes()
+        app.get(path, include_in_schema=False)(page(content, kind))
+    return app
+
+
+def api(runs: Sequence[ServedRun], worker: Batcher) -> APIRouter:
+    """The JSON endpoints; see ``create_app``."""
+    router = APIRouter()
+    by_name = {run.name: run for run in runs}
 
     def named(name: str | None) -> ServedRun:
         if name is None:
@@ -239,140 +220,94 @@ def create_app(
         except InputError as error:
             raise HTTPException(422, " ".join(str(error).split())) from None
 
-    @app.get("/runs", summary="Runs, corpus and limits")
+    @router.get("/runs", summary="Runs, corpus and limits")
     async def list_runs() -> Runs:
-        pool = runs[0].pool
-        corpus = searched(pool) if pool else None
-        return Runs(runs=list(map(info, runs)), corpus=corpus, characters=CHARACTERS, sentences=SENTENCES)
+        infos = [
+            RunInfo(name=run.name, views=each.view_names, dim=each.dim, representation=each.description)
+            for run in runs
+            for each in [run.embedder]
+        ]
+        corpus = None
+        if pool := runs[0].pool:
+            unit: Literal["line", "sentence"] = "line" if isinstance(pool, TextPool) else "sentence"
+            corpus = Corpus(name=pool.path.name, sentences=len(pool), unit=unit)
+        return Runs(runs=infos, corpus=corpus, characters=CHARACTERS, sentences=SENTENCES)
 
-    @app.post("/encode", summary="Vectors of sentences", response_model=EncodedSentences)
-    async def encode(asked: Sentences) -> Response:
-        run = named(asked.run)
-        vectors = [each.joined.tolist() for each in await done(run.encode, asked.sentences)]
-        warning = run.warning(asked.sentences)
+    @router.post("/encode", summary="Vectors of sentences", response_model=EncodedSentences)
+    async def encode(request: Sentences) -> Response:
+        run = named(request.run)
+        vectors = [each.joined.tolist() for each in await done(run.encode, request.sentences)]
+        warning = run.warning(request.sentences)
         answer = EncodedSentences.model_construct(run=run.name, warning=warning, dim=run.embedder.dim, vectors=vectors)
         return Response(answer.model_dump_json(), media_type="application/json")  # skips re-validating long vectors
 
-    @app.post("/similarity", summary="Cosine similarities of sentence pairs, per view and overall")
-    async def similarity(asked: Pairs) -> Similarities:
-        run = named(asked.run)
-        sentences = [sentence for pair in asked.pairs for sentence in pair]
+    @router.post("/similarity", summary="Cosine similarities of sentence pairs, per view and overall")
+    async def similarity(request: Pairs) -> Similarities:
+        run = named(request.run)
+        sentences = [sentence for pair in request.pairs for sentence in pair]
         found = await done(run.encode, sentences)
-        similarities = [compared(run, a, b) for a, b in zip(found[::2], found[1::2], strict=True)]
+        similarities = [run.compare(a, b) for a, b in zip(found[::2], found[1::2], strict=True)]
         return Similarities(run=run.name, warning=run.warning(sentences), similarities=similarities)
 
-    @app.post("/neighbours", summary="Nearest neighbours in the corpus")
-    async def neighbours(asked: Query) -> Neighbours:
-        run = named(asked.run)
+    @router.post("/neighbours", summary="Nearest neighbours in the corpus")
+    async def neighbours(request: Query) -> Neighbours:
+        run = named(request.run)
         if run.pool is None:
             raise HTTPException(404, "no corpus to search: start structviews serve with --corpus")
-        found = await done(run.neighbours, [(sentence, asked.k) for sentence in asked.sentences])
-        nearest = [[Neighbour(**n._asdict()) for n in each] for each in found]
-        return Neighbours(run=run.name, warning=run.warning(asked.sentences), neighbours=nearest)
+        nearest = await done(run.neighbours, [(sentence, request.k) for sentence in request.sentences])
+        return Neighbours(run=run.name, warning=run.warning(request.sentences), neighbours=nearest)
 
-    @app.post("/trees", summary="Parse trees of sentences, with attention weights where the run has them")
-    async def trees(asked: Sentences) -> TreesOfSentences:
-        run = named(asked.run)
-        drawn = list(map(tree, await done(run.trees, asked.sentences)))
-        return TreesOfSentences(run=run.name, warning=run.warning(asked.sentences), trees=drawn)
+    @router.post("/trees", summary="Parse trees of sentences, with attention weights where the run has them")
+    async def trees(request: Sentences) -> TreesOfSentences:
+        run = named(request.run)
+        drawn = await done(run.trees, request.sentences)
+        return TreesOfSentences(run=run.name, warning=run.warning(request.sentences), trees=drawn)
 
-    add_pages(app, with_token=token is not None)
-    return app
+    return router
 
 
-def empty_app(token: str | None, hosts: Sequence[str], seconds: float, worker: Batcher) -> FastAPI:
-    """The application without endpoints: what it says of itself, its guard and its errors."""
+class BodyLimit:
+    """ASGI middleware that refuses bodies of more than ``BODY`` bytes before they are kept."""
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        worker.close()
+    def __init__(self, app: ASGIApp):
+        self._app = app
 
-    app = FastAPI(
-        title="structviews",
-        version=__version__,
-        description="Syntax-aware, multi-view sentence embeddings: vectors, similarities, neighbours and trees.",
-        docs_url=None,  # the built-in docs pages load third-party scripts; see api_page
-        redoc_url=None,
-        openapi_url=OPENAPI,
-        lifespan=lifespan,
-        responses=PROBLEMS,
-        # The guard checks the token; this only documents it in the OpenAPI schema.
-        dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],
-    )
-    app.add_middleware(Guard, token=token, hosts=hosts, open_paths={*PAGE, OPENAPI, DOCS}, seconds=seconds)
-    app.add_exception_handler(RequestValidationError, say_what_is_wrong)
-    app.add_exception_handler(Exception, say_that_it_failed)
-    return app
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        size = 0
+
+        async def counted() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size <= BODY:
+                return message
+            while message.get("more_body") and size <= READ_ON:
+                message = await receive()
+                size += len(message.get("body", b""))
+            raise HTTPException(413, f"the request is too large: send at most {BODY:,} bytes (fewer sentences)")
+
+        await self._app(scope, counted, send)
 
 
-def add_pages(app: FastAPI, *, with_token: bool) -> None:
-    """Add what a browser opens: the page to play with, and the description of the endpoints."""
+def token_check(token: str) -> Callable[..., None]:
+    """A dependency that refuses requests without the token."""
 
-    @app.get(DOCS, include_in_schema=False)
-    async def docs(request: Request) -> Response:
-        address = str(request.base_url).rstrip("/")
-        return Response(api_page(app.openapi(), address, with_token=with_token), media_type="text/html")
+    def check(sent: Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]) -> None:
+        # Starlette decodes headers as Latin-1.
+        if sent is None or not secrets.compare_digest(sent.credentials.encode("latin-1"), token.encode()):
+            line = "missing or wrong token: send the server's token as Authorization: Bearer TOKEN"
+            raise HTTPException(401, line, {"WWW-Authenticate": "Bearer"})
 
-    for path, (name, kind) in PAGE.items():
-        content = files(__package__).joinpath("page", name).read_bytes()
-        app.get(path, include_in_schema=False)(page(content, kind))
+    return check
 
 
-def page(content: bytes, kind: str) -> Any:
+def page(content: bytes, kind: str) -> Callable[[], Coroutine[Any, Any, Response]]:
     """An endpoint that returns a file of the page."""
 
     async def give() -> Response:
-        return Response(content, media_type=kind)
+        return Response(content, media_type=kind, headers=PAGE_HEADERS)
 
     return give
-
-
-def info(run: ServedRun) -> RunInfo:
-    """The entry of a run in ``/runs``."""
-    embedder = run.embedder
-    return RunInfo(name=run.name, views=embedder.view_names, dim=embedder.dim, representation=embedder.description)
-
-
-def searched(pool: Pool) -> Corpus:
-    """The entry of the corpus in ``/runs``."""
-    unit: Literal["line", "sentence"] = "line" if isinstance(pool, TextPool) else "sentence"
-    return Corpus(name=pool.path.name, sentences=len(pool), unit=unit)
-
-
-def compared(run: ServedRun, a: Vectors, b: Vectors) -> Similarity:
-    """The entry of a pair in ``/similarity``."""
-    names = run.embedder.view_names
-    views = [cosine(*ends) for ends in zip(a.views, b.views, strict=True)]
-    joined = cosine(a.joined, b.joined)
-    closer = None
-    if run.random_pairs:
-        shares = run.random_pairs.closer_than(views, joined)
-        closer = CloserThan(views=dict(zip(names, shares.views, strict=True)), joined=shares.joined)
-    return Similarity(views=dict(zip(names, views, strict=True)), joined=joined, closer_than=closer)
-
-
-def tree(found: Trees) -> Tree:
-    """The entry of a sentence in ``/trees``."""
-    sentence = found.sentence
-    return Tree(
-        tokens=list(sentence.tokens),
-        tags=list(sentence.tags),
-        heads=list(sentence.heads),
-        relations=list(sentence.relations),
-        constituents=sentence.spans(),
-        attention={
-            name: [None if np.isnan(weight) else weight for weight in weights.tolist()]
-            for name, weights in found.attention.items()
-        },
-        drawings=[Drawing(**drawing._asdict()) for drawing in found.drawings],
-    )
-
-
-def cosine(a: np.ndarray, b: np.ndarray) -> float:
-    """Cosine of two vectors ``(d,)``; 0 if either is zero."""
-    a, b = normalised(np.stack([a, b]).astype(np.float64))
-    return float(a @ b)
 
 
 async def say_what_is_wrong(_: Request, error: Any) -> JSONResponse:

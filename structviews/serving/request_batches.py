@@ -79,11 +79,11 @@ class Batcher:
             self._changed.wait_for(lambda: self._jobs or self._closed)
             taken: list[_Job] = []
             left: deque[_Job] = deque()
-            room = self._at_once
+            capacity = self._at_once
             for job in self._jobs:
-                if not taken or (job.work == taken[0].work and len(job.items) <= room):
+                if not taken or (job.work == taken[0].work and len(job.items) <= capacity):
                     taken.append(job)
-                    room -= len(job.items)
+                    capacity -= len(job.items)
                 else:
                     left.append(job)
             self._jobs = left

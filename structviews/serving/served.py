@@ -1,15 +1,16 @@
-"""A served run: its vectors, trees and neighbours. Called from a single thread."""
+"""A served run and what it answers: vectors, similarities, trees and neighbours. Called from a single thread."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from pydantic import BaseModel, Field
 
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.representation import check_finite
+from structviews.encoding.representation import check_finite, normalised
 from structviews.encoding.word_limit import DEFAULT_LIMIT, WordLimit, one_warning
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
@@ -19,10 +20,12 @@ from structviews.parsing.binarise import binary_tree, unbinarise
 from structviews.parsing.drawing import reads_right_to_left
 from structviews.runs.folder import run_names
 from structviews.runtime.terminal import OnProgress
-from structviews.serving.random_pairs import RandomPairs
 
 FIRST_SENTENCE = "Yes"  # of one word, which every limit allows
-KINDS = ("dependency", "constituency")
+KINDS: tuple[Literal["dependency"], Literal["constituency"]] = ("dependency", "constituency")
+SAMPLE = 128
+"""Sentences of the sample of random pairs; all their 8,128 pairs are compared, which fixes a share to about 0.02."""
+SEED = 1
 
 
 class Vectors(NamedTuple):
@@ -32,35 +35,49 @@ class Vectors(NamedTuple):
     joined: np.ndarray
 
 
-class Neighbour(NamedTuple):
-    """A sentence of the search pool.
+class Similarity(BaseModel):
+    """Cosine similarities of two sentences."""
 
-    Attributes:
-        text: the sentence.
-        place: its first occurrence; see ``Pool.places``.
-        times: number of occurrences.
-        cosine: similarity to the query.
-    """
+    views: dict[str, float] = Field(description="cosine under each view")
+    joined: float = Field(description="cosine of the vectors that /encode returns")
+
+
+class ComparedPair(Similarity):
+    """Cosine similarities of two sentences, and how they compare with random pairs of the corpus."""
+
+    closer_than: Similarity | None = Field(
+        description="share, from 0 to 1, of random pairs of the corpus that have a lower cosine; null without a corpus"
+    )
+
+
+class Neighbour(BaseModel):
+    """A sentence of the corpus."""
 
     text: str
-    place: int
-    times: int
+    place: int = Field(description="first occurrence, in the corpus's unit")
+    times: int = Field(description="number of occurrences")
     cosine: float
 
 
-class Drawing(NamedTuple):
-    """A tree as SVG; ``kind`` is ``dependency`` or ``constituency``."""
+class Drawing(BaseModel):
+    """A tree drawn as an SVG document."""
 
-    kind: str
+    kind: Literal["dependency", "constituency"]
     title: str
     svg: str
 
 
-class Trees(NamedTuple):
-    """A sentence with its trees, the weights of each attentive encoder, and drawings of both."""
+class Tree(BaseModel):
+    """A sentence and its trees."""
 
-    sentence: ParsedSentence
-    attention: dict[str, np.ndarray]
+    tokens: list[str]
+    tags: list[str]
+    heads: list[int] = Field(description="head of each word, from 1; 0 for the root")
+    relations: list[str]
+    constituents: list[tuple[int, int, str]] = Field(description="first word (from 0), end (exclusive), label")
+    attention: dict[str, list[float | None]] = Field(
+        description="by encoder: attention weight of each word among its siblings; null for the root"
+    )
     drawings: list[Drawing]
 
 
@@ -72,22 +89,21 @@ class ServedRun:
         embedder: the run, with the representation to serve.
         pool: sentences to search, if any.
         vectors: ``(n, d)`` vectors of the pool.
-        random_pairs: what cosines of the pool's sentences are like, if known.
+
+    Attributes:
+        random_cosines: ascending ``(pairs,)`` cosines of random pairs of the pool, under each view and, last, of the
+            joined vectors; None without two sentences in a pool.
+
+    Raises:
+        InputError: if a sentence of the pool cannot be encoded.
     """
 
-    def __init__(
-        self,
-        name: str,
-        embedder: Embedder,
-        pool: Pool | None = None,
-        vectors: np.ndarray | None = None,
-        random_pairs: RandomPairs | None = None,
-    ):
+    def __init__(self, name: str, embedder: Embedder, pool: Pool | None = None, vectors: np.ndarray | None = None):
         self.name = name
         self.embedder = embedder
         self.pool = pool
-        self.random_pairs = random_pairs
         self._vectors = vectors
+        self.random_cosines = random_cosines(pool, embedder) if pool and len(pool) > 1 else None
 
     def warning(self, sentences: Sequence[str]) -> str | None:
         """A line on sentences that are not in the run's language; None if nothing shows that."""
@@ -104,7 +120,21 @@ class ServedRun:
         check_finite(joined)
         return [Vectors([view[i] for view in views], vector) for i, vector in enumerate(joined)]
 
-    def neighbours(self, asked: Sequence[tuple[str, int]]) -> list[list[Neighbour]]:
+    def compare(self, a: Vectors, b: Vectors) -> ComparedPair:
+        """The cosines of two sentences."""
+        ends = zip([*a.views, a.joined], [*b.views, b.joined], strict=True)
+        cosines = [cosine(*pair) for pair in ends]
+        closer = None
+        if self.random_cosines:
+            shares = zip(self.random_cosines, cosines, strict=True)
+            closer = self._similarity([float(np.searchsorted(random, each) / len(random)) for random, each in shares])
+        return ComparedPair(**self._similarity(cosines).model_dump(), closer_than=closer)
+
+    def _similarity(self, numbers: Sequence[float]) -> Similarity:
+        """A number under each view and, last, of the joined vectors."""
+        return Similarity(views=dict(zip(self.embedder.view_names, numbers[:-1], strict=True)), joined=numbers[-1])
+
+    def neighbours(self, requests: Sequence[tuple[str, int]]) -> list[list[Neighbour]]:
         """The k nearest sentences of the pool for each (sentence, k), excluding the sentence itself.
 
         Raises:
@@ -113,19 +143,21 @@ class ServedRun:
         pool, vectors = self.pool, self._vectors
         if pool is None or vectors is None:
             raise InputError("no corpus to search: start structviews serve with --corpus")
-        texts, sentences = zip(*(pool.read(text) for text, _ in asked), strict=True)
+        texts, sentences = zip(*(pool.read(text) for text, _ in requests), strict=True)
         queries = np.stack([each.joined for each in self.encode(sentences)])
-        found = nearest(queries, vectors, max(k for _, k in asked), pool.rows_of(texts))
+        found = nearest(queries, vectors, max(k for _, k in requests), pool.rows_of(texts))
         return [
             [
-                Neighbour(pool.shown(row), int(pool.places[row]), int(pool.counts[row]), float(score))
+                Neighbour(
+                    text=pool.shown(row), place=int(pool.places[row]), times=int(pool.counts[row]), cosine=float(score)
+                )
                 for score, row in zip(scores[:k], rows[:k], strict=True)
                 if row >= 0
             ]
-            for scores, rows, (_, k) in zip(found.scores, found.rows, asked, strict=True)
+            for scores, rows, (_, k) in zip(found.scores, found.rows, requests, strict=True)
         ]
 
-    def trees(self, sentences: Sequence[str]) -> list[Trees]:
+    def trees(self, sentences: Sequence[str]) -> list[Tree]:
         """Each sentence's trees, even if the run itself reads none.
 
         Raises:
@@ -136,14 +168,50 @@ class ServedRun:
         found = []
         for i, sentence in enumerate(parsed):
             weights = {name: of_all[i] for name, of_all in attention.items()}
-            found.append(Trees(sentence, weights, drawings(sentence, weights)))
+            found.append(
+                Tree(
+                    tokens=list(sentence.tokens),
+                    tags=list(sentence.tags),
+                    heads=list(sentence.heads),
+                    relations=list(sentence.relations),
+                    constituents=sentence.spans(),
+                    attention={
+                        name: [None if np.isnan(weight) else weight for weight in each.tolist()]
+                        for name, each in weights.items()
+                    },
+                    drawings=drawings(sentence, weights),
+                )
+            )
         return found
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    """Cosine of two vectors ``(d,)``; 0 if either is zero."""
+    a, b = normalised(np.stack([a, b]).astype(np.float64))
+    return float(a @ b)
+
+
+def random_cosines(pool: Pool, embedder: Embedder) -> list[np.ndarray]:
+    """Ascending ``(pairs,)`` cosines of all pairs in a seeded sample, under each view and, last, of the joined vectors.
+
+    A cosine has no scale of its own: under one run 0.3 is close, under another 0.8 is what any two sentences have. So
+    the page says how many of these pairs are less alike.
+
+    Raises:
+        InputError: if a sentence cannot be encoded.
+    """
+    rows = np.random.default_rng(SEED).permutation(len(pool))[:SAMPLE]
+    sentences = [sentence for row in rows for sentence in pool.sentences(row, row + 1)]
+    with pool.naming(rows):
+        views = embedder.encode_views(sentences)
+    above = np.triu_indices(len(rows), k=1)
+    directions = (normalised(vectors.astype(np.float64)) for vectors in [*views, embedder.joined(views)])
+    return [np.sort((each @ each.T)[above]) for each in directions]
 
 
 def drawings(sentence: ParsedSentence, attention: dict[str, np.ndarray]) -> list[Drawing]:
     """Draw a sentence's trees; the dependency tree once per attentive encoder."""
-
-    pictures: list[tuple[str, str, svg.Picture]] = []
+    pictures: list[tuple[Literal["dependency", "constituency"], str, svg.Picture]] = []
     if sentence.has_dependencies:
         pictures = [
             (KINDS[0], f"Dependency tree, attention of {name}", svg.dependency_tree(sentence, weights.tolist()))
@@ -155,7 +223,10 @@ def drawings(sentence: ParsedSentence, attention: dict[str, np.ndarray]) -> list
             (KINDS[1], "Constituency tree", svg.bracket_tree(unbinarise(sentence), mirrored)),
             (KINDS[1], "Binarised, level by level", svg.bracket_tree(binary_tree(sentence), mirrored, levels=True)),
         ]
-    return [Drawing(kind, title, svg.drawing([picture], sentence.tokens)) for kind, title, picture in pictures]
+    return [
+        Drawing(kind=kind, title=title, svg=svg.drawing([picture], sentence.tokens))
+        for kind, title, picture in pictures
+    ]
 
 
 def open_runs(
@@ -187,10 +258,9 @@ def open_runs(
             ServedRun(name, embedder).encode([FIRST_SENTENCE])  # loads the parser too
         except InputError as error:
             raise InputError(f"{run}: cannot encode: {error}") from None
-        vectors = pairs = None
-        if pool:
-            with progress(f"encoding {pool.path} with {name}") as show, one_warning():
-                vectors = pool_vectors(pool, run, embedder, show)
-                pairs = RandomPairs.of(pool, embedder)
-        served.append(ServedRun(name, embedder, pool, vectors, pairs))
+        if pool is None:
+            served.append(ServedRun(name, embedder))
+            continue
+        with progress(f"encoding {pool.path} with {name}") as show, one_warning():
+            served.append(ServedRun(name, embedder, pool, pool_vectors(pool, run, embedder, show)))
     return served

@@ -26,7 +26,7 @@ from structviews.training.trainer import Training
 from structviews.views import VIEWS
 from structviews.words import CONTEXTUAL, FIXED
 from structviews.words.vector_files import WordVectors
-from structviews.words.word_weights import WordStatistics
+from structviews.words.vocabulary import WordStatistics
 
 RANDOM = "random"
 KINDS = (*RECIPES, RANDOM, f"{sentence_transformer.KIND}:PATH")

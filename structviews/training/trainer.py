@@ -19,10 +19,8 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import DivergedError, InputError
 from structviews.kernels import message_passing
 from structviews.model import Join, Model, build_model
-from structviews.pretrained.blueprint import Blueprint
-from structviews.pretrained.contextual_words import ContextualWords
-from structviews.pretrained.frozen import FrozenEncoder
-from structviews.pretrained.loading import load_encoder
+from structviews.pretrained.loading import Blueprint, load_encoder
+from structviews.pretrained.states import ContextualWords, FrozenEncoder
 from structviews.pretrained.stored_states import StoredStates
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import vocabulary_file
@@ -39,7 +37,7 @@ from structviews.training.ranks import Agreement, Ranks, deal
 from structviews.training.resuming import check_source
 from structviews.views.word_tables import WordTable
 from structviews.words import CONTEXTUAL, FIXED, TRAINED
-from structviews.words.channels import corpus_words
+from structviews.words.vector_files import corpus_words
 from structviews.words.vocabulary import Vocabulary
 from structviews.words.word_settings import RANDOM
 
@@ -174,7 +172,7 @@ class Training:
         known, fixed = corpus_words(of_corpus, self.corpus, self.vectors, c.words.vocabulary, unknown)
         if encoder and CONTEXTUAL in c.words.channels:
             known[CONTEXTUAL] = ContextualWords(encoder)
-        return {name: known[name] for name in c.words.channels}, fixed
+        return {name: known[name] for name in c.words.channels}, None if fixed is None else torch.from_numpy(fixed)
 
     def _check_memory(self, fixed: Tensor | None) -> None:
         """Raise InputError if the model cannot be trained in the memory that is free; takes none itself."""

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from structviews.batches.batch import Batch, WordIds
 from structviews.errors import InputError
-from structviews.pretrained.blueprint import Blueprint
-from structviews.pretrained.sentence_states import sentence_states
+from structviews.pretrained.loading import Blueprint
+from structviews.pretrained.states import sentence_states
 from structviews.runtime.arrays import starts_of
 from structviews.runtime.device import send, to_tensor
 from structviews.settings import Settings, setting

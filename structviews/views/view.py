@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from structviews.batches.batch import Batch, WordIds
-from structviews.pretrained.blueprint import Blueprint
+from structviews.pretrained.loading import Blueprint
 from structviews.settings import Settings
 from structviews.views import VIEWS
 from structviews.views.word_tables import Words

@@ -11,7 +11,7 @@ from structviews.settings import Settings, setting
 from structviews.views import VIEWS
 from structviews.views.view import Encoded, View
 from structviews.views.word_tables import Words
-from structviews.words.word_weights import smooth_inverse
+from structviews.words.vocabulary import smooth_inverse
 
 
 @dataclass(frozen=True)

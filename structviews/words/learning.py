@@ -16,9 +16,9 @@ from structviews.runtime.files import write_whole
 from structviews.runtime.machine import available_bytes, check_memory
 from structviews.runtime.seals import read_arrays, read_head, write_arrays
 from structviews.runtime.terminal import OnProgress
-from structviews.words.learning_settings import Word2VecConfig
 from structviews.words.vector_files import save_vectors
 from structviews.words.vocabulary import count_words, spelt
+from structviews.words.word_settings import Word2VecConfig
 
 
 class _Sentences:
@@ -62,45 +62,29 @@ NGRAM_BYTES = 200
 
 
 class Notes(TypedDict):
-    """What a checkpoint says beside the vectors."""
+    """What a checkpoint says beside the vectors: of which corpus and settings they are, and after how many epochs."""
 
     of: str
     done: int
 
 
-class _Epochs:
-    """Checkpoint after each epoch, from which an interrupted run resumes.
-
-    Args:
-        path: the file.
-        corpus, config: identify the run; a checkpoint of another run is ignored.
-    """
-
-    def __init__(self, path: Path, corpus: ParsedCorpus, config: Word2VecConfig):
-        self._path = path
-        self._of = json.dumps([corpus.fingerprint, asdict(config)])
-
-    def save(self, model: Any, done: int) -> None:
-        """Save the model after ``done`` epochs."""
-        write_arrays(self._path, _learnt(model), {"of": self._of, "done": done})
-
-    def restore(self, model: Any) -> int:
-        """Load the last checkpoint into the model; returns the number of epochs done, 0 without a checkpoint."""
-        try:
-            notes: Notes = checked(read_head(self._path, REMEDY).notes, Notes, self._path, REMEDY)
-            arrays = read_arrays(self._path, REMEDY)
-        except InputError:  # missing, or damaged
+def _restored(model: Any, path: Path, of: str) -> int:
+    """Load a checkpoint into the model; the number of epochs done, 0 if there is none, or one that is not ``of`` it."""
+    try:
+        notes: Notes = checked(read_head(path, REMEDY).notes, Notes, path, REMEDY)
+        arrays = read_arrays(path, REMEDY)
+    except InputError:  # missing, or damaged
+        return 0
+    if notes["of"] != of:
+        return 0
+    for name, target in _learnt(model).items():
+        # gensim looks products up in a table, and crashes on NaN, also on one that large numbers lead to.
+        if name not in arrays or arrays[name].shape != target.shape or not (np.abs(arrays[name]) < LARGEST).all():
             return 0
-        if notes["of"] != self._of:
-            return 0
-        for name, target in _learnt(model).items():
-            # gensim looks products up in a table, and crashes on NaN, also on one that large numbers lead to.
-            if name not in arrays or arrays[name].shape != target.shape or not (np.abs(arrays[name]) < LARGEST).all():
-                return 0
-            target[:] = arrays[name]
-        if hasattr(model.wv, "adjust_vectors"):
-            model.wv.adjust_vectors()
-        return notes["done"]
+        target[:] = arrays[name]
+    if hasattr(model.wv, "adjust_vectors"):
+        model.wv.adjust_vectors()
+    return notes["done"]
 
 
 def _learnt(model: Any) -> dict[str, np.ndarray]:
@@ -164,8 +148,8 @@ def learn_model(corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progr
         InputError: if gensim is missing or no word is frequent enough.
     """
     model = _new_model(corpus, config)
-    epochs = _Epochs(state, corpus, config)
-    done, n = epochs.restore(model), len(corpus)
+    of = json.dumps([corpus.fingerprint, asdict(config)])
+    done, n = _restored(model, state, of), len(corpus)
     rates = np.linspace(model.alpha, model.min_alpha, config.epochs + 1).tolist()
     for epoch in range(done, config.epochs):
         # Seed each epoch separately, so that a resumed run draws the same numbers.
@@ -174,7 +158,7 @@ def learn_model(corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progr
         model.train(sentences, total_examples=n, epochs=1, start_alpha=rates[epoch], end_alpha=rates[epoch + 1])
         if sentences.error:
             raise sentences.error
-        epochs.save(model, epoch + 1)
+        write_arrays(state, _learnt(model), {"of": of, "done": epoch + 1})
     return model
 
 

@@ -3,6 +3,10 @@
 As in fastText, the n-grams are those of the word between ``<`` and ``>``, counted in UTF-8 characters, and share a
 fixed number of rows: an n-gram's row is its hash.
 
+A packed run stores rows in 8 bits a number with one scale a row, a quarter of the memory of float32: a row's largest
+magnitude becomes 127, and each number is rounded to the nearest step of ``largest / 127``, so none is off by more than
+half a step, 0.4 % of the row's largest.
+
 Shapes: n words, m n-grams of all words, dim dimension of a vector.
 """
 
@@ -11,14 +15,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from structviews.words.eight_bits import quantise, restore
-
 # FNV-1a with 32 bits. fastText reads characters as signed.
 OFFSET, PRIME = np.uint32(2166136261), np.uint32(16777619)
 FOLLOWS, LEAD_BITS = 0x80, 0xC0
 LONGEST_NGRAM = 255
 # How many rows are read at once: what fits into a core's cache takes half the time.
 ROWS_AT_ONCE = 2**11
+LARGEST_BYTE = 127
+
+
+def quantise(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Round rows to 8 bits a number.
+
+    Args:
+        rows: ``(n, d)``, finite.
+
+    Returns:
+        ``(n, d)`` int8, between -127 and 127, and ``(n,)`` float32 scales; a row of zeros stays zero, with scale 0.
+    """
+    rows = rows.astype(np.float32, copy=False)
+    scales = np.abs(rows).max(axis=1, initial=0) / np.float32(LARGEST_BYTE)
+    # A row whose scale underflows to 0 is zero too.
+    steps = np.divide(rows, scales[:, None], out=np.zeros_like(rows), where=scales[:, None] > 0)
+    return np.rint(steps).clip(-LARGEST_BYTE, LARGEST_BYTE).astype(np.int8), scales
+
+
+def restore(rows: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """The rows ``(n, d)``, float32, that ``quantise`` rounded."""
+    restored: np.ndarray = rows * scales[:, None]
+    return restored
 
 
 def hashed_ngrams(words: Sequence[bytes], shortest: int, longest: int) -> tuple[np.ndarray, np.ndarray]:
@@ -64,7 +89,7 @@ class SubWords:
     """The vectors of n-grams.
 
     Attributes:
-        rows: ``(buckets, dim)``, float32, which may be memory-mapped; or int8, see ``eight_bits``.
+        rows: ``(buckets, dim)``, float32, which may be memory-mapped; or int8, see ``quantise``.
         scales: ``(buckets,)`` of rows in int8, else None.
         shortest, longest: number of characters of an n-gram.
     """
@@ -78,16 +103,16 @@ class SubWords:
         """The mean vectors of the n-grams of words.
 
         Returns:
-            Which words have n-grams with finite vectors, ``(n,)``, and the vectors ``(known, dim)``, float32, of these.
+            Which words have n-grams with finite vectors, ``(n,)``, and these vectors ``(found, dim)``, float32.
         """
         sums, counts = self.sums([word.encode(errors="replace") for word in words])
-        known = (counts > 0) & np.isfinite(sums).all(axis=1)
-        return known, sums[known] / counts[known, None].astype(np.float32)
+        has_vector = (counts > 0) & np.isfinite(sums).all(axis=1)
+        return has_vector, sums[has_vector] / counts[has_vector, None].astype(np.float32)
 
     def sums(self, words: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
         """Sum of the vectors of the n-grams of each word, ``(n, dim)``, float32, and their number ``(n,)``."""
         hashes, counts = hashed_ngrams(words, self.shortest, self.longest)
-        places, ends = (hashes % max(1, len(self.rows))).astype(np.int64), np.cumsum(counts)
+        indices, ends = (hashes % max(1, len(self.rows))).astype(np.int64), np.cumsum(counts)
         sums = np.zeros((len(words), self.rows.shape[1]), np.float32)
         first = 0
         while first < len(words):
@@ -95,14 +120,14 @@ class SubWords:
             last = max(first + 1, int(np.searchsorted(ends, begin + ROWS_AT_ONCE, "right")))
             some = np.flatnonzero(counts[first:last])
             if len(some):
-                read = self._read_rows(places[begin : ends[last - 1]])
+                read = self._read_rows(indices[begin : ends[last - 1]])
                 sums[first + some] = np.add.reduceat(read, (ends - counts)[first + some] - begin)
             first = last
         return sums, counts
 
-    def _read_rows(self, places: np.ndarray) -> np.ndarray:
-        rows = self.rows[places]
-        return rows if self.scales is None else restore(rows, self.scales[places])
+    def _read_rows(self, indices: np.ndarray) -> np.ndarray:
+        rows = self.rows[indices]
+        return rows if self.scales is None else restore(rows, self.scales[indices])
 
     def quantised(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows ``(buckets, dim)`` in int8, and their scales ``(buckets,)``; of rows that are float32."""

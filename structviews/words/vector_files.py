@@ -1,4 +1,4 @@
-"""Word-vector files: converted once, block by block, and memory-mapped from then on.
+"""Word-vector files: converted once, block by block, and memory-mapped from then on; a corpus' words in them.
 
 Shapes: V words in the file, n words looked up, dim dimension of a vector.
 """
@@ -18,13 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
 
+from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.runtime.files import clear, digest, write_whole, writing
 from structviews.runtime.terminal import OnProgress
-from structviews.words.fasttext_files import FastTextFile
+from structviews.words import FIXED
 from structviews.words.sub_words import SubWords
-from structviews.words.vector_formats import LINES_AT_ONCE, Block, VectorSource, warn_of_file
-from structviews.words.vocabulary import spelt
+from structviews.words.vector_formats import LINES_AT_ONCE, Block, FastTextFile, VectorSource, warn_of_file
+from structviews.words.vocabulary import Vocabulary, spelt
 
 STAMP_KEY = b"structviews.vectors"
 STAMP_VERSION = 2
@@ -115,28 +116,28 @@ class WordVectors:
 
     def find(self, words: Iterable[str]) -> np.ndarray:
         """Indices of words in the file: ``(n,)`` int64, -1 for words it does not have."""
-        return np.fromiter(map(self._places.get, spelt(words, self.uncased), repeat(-1)), np.int64)
+        return np.fromiter(map(self._index_of.get, spelt(words, self.uncased), repeat(-1)), np.int64)
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {word: place for place, word in enumerate(self.words.to_pylist())}
+    def _index_of(self) -> dict[str, int]:
+        return {word: index for index, word in enumerate(self.words.to_pylist())}
 
     def read(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Look words up; those that the file does not have are composed of their n-grams if it has these.
 
         Returns:
-            Which words are known, ``(n,)`` bool, and the vectors ``(known, dim)``, float32, of these.
+            Which words have a vector, ``(n,)`` bool, and these vectors ``(found, dim)``, float32.
         """
-        places = self.find(words)
-        missing = np.flatnonzero(places < 0)
+        indices = self.find(words)
+        missing = np.flatnonzero(indices < 0)
         if self.sub_words is None or not len(missing):
-            return places >= 0, self.rows(places[places >= 0])
+            return indices >= 0, self.rows(indices[indices >= 0])
         composed, vectors = self.sub_words.read([*spelt((words[i] for i in missing.tolist()), self.uncased)])
-        found = self.rows(places)
+        found = self.rows(indices)
         found[missing[composed]] = vectors
-        known = places >= 0
-        known[missing[composed]] = True
-        return known, found[known]
+        has_vector = indices >= 0
+        has_vector[missing[composed]] = True
+        return has_vector, found[has_vector]
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
         """Vectors ``(n, dim)``, float32, of the words at ``indices (n,)``; zeros for -1.
@@ -178,6 +179,62 @@ class WordVectors:
             digest.update(buffer)
         digest.update(self.rows(np.arange(0, len(self), max(1, len(self) // FINGERPRINT_ROWS))).tobytes())
         return digest.hexdigest()
+
+
+def corpus_words(
+    channels: Sequence[str],
+    corpus: ParsedCorpus,
+    vectors: WordVectors | None,
+    size: int,
+    unknown: np.random.Generator | None = None,
+) -> tuple[dict[str, Vocabulary], np.ndarray | None]:
+    """The vocabulary of each channel on a corpus, and the fixed channel's table (see ``fixed_words``) or None.
+
+    Args:
+        channels: names of the channels.
+        corpus: the corpus.
+        vectors: word vectors of the fixed channel, if there is one.
+        size: vocabulary size of the trained channel, which keeps the most frequent words.
+        unknown: see ``fixed_words``.
+    """
+    vocabularies, table = {}, None
+    for channel in channels:
+        if vectors and channel == FIXED:
+            vocabularies[channel], table = fixed_words(corpus, vectors, unknown)
+        else:
+            vocabularies[channel] = Vocabulary.of_corpus(corpus, size)
+    return vocabularies, table
+
+
+def fixed_words(
+    corpus: ParsedCorpus, vectors: WordVectors, unknown: np.random.Generator | None = None
+) -> tuple[Vocabulary, np.ndarray]:
+    """The words of a corpus that have a vector, and the table ``(words, dim)`` of these vectors.
+
+    The first row is for all unknown words. It is zeros (multi-view, supplement 4) or drawn from U(0, 1), as the
+    quick-thoughts authors' code does. Like every row, the run keeps it for test time.
+
+    Args:
+        corpus: the corpus.
+        vectors: the word vectors.
+        unknown: draws the vector of unknown words; None for zeros.
+
+    Raises:
+        InputError: if the file has no word of the corpus.
+    """
+    every = Vocabulary.of_corpus(corpus, uncased=vectors.uncased)
+    indices = vectors.find(every.words[1:])
+    if (indices < 0).all():
+        raise InputError(f"{vectors.path}: has no word of {corpus.path}: give vectors for its language")
+    found = np.concatenate([[True], indices >= 0])
+    words = [word for word, keep in zip(every.words, found.tolist(), strict=True) if keep]
+    occurrences = np.array(every.counts)
+    counts = occurrences[found]
+    counts[0] += occurrences[~found].sum()
+    table = vectors.rows(np.concatenate([[-1], indices[indices >= 0]]))
+    if unknown:
+        table[0] = unknown.random(vectors.dim)
+    return Vocabulary(words, counts, vectors.uncased), table
 
 
 def save_vectors(path: Path, words: Sequence[str], vectors: np.ndarray) -> None:
@@ -312,12 +369,13 @@ def _convert(path: Path, raw: BinaryIO, stamp: bytes, file: BinaryIO, progress: 
         for block in _joined(source.read()):
             n_read += len(block[0])
             words, vectors = _new_ones(*block, seen)
-            lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), source.dim)
-            digests = {
-                WORDS_KEY: words_digest(words, source.dim),
-                VECTORS_KEY: digest(np.ascontiguousarray(vectors).data),
-            }
-            writer.write_batch(pa.record_batch([words, lists], schema=schema), digests)
+            if len(words):
+                lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), source.dim)
+                digests = {
+                    WORDS_KEY: words_digest(words, source.dim),
+                    VECTORS_KEY: digest(np.ascontiguousarray(vectors).data),
+                }
+                writer.write_batch(pa.record_batch([words, lists], schema=schema), digests)
             if progress:
                 progress(total * n_read // source.n_words if source.n_words else raw.tell(), total)
     if len(seen) < n_read:

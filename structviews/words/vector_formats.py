@@ -1,15 +1,17 @@
-"""Readers for the word-vector formats, block by block.
+"""Readers for the word-vector formats, block by block: GloVe, word2vec and fastText's text and binary files.
 
 Shapes: V words in the file, dim dimension of a vector.
 """
 
 import gzip
+import os
+import struct
 import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +20,7 @@ import pyarrow.ipc
 
 from structviews.errors import InputError
 from structviews.settings import MOST_DIMENSIONS
+from structviews.words.sub_words import LONGEST_NGRAM, SubWords
 
 FORMATS = "GloVe text, word2vec text or binary or fastText .vec, plain or gzipped, or an unpacked fastText .bin"
 # Bytes read to detect the format; also the longest first line accepted.
@@ -30,11 +33,18 @@ LONGEST_NUMBER = 18
 NUMBER_BYTES = 64
 SPACE, NEWLINE, RETURN = b" \n\r"
 TEXT_CONTROLS = b"\t\n\v\f\r"
+# fastText's files begin with it.
+MAGIC = struct.pack("<i", 793712314)
+# Magic number, version, twelve settings and a probability; how many entries, words, labels, tokens and pruned ones.
+HEADER, ENTRIES = struct.Struct("<14id"), struct.Struct("<3i2q")
+# Flag of quantised vectors, rows, columns.
+MATRIX = struct.Struct("<?2q")
+# After a word: the byte 0, its frequency and its type.
+AFTER_WORD = 1 + 8 + 1
+NEWEST_VERSION, SUPERVISED = 12, 3
+# fastText's end of a line has no n-grams.
+END_OF_LINE = b"</s>"
 Block = tuple[pa.Array, np.ndarray]
-
-
-class _Stream(Protocol):
-    def read(self, size: int, /) -> bytes: ...
 
 
 class VectorSource(NamedTuple):
@@ -49,7 +59,7 @@ class VectorSource(NamedTuple):
     """
 
     path: Path
-    stream: _Stream
+    stream: BinaryIO
     dim: int
     n_words: int | None
     binary: bool
@@ -63,8 +73,8 @@ class VectorSource(NamedTuple):
         """
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
-        stream: _Stream = _Unpacked(path, raw) if packed else raw
-        sample = _fill(stream, SAMPLE_BYTES)
+        stream: Any = _Unpacked(path, raw) if packed else raw
+        sample = stream.read(SAMPLE_BYTES)
         first, newline, rest = sample.partition(b"\n")
         if not sample:
             raise InputError(f"{path}: empty: give {FORMATS}")
@@ -77,7 +87,8 @@ class VectorSource(NamedTuple):
             n_words, dim = map(int, header)
             if not n_words or not dim:
                 raise InputError(f"{path}:1: {n_words} words of dimension {dim}: give a file that is not empty")
-            return cls(path, _Rewound(rest, stream), dim, n_words, controls)
+            stream.seek(len(first) + 1)
+            return cls(path, stream, dim, n_words, controls)
         if controls or not newline:
             raise InputError(f"{path}: not word vectors: give {FORMATS}")
         # A single bad line does not matter here; reading it later raises an error with its number.
@@ -85,7 +96,8 @@ class VectorSource(NamedTuple):
         ((spaces, _),) = Counter(line.rstrip().count(b" ") for line in lines).most_common(1)
         if not spaces:
             raise InputError(f"{path}:1: no numbers after {_shown(first)}: give {FORMATS}")
-        return cls(path, _Rewound(sample, stream), spaces, None, False)
+        stream.seek(0)
+        return cls(path, stream, spaces, None, False)
 
     def read(self) -> Iterator[Block]:
         """Words and their vectors ``(words, dim)``, block by block."""
@@ -98,8 +110,8 @@ class VectorSource(NamedTuple):
             self._check_words(words, line)
             line += len(words)
             if self.n_words is not None and line - first > self.n_words:
-                place = f"{self.path}:{first + self.n_words}"
-                raise InputError(f"{place}: more words than the {self.n_words} in the header: correct line 1")
+                where = f"{self.path}:{first + self.n_words}"
+                raise InputError(f"{where}: more words than the {self.n_words} in the header: correct line 1")
             yield words, vectors
         if self.n_words is not None and line - first < self.n_words:
             raise self._cut_short(line - first)
@@ -158,9 +170,9 @@ class VectorSource(NamedTuple):
                 raise self._wrong_length(line + int(i), self.dim + surplus)
 
     def _wrong_length(self, line: int, found: int) -> InputError:
-        wanted = "the header says" if self.n_words is not None else "most lines have"
+        expected = "the header says" if self.n_words is not None else "most lines have"
         return InputError(
-            f"{self.path}:{line}: {found} numbers after the word, but {wanted} {self.dim}: correct or delete the "
+            f"{self.path}:{line}: {found} numbers after the word, but {expected} {self.dim}: correct or delete the "
             "line; if it is the last one, the file was truncated: copy it again"
         )
 
@@ -181,8 +193,8 @@ class VectorSource(NamedTuple):
             while done + len(words) < n_words:
                 space = buffer.find(b" ", at, at + LONGEST_WORD)
                 if space < 0 and len(buffer) - at >= LONGEST_WORD:
-                    place = f"{self.path}: word {done + len(words) + 1}"
-                    raise InputError(f"{place} does not end: not a word2vec file, or damaged: copy it again")
+                    where = f"{self.path}: word {done + len(words) + 1}"
+                    raise InputError(f"{where} does not end: not a word2vec file, or damaged: copy it again")
                 end = space + 1 + size
                 if space < 0 or end > len(buffer):
                     break
@@ -201,8 +213,8 @@ class VectorSource(NamedTuple):
     def _check_finite(self, matrix: np.ndarray, words: Sequence[str], done: int) -> None:
         bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
         if len(bad):
-            place = f"{self.path}: word {done + bad[0] + 1}, {words[bad[0]]!r}"
-            raise InputError(f"{place}: its vector has a value that is NaN or infinite: copy the file again")
+            where = f"{self.path}: word {done + bad[0] + 1}, {words[bad[0]]!r}"
+            raise InputError(f"{where}: its vector has a value that is NaN or infinite: copy the file again")
 
 
 def _parse(block: bytes, dim: int) -> tuple[pa.Array, np.ndarray] | None:
@@ -238,8 +250,8 @@ def _parse(block: bytes, dim: int) -> tuple[pa.Array, np.ndarray] | None:
 def _ranges(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """The ranges ``start .. end - 1`` of all pairs, concatenated."""
     lengths = ends - starts
-    places: np.ndarray = np.arange(lengths.sum()) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-    return places
+    indices: np.ndarray = np.arange(lengths.sum()) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    return indices
 
 
 def _strings(text: np.ndarray | bytes, lengths: np.ndarray) -> pa.StringArray:
@@ -266,39 +278,124 @@ def _shown(text: bytes) -> str:
     return repr(text[:40].decode(errors="replace"))
 
 
-def _fill(stream: _Stream, size: int) -> bytes:
-    """``size`` bytes, or all that remain; a single read may return fewer."""
-    parts = []
-    while size and (part := stream.read(size)):
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
-
-
-class _Rewound:
-    """A stream with bytes already read from it put back."""
-
-    def __init__(self, head: bytes, stream: _Stream):
-        self._head = head
-        self._stream = stream
-
-    def read(self, size: int) -> bytes:
-        head, self._head = self._head, b""
-        return head or self._stream.read(size)
-
-
-class _Unpacked:
+class _Unpacked(gzip.GzipFile):
     """The uncompressed content of a gzipped file."""
 
     def __init__(self, path: Path, raw: BinaryIO):
+        super().__init__(fileobj=raw)
         self._path = path
-        self._stream = gzip.GzipFile(fileobj=raw)
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int | None = -1) -> bytes:
         try:
-            return self._stream.read(size)
+            return super().read(size)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise InputError(f"{self._path}: damaged or truncated ({error}): copy it again") from None
+
+
+class FastTextFile(NamedTuple):
+    """An unsupervised model in fastText's own format: words and character n-grams, of which words are composed.
+
+    After a magic number and a version, a file holds the settings, the words, the input vectors (one a word, then the
+    n-grams' buckets) and the output vectors, each matrix after a flag and its shape, in the byte order of x86.
+
+    Attributes:
+        path: for messages.
+        file: the open file.
+        dim: dimension of a vector.
+        n_words: number V of words.
+        words_end: where the words end in the file.
+        own: ``(V, dim)`` the words' own vectors, memory-mapped.
+        sub_words: the n-grams, memory-mapped.
+    """
+
+    path: Path
+    file: BinaryIO
+    dim: int
+    n_words: int
+    words_end: int
+    own: np.ndarray
+    sub_words: SubWords
+
+    @classmethod
+    def of(cls, path: Path, file: BinaryIO) -> Self | None:
+        """From the start of a file, whose sizes are checked; None if it is not in this format.
+
+        Raises:
+            InputError: if it is supervised, quantised or truncated.
+        """
+        head = file.read(HEADER.size + ENTRIES.size)
+        file.seek(0)
+        if not head.startswith(MAGIC):
+            return None
+        if len(head) < HEADER.size + ENTRIES.size:
+            raise InputError(f"{path}: truncated after {len(head)} bytes: copy it again")
+        _, version, dim, *_, model, buckets, shortest, longest, _, _ = HEADER.unpack_from(head)
+        _, n_words, n_labels, _, _ = ENTRIES.unpack_from(head, HEADER.size)
+        if version > NEWEST_VERSION:
+            raise InputError(f"{path}: fastText's format {version}, newer than {NEWEST_VERSION}: give its .vec file")
+        if model == SUPERVISED or n_labels:
+            raise InputError(f"{path}: a supervised fastText model, a classifier: give one of skipgram or cbow")
+        if min(dim, n_words) < 1 or min(buckets, shortest) < 0 or longest > LONGEST_NGRAM:
+            raise InputError(f"{path}: {n_words} words of dimension {dim}: not word vectors, or damaged: copy it again")
+        # From the end, so that the words need not be read: output vectors of the words, input vectors, their shapes.
+        output = os.path.getsize(path) - MATRIX.size - 4 * n_words * dim
+        begin = output - 4 * (n_words + buckets) * dim
+        shapes = [_shape(file, at) for at in (begin - MATRIX.size, output)]
+        if shapes != [(False, n_words + buckets, dim), (False, n_words, dim)]:
+            raise InputError(
+                f"{path}: quantised (.ftz), truncated or damaged: its size is not that of {n_words:,} words and "
+                f"{buckets:,} n-grams in {dim} dimensions: give the .bin file, copied again"
+            )
+        matrix = np.memmap(path, "<f4", "r", begin, (n_words + buckets, dim))
+        sub_words = SubWords(matrix[n_words:], None, shortest, longest if buckets else 0)
+        return cls(path, file, dim, n_words, begin - MATRIX.size, matrix[:n_words], sub_words)
+
+    def read(self) -> Iterator[Block]:
+        """Words and their vectors ``(words, dim)``, block by block: the mean of a word's own and its n-grams'."""
+        done = 0
+        for words in self._words():
+            own = self.own[done : done + len(words)]
+            sums, counts = self.sub_words.sums(words)
+            if END_OF_LINE in words:
+                sums[words.index(END_OF_LINE)] = counts[words.index(END_OF_LINE)] = 0
+            vectors = (own + sums) / (1 + counts[:, None]).astype(np.float32)
+            bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+            if len(bad):
+                where = f"{self.path}: word {done + bad[0] + 1}, {words[bad[0]].decode(errors='replace')!r}"
+                raise InputError(f"{where}: its vector has a value that is NaN or infinite: copy the file again")
+            done += len(words)
+            yield pa.array([word.decode(errors="replace") for word in words], pa.string()), vectors
+
+    def _words(self) -> Iterator[list[bytes]]:
+        """The words, block by block."""
+        self.file.seek(HEADER.size + ENTRIES.size)
+        rest, words, n_read, position = b"", list[bytes](), 0, self.file.tell()
+        while n_read < self.n_words:
+            more = self.file.read(BLOCK_BYTES)
+            rest, at = rest + more, 0
+            while n_read < self.n_words:
+                end = rest.find(b"\0", at, at + LONGEST_WORD)
+                if end < 0 or end + AFTER_WORD > len(rest):
+                    break
+                words.append(rest[at:end])
+                at, n_read = end + AFTER_WORD, n_read + 1
+                if len(words) == LINES_AT_ONCE:
+                    yield words
+                    words = []
+            rest, position = rest[at:], position + at
+            if not more or (n_read < self.n_words and len(rest) > LONGEST_WORD + AFTER_WORD):
+                raise InputError(f"{self.path}: word {n_read + 1} does not end: damaged: copy it again")
+        if position != self.words_end:
+            raise InputError(f"{self.path}: its words do not end where its vectors begin: damaged: copy it again")
+        if words:
+            yield words
+
+
+def _shape(file: BinaryIO, at: int) -> tuple[object, ...]:
+    """The flag and the shape of a matrix that are at a place in a file; empty if there is none."""
+    file.seek(max(0, at))
+    found = file.read(MATRIX.size)
+    return MATRIX.unpack(found) if at >= 0 and len(found) == MATRIX.size else ()
 
 
 def warn_of_file(message: str) -> None:

@@ -1,9 +1,9 @@
-"""The settings of a run's words; imports no more than flags need."""
+"""The settings of a run's words and of learning word vectors; imports no more than flags need."""
 
 from dataclasses import dataclass
 
 from structviews.errors import InputError
-from structviews.settings import MOST_DIMENSIONS, Settings, setting
+from structviews.settings import LARGEST_SEED, MOST_DIMENSIONS, MOST_EPOCHS, Settings, setting
 from structviews.words import CHANNELS, TRAINED
 
 # The initial range of word vectors that leaves it to each view, see ``word_init`` of ``model.Channel``.
@@ -12,6 +12,8 @@ VIEWS_OWN = -1.0
 ZERO, RANDOM = "zero", "random"
 # How the states of a word's pieces become its vector.
 MEAN, FIRST = "mean", "first"
+# Fifty times fastText's default: 120 GB with 300 dimensions.
+MOST_BUCKETS = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -64,3 +66,31 @@ class Words(Settings):
         super().__post_init__()
         if VIEWS_OWN < self.init < 0:
             raise InputError(f"word_init = {self.init}: give a number at least 0, or {VIEWS_OWN:g}")
+
+
+@dataclass(frozen=True)
+class Word2VecConfig(Settings):
+    """Settings of word2vec's skip-gram with negative sampling (Mikolov et al. 2013); fastText's with sub-words."""
+
+    dim: int = setting(300, "Dimension of the vectors.", least=1, most=MOST_DIMENSIONS)
+    window: int = setting(5, "Number of context words on each side.", least=1, most=1000)
+    negative: int = setting(5, "Negative samples per context word.", least=1, most=1000)
+    min_count: int = setting(5, "Ignore words with fewer occurrences.", least=1, most=1_000_000_000)
+    lower_case: bool = setting(
+        False, "Learn vectors of lower-cased words; a file without capitals is looked up in lower case."
+    )
+    subwords: int = setting(
+        0,
+        "Learn vectors of character n-grams too, in N rows, of which unknown words are composed; 0 for none.",
+        least=0,
+        most=MOST_BUCKETS,
+        metavar="N",
+    )
+    epochs: int = setting(5, "Passes over the corpus.", least=1, most=MOST_EPOCHS)
+    workers: int = setting(
+        1,
+        "Number of threads; with more than 1, vectors differ from run to run.",
+        least=1,
+        most=1024,
+    )
+    seed: int = setting(1, "Random seed.", least=0, most=LARGEST_SEED)

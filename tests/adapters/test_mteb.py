@@ -20,7 +20,6 @@ PAIRS = [
     ("A bird and a tree", " ", 0.0),
     ("The tree", "A tree.", 4.5),
 ]
-DOCUMENTS = [second for _, second, _ in PAIRS if second.strip()]
 
 
 @pytest.fixture(scope="session")
@@ -37,10 +36,8 @@ def encoder(mteb, run):
 
 @pytest.fixture(scope="session")
 def tasks(mteb):
-    """By type: a task with a data set in memory."""
+    """A task with a data set in memory, by type."""
     from datasets import Dataset, DatasetDict
-    from mteb.abstasks import AbsTaskClassification, AbsTaskRetrieval
-    from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
     from mteb.abstasks.sts import AbsTaskSTS
     from mteb.abstasks.task_metadata import TaskMetadata
 
@@ -63,32 +60,7 @@ def tasks(mteb):
             self.dataset = DatasetDict({"test": Dataset.from_dict(columns)})
             self.data_loaded = True
 
-    class Classification(AbsTaskClassification):
-        metadata = described("Classification", "accuracy")
-        n_experiments = 1
-        samples_per_label = 2
-
-        def load_data(self, **kwargs):
-            columns = {"text": [pair[0] for pair in PAIRS], "label": [0, 1, 0, 1, 0, 1]}
-            self.dataset = DatasetDict({split: Dataset.from_dict(columns) for split in ("train", "test")})
-            self.data_loaded = True
-
-    class Retrieval(AbsTaskRetrieval):
-        metadata = described("Retrieval", "mrr_at_10")
-
-        def load_data(self, **kwargs):
-            documents = [{"id": f"d{i}", "text": text, "title": ""} for i, text in enumerate(DOCUMENTS)]
-            queries = [{"id": f"q{i}", "text": PAIRS[i][0]} for i in range(3)]
-            split = RetrievalSplitData(
-                queries=Dataset.from_list(queries),
-                corpus=Dataset.from_list(documents),
-                relevant_docs={f"q{i}": {f"d{i}": 1} for i in range(3)},
-                top_ranked=None,
-            )
-            self.dataset = {"default": {"test": split}}
-            self.data_loaded = True
-
-    return {"STS": STS(), "Classification": Classification(), "Retrieval": Retrieval()}
+    return {"STS": STS()}
 
 
 def scored(mteb, encoder, task, cache=None):
@@ -119,24 +91,6 @@ def test_similarity_is_scored_with_the_vectors_for_it(mteb, encoder, tasks, run)
     found = scored(mteb, encoder, tasks["STS"])["cosine_spearman"]
     assert found == pytest.approx(expected(embedder.for_similarity()))
     assert found != pytest.approx(expected(embedder), abs=0.01)
-
-
-def test_retrieval_ranks_by_the_cosine_of_the_default_vectors(mteb, encoder, tasks, run):
-    embedder = Embedder.load(run, RandomParser())
-    scores = cosines(embedder.encode([pair[0] for pair in PAIRS[:3]]), embedder.encode(DOCUMENTS))
-    ranks = [1 + int((row > row[i]).sum()) for i, row in enumerate(scores)]
-    assert len(set(ranks)) > 1
-    found = scored(mteb, encoder, tasks["Retrieval"])["mrr_at_10"]
-    assert found == pytest.approx(np.mean([1 / rank for rank in ranks]), abs=1e-4)
-
-
-def test_classification_has_the_default_vectors(mteb, encoder, tasks, run):
-    texts = [pair[0] for pair in PAIRS]
-    batches = [{"text": texts[:4]}, {"text": texts[4:]}]
-    metadata = tasks["Classification"].metadata
-    vectors = encoder.encode(batches, task_metadata=metadata, hf_split="test", hf_subset="default", batch_size=2)
-    np.testing.assert_allclose(vectors, Embedder.load(run, RandomParser()).encode(texts), atol=1e-5)
-    assert 0 <= scored(mteb, encoder, tasks["Classification"])["accuracy"] <= 1
 
 
 def test_results_are_kept_for_these_weights_and_these_vectors(mteb, encoder, tasks, run, tmp_path):

@@ -50,12 +50,6 @@ def test_vectors_are_those_of_the_embedder(make, embedder, batch_size):
     np.testing.assert_allclose(make().encode(SENTENCES[0]), vectors[0], atol=1e-5)
 
 
-def test_a_prompt_stands_before_the_sentence(make, embedder):
-    model = make()
-    vectors = model.encode(["bird sings", "tree"], prompt="The dead ")
-    np.testing.assert_allclose(vectors, embedder.encode(["The dead bird sings", "The dead tree"]), atol=1e-5)
-
-
 @pytest.mark.parametrize("similarity", [False, True])
 def test_similarity_evaluator(make, embedder, similarity):
     from sentence_transformers.sentence_transformer.evaluation import (
@@ -69,17 +63,6 @@ def test_similarity_evaluator(make, embedder, similarity):
     expected = spearmanr(np.diag(cosines(vectors[:-1], vectors[1:])), gold)[0]
     evaluator = EmbeddingSimilarityEvaluator(SENTENCES[:-1], SENTENCES[1:], gold, write_csv=False)
     assert make(similarity=similarity).evaluate(evaluator)["spearman_cosine"] == pytest.approx(expected)
-
-
-def test_triplet_evaluator(make, embedder):
-    from sentence_transformers.sentence_transformer.evaluation import TripletEvaluator
-
-    anchors, others, more = SENTENCES, SENTENCES[::-1], SENTENCES[1:] + SENTENCES[:1]
-    positive, negative = (np.diag(cosines(embedder.encode(anchors), embedder.encode(each))) for each in (others, more))
-    expected = np.mean(positive > negative)
-    assert 0 < expected < 1
-    evaluator = TripletEvaluator(anchors, others, more, write_csv=False)
-    assert make().evaluate(evaluator)["cosine_accuracy"] == pytest.approx(expected)
 
 
 def test_retrieval_evaluator(make, embedder):
@@ -101,45 +84,6 @@ def test_retrieval_evaluator(make, embedder):
     )
     found = make().evaluate(evaluator)["cosine_mrr@10"]
     assert found == pytest.approx(np.mean([1 / rank for rank in ranks]))
-
-
-def test_pair_classification_evaluator(make, embedder):
-    from sentence_transformers.sentence_transformer.evaluation import (
-        BinaryClassificationEvaluator,
-    )
-
-    labels = [1, 0, 0, 1]
-    vectors = embedder.encode(SENTENCES)
-    scores = np.diag(cosines(vectors[:-1], vectors[1:]))
-    expected = max(np.mean((scores > threshold) == labels) for threshold in [-2, *scores])
-    evaluator = BinaryClassificationEvaluator(SENTENCES[:-1], SENTENCES[1:], labels, write_csv=False)
-    assert make().evaluate(evaluator)["cosine_accuracy"] == pytest.approx(expected)
-
-
-def test_a_frozen_run_stays_and_modules_behind_it_learn(make, embedder):
-    from sentence_transformers.base.modules import Dense
-
-    model = make(Dense(16, 3, activation_function=None))
-    model[0].requires_grad_(False)
-    model(model.preprocess(SENTENCES))["sentence_embedding"].square().sum().backward()
-    gradients = {name: each.grad for name, each in model.named_parameters() if each.grad is not None}
-    assert set(gradients) == {"1.linear.weight", "1.linear.bias"}
-    assert gradients["1.linear.weight"].abs().sum() > 0
-    dense = model[1].linear
-    expected = embedder.encode(SENTENCES) @ dense.weight.detach().numpy().T + dense.bias.detach().numpy()
-    np.testing.assert_allclose(model.encode(SENTENCES), expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", ["CosineSimilarityLoss", "CoSENTLoss", "MultipleNegativesRankingLoss"])
-def test_losses_reach_the_weights_of_the_run(make, name):
-    from sentence_transformers.sentence_transformer import losses
-
-    model = make()
-    features = [model.preprocess(SENTENCES), model.preprocess(SENTENCES[::-1])]
-    getattr(losses, name)(model)(features, torch.tensor([0.0, 1.0, 0.5, 0.8, 0.1])).backward()
-    gradients = {each: weight.grad for each, weight in model.named_parameters()}
-    assert all(gradient is not None and not gradient.is_sparse for gradient in gradients.values())
-    assert gradients["0.encoder.encoder.model.channels.trained.words.0.weight"].abs().sum() > 0
 
 
 def test_the_trainer_changes_the_run_and_what_is_saved(toolkit, make, embedder, run, tmp_path):
@@ -191,13 +135,6 @@ def test_a_saved_model_is_loaded_again_without_its_run(toolkit, make, similarity
         torch.testing.assert_close(each.encoder(given).detach(), expected, rtol=0, atol=0)
     loaded.save(str(tmp_path / "moved"))
     assert Embedder.load(tmp_path / "moved" / "0_StructViewsModule").dim == 16
-
-
-def test_several_processes_encode_with_a_model_that_was_used(make):
-    """The toolkit sends each of them the model, by pickle."""
-    model = make()
-    expected = model.encode(SENTENCES)
-    np.testing.assert_allclose(model.encode(SENTENCES, device=["cpu", "cpu"]), expected, atol=1e-5)
 
 
 def test_no_code_of_a_saved_folder_is_run(toolkit, make, tmp_path):

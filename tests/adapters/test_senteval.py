@@ -65,25 +65,12 @@ def test_only_tasks_without_training_get_the_vectors_for_similarity(run, task, u
     np.testing.assert_allclose(vectors, similarity if unsupervised else supervised, atol=1e-5)
 
 
-def test_each_distinct_sentence_is_parsed_once(run):
-    parser = RandomParser()
-    Engine({"embedder": Embedder.load(run, parser)}, batcher, prepare).eval("MR", [words[:2] for words in WORDS])
-    assert parser.n_parsed == len({words[:2] for words in WORDS})
-
-
 def test_a_component_is_that_of_the_task_and_not_of_a_batch(run):
     embedder = Embedder.load(run, RandomParser()).with_representation(remove_component=True, transductive=True)
     vectors = Engine({"embedder": embedder}, batcher, prepare).eval("MR", [each.split() for each in SENTENCES])
     distinct = list(dict.fromkeys(WORDS))
     expected = embedder.encode(distinct)[[distinct.index(words) for words in WORDS]]
     np.testing.assert_allclose(vectors, expected, atol=1e-4)
-
-
-def test_tasks_do_not_mix(run):
-    engine = Engine({"embedder": Embedder.load(run, RandomParser())}, batcher, prepare)
-    engine.eval("STS12", [["a", "bird"]])
-    vectors = engine.eval("MR", [["it", "sings"], ["a", "bird"]])
-    np.testing.assert_allclose(vectors, engine.params.embedder.encode([["it", "sings"], ["a", "bird"]]), atol=1e-5)
 
 
 def test_what_is_missing_is_one_line(run):

@@ -48,13 +48,6 @@ def test_the_same_vectors(trained, tmp_path, kind, settings):
     assert np.abs(found - Embedder.load(run).with_view("seq").encode(SENTENCES)).max() > 0.01
 
 
-def test_nothing_is_shown_of_what_other_libraries_load_and_write(trained, tmp_path, capfd):
-    run = trained()
-    capfd.readouterr()
-    export_transformer(run, tmp_path / "exported")
-    assert capfd.readouterr() == ("", "")
-
-
 def test_it_needs_nothing_of_ours(trained, tmp_path):
     """In a process that cannot import structviews; and its model card says how it is loaded."""
     run = trained()

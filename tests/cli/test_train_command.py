@@ -69,12 +69,6 @@ def test_views_are_trained_and_sentences_encoded(command, corpus, tmp_path):
     assert Embedder.load(tmp_path / "runs" / "bow-seq").config.optimisation.seed == 4
 
 
-def test_sub_words_are_refused_before_anything_is_written(command, corpus, tmp_path):
-    refused = fails(command, tmp_path, "vectors", corpus, "-o", "x.vec", "--subwords", "9")
-    assert "x.vec: subwords = 9 needs fastText's format: give a name that ends in .bin" in refused
-    assert not list(tmp_path.glob("*x.vec*"))
-
-
 @pytest.mark.skipif(find_spec("gensim") is None, reason="needs structviews[vectors]")
 def test_word_vectors_are_learnt_and_written(command, corpus, tmp_path):
     ended = command("vectors", corpus, "-o", "x.vec", "--dim", "7", "--min-count", "2", "--epochs", "1")
@@ -86,6 +80,7 @@ def test_word_vectors_are_learnt_and_written(command, corpus, tmp_path):
     assert "no word occurs 99 times" in fails(command, tmp_path, "vectors", corpus, "-o", "y", "--min-count", "99")
     assert "x.parsed: cannot be written" in fails(command, tmp_path, "vectors", corpus, "-o", corpus)
     assert "none does not exist" in fails(command, tmp_path, "vectors", "none", "-o", "y")
+    assert "x.vec: subwords = 9 needs" in fails(command, tmp_path, "vectors", corpus, "-o", "x.vec", "--subwords", "9")
 
 
 def test_both_channels_are_trained_and_a_run_expanded(command, corpus, tmp_path):
@@ -276,11 +271,6 @@ def test_a_damaged_run_is_named(command, trained, tmp_path):
     shutil.copytree(trained, tmp_path / "run")
     (tmp_path / "run/model.safetensors").write_bytes(b"\0" * 99)
     assert "model.safetensors: damaged" in fails(command, tmp_path, "encode", "run", stdin=b"a bird\n")
-
-
-@pytest.mark.skipif(find_spec("dgl") is None, reason="needs structviews[dgl]")
-def test_trees_in_dgl(command, corpus):
-    assert command("train", "--views", "dep,const", "--tree-backend", "dgl", *FLAGS).code == 0
 
 
 def test_trees_in_dgl_where_it_is_missing(command, corpus, tmp_path, monkeypatch):

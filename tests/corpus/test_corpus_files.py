@@ -1,11 +1,14 @@
 import json
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from corpora import topic_corpus, write_corpus
 from hypothesis import given
 from hypothesis import strategies as st
 from trees_for_tests import chain, sentences
 
+from structviews.corpus import writer
 from structviews.corpus.format import (
     COLUMNS,
     NUMBERS,
@@ -13,16 +16,15 @@ from structviews.corpus.format import (
     Row,
     Skipped,
     batch_of,
+    encoded,
     new_job,
     read_shard,
-    reasons,
     rows_of,
     shard_name,
-    strings,
 )
 from structviews.corpus.parsed_corpus import ParsedCorpus, find_corpus
 from structviews.corpus.sentence import ParsedSentence
-from structviews.corpus.writer import write_manifest, write_shard
+from structviews.corpus.writer import provenance, write_manifest, write_shard, write_subset
 from structviews.errors import InputError
 
 BIRD = ParsedSentence(
@@ -164,25 +166,6 @@ def test_find_corpus(tmp_path, corpus):
         find_corpus(corpus)
 
 
-def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
-    def full(descriptor):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        write_shard(tmp_path, 0, ROWS[0], [])
-    assert list(tmp_path.iterdir()) == []
-
-
-@given(st.lists(st.lists(st.text(max_size=3), max_size=9), max_size=9))
-def test_any_strings_survive(lists):
-    assert strings(lists).to_pylist() == lists
-
-
-def test_reasons_are_counted():
-    assert reasons([Skipped(0, i, i, reason) for i, reason in enumerate("abb")]) == {"b": 2, "a": 1}
-
-
 @given(
     st.lists(
         st.one_of(sentences(max_words=20), st.just(DEPENDENCIES_ONLY), st.just(ParsedSentence(("a", "b")))), max_size=6
@@ -215,22 +198,37 @@ def test_numbers_are_as_wide_as_the_longest_sentence_needs(tmp_path, longest, wo
 @pytest.mark.parametrize(("n", "kind"), [(128, pa.int8()), (129, pa.int16()), (32768, pa.int16()), (32769, pa.int32())])
 def test_dictionaries_are_as_narrow_as_they_go(n, kind):
     words = [f"word{i}" for i in range(n)]
-    array = strings([words])
-    assert array.type.value_type.index_type == kind
-    assert array.to_pylist() == [words]
-
-
-def test_compressed_shards_hold_the_same(tmp_path):
-    rows = [Row(0, position, position + 1, BIRD) for position in range(200)]
-    entries = []
-    for number, compression in enumerate([None, "zstd"]):
-        entries.append(write_shard(tmp_path, number, rows, SKIPPED[0], Form(compression=compression)))
-    plain, compressed = (tmp_path / shard_name(number) for number in (0, 1))
-    assert read_shard(compressed).equals(read_shard(plain), check_metadata=True)
-    assert compressed.stat().st_size < plain.stat().st_size / 2
+    array = encoded([words])
+    assert array.type.index_type == kind
+    assert array.to_pylist() == words
 
 
 def test_documents_are_counted_once(tmp_path):
     """A document that goes on in the next shard is one."""
     folder = build(tmp_path / "x.parsed", [[Row(0, 0, 1, BIRD)], [Row(0, 1, 2, BIRD), Row(4, 0, 3, BIRD)]], [[], []])
     assert ParsedCorpus.open(folder).manifest["documents"] == 2
+
+
+def test_a_manifest_is_not_written_over_what_is_no_tree(tmp_path):
+    fields = {name: getattr(BIRD, name) for name in BIRD.__slots__} | {"heads": (0, 0, 1, 1)}
+    entry = write_shard(tmp_path, 0, [Row(0, 0, 1, WORD), Row(0, 1, 2, ParsedSentence.unchecked(*fields.values()))], [])
+    with pytest.raises(InputError, match=r"shard-00000\.arrow is damaged: 1 of its sentences are invalid, .* in row 1"):
+        write_manifest(tmp_path, [entry], JOB)
+    assert not (tmp_path / "manifest.json").exists()
+
+
+def test_a_subset_is_what_its_rows_alone_would_give(tmp_path, monkeypatch):
+    """So its dictionaries have its own words and no others, and its shards are full."""
+    monkeypatch.setattr(writer, "SHARD_ROWS", 7)
+    whole = ParsedCorpus.open(topic_corpus(tmp_path / "x.parsed"))
+    chosen = np.flatnonzero(np.arange(len(whole)) % 3)
+    write_subset(whole, chosen, tmp_path / "subset.parsed")
+    found, rows = ParsedCorpus.open(tmp_path / "subset.parsed"), [whole.row(i) for i in chosen.tolist()]
+    assert list(found) == rows
+    assert found.shard_rows[:-1] == [7] * (len(rows) // 7)
+    assert provenance(found) == provenance(whole)
+    again = write_corpus(tmp_path / "again.parsed", rows, shard_size=7)
+    shards = sorted(again.glob("*.arrow"))
+    assert [path.read_bytes() for path in shards] == [(found.path / path.name).read_bytes() for path in shards]
+    write_subset(whole, chosen[:0], tmp_path / "empty.parsed")
+    assert len(ParsedCorpus.open(tmp_path / "empty.parsed")) == 0

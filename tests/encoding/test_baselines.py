@@ -25,7 +25,7 @@ from structviews.runs.folder import COMPONENTS
 from structviews.training.baselines import KINDS, make_baseline
 from structviews.training.loop import train
 from structviews.words.vector_files import WordVectors, save_vectors
-from structviews.words.word_weights import (
+from structviews.words.vocabulary import (
     WordStatistics,
     unsupervised_inverse_frequencies,
 )

@@ -18,7 +18,7 @@ def test_a_first_vector_imports_no_library_that_it_does_not_use():
 embedder = Embedder.load("default")
 assert embedder.encode(["The cat sat.", "It isn't (so) at www.example.org."]).shape == (2, embedder.dim)"""
     imported = imported_by(code, beside="import torch")
-    assert "structviews.parsing.english" in imported
+    assert "structviews.parsing.tokenising" in imported
     assert HEAVY & set(imported) == set()
     assert "structviews.parsing.backends.stanza" not in imported
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from corpora import RandomParser, opened, random_trees, small_config, tiny_corpus, topic_corpus
+from packed_runs import pack
 from rich.console import Console
 from safetensors.torch import load_file
 from vector_files import fasttext_model, random_vectors, write_vectors
@@ -13,7 +14,6 @@ from structviews.encoding.expansion import expand
 from structviews.encoding.kinds.joined import Member, join_runs
 from structviews.encoding.sentence_encoder import SentenceEncoder
 from structviews.errors import InputError
-from structviews.hub.packing import pack
 from structviews.model import Channel
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import sys
 from fnmatch import fnmatch
 from types import SimpleNamespace
 
@@ -137,31 +136,6 @@ def test_a_run_comes_back(remote, trained, tmp_path):
     assert after.parsers == before.parsers
 
 
-def test_an_embedder_is_pushed_as_its_run(remote, trained, tmp_path):
-    push(trained, "me/run", licence="cc-by-4.0")
-    embedder = Embedder.load(trained, RandomParser())
-    assert embedder.push_to_hub("me/embedder", licence="cc-by-4.0") == "hub/me/embedder: Push dep-const"
-    assert names(remote / "me/embedder") == names(remote / "me/run")
-    card = (remote / "me/embedder/README.md").read_text("utf-8")
-    assert card.replace("embedder", "run") == (remote / "me/run/README.md").read_text("utf-8").replace(
-        "embedder", "run"
-    )
-    (tmp_path / "card.md").write_text("mine")
-    embedder.push_to_hub("me/embedder", card=tmp_path / "card.md")
-    assert (remote / "me/embedder/README.md").read_text("utf-8") == "mine"
-    with pytest.raises(InputError, match="others were chosen"):
-        embedder.with_view("dep").push_to_hub("me/view")
-    with pytest.raises(InputError, match="not a repository name"):
-        embedder.push_to_hub("a b")
-
-
-def test_what_is_left_out_is_warned_of(remote, trained, vectors, tmp_path):
-    run = shutil.copytree(trained, tmp_path / "run")
-    expand(run, vectors)
-    with pytest.warns(UserWarning, match="its expansion is left out"):
-        Embedder.load(run, RandomParser()).push_to_hub("me/x")
-
-
 def test_no_path_of_this_machine_goes(remote, corpus, trained):
     push(trained, "me/x")
     for path in (remote / "me/x").iterdir():
@@ -256,14 +230,6 @@ def test_the_folder_of_the_parsers_model_stays(trained, remote, tmp_path):
     assert pull("me/x", tmp_path / "y").exists()
 
 
-def test_a_card_of_ones_own(trained, remote, tmp_path):
-    (tmp_path / "card.md").write_text("mine")
-    assert push(trained, "me/x", card=tmp_path / "card.md").card == "mine"
-    assert (remote / "me/x/README.md").read_text() == "mine"
-    with pytest.raises(InputError, match=r"none\.md: not readable"):
-        push(trained, "me/x", card=tmp_path / "none.md")
-
-
 def test_what_a_run_has_no_longer_goes_and_the_rest_stays(trained, joined, remote):
     push(joined, "me/x", private=True)
     assert (remote / "me-x.private").read_text() == "True"
@@ -282,16 +248,6 @@ def test_scores_of_other_weights_stay(trained, remote, tmp_path):
     assert pushed.notes == [f"{run}/results.json: left out, as its scores are of other weights"]
     assert "Not evaluated yet" in pushed.card
     assert not (remote / "me/x/results.json").exists()
-
-
-def test_an_expansion_stays(trained, vectors, remote, tmp_path):
-    run = shutil.copytree(trained, tmp_path / "run")
-    expand(run, vectors)
-    assert push(run, "me/x").notes == [f"{run}: its expansion is left out, as it reads a file on this machine"]
-    np.testing.assert_array_equal(
-        Embedder.load(pull("me/x", tmp_path / "y"), RandomParser()).encode(TEXTS),
-        Embedder.load(trained, RandomParser()).encode(TEXTS),
-    )
 
 
 def test_a_file_of_word_vectors_stays(corpus, vectors, remote, tmp_path):
@@ -450,13 +406,6 @@ def test_without_a_token_nothing_is_sent(trained, remote, monkeypatch):
     ):
         push(trained, "me/x")
     assert push(trained, "me/x", dry_run=True).url == ""
-
-
-def test_without_the_client_the_extra_is_named(trained, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    for call in (lambda: push(trained, "me/x"), lambda: pull("me/x", tmp_path / "y")):
-        with pytest.raises(InputError, match=r"pip install 'structviews\[hub\]'"):
-            call()
 
 
 def test_the_commands(trained, remote, command, tmp_path):

@@ -8,13 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from corpora import opened, random_trees, small_config, tiny_corpus
+from packed_runs import pack
 from vector_files import fasttext_model
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
-from structviews.hub.card import model_card
-from structviews.hub.packing import pack
 from structviews.hub.portable import check_arrived, stage
 from structviews.runs.file_checks import verify
 from structviews.runs.folder import SUB_WORDS, model_checksum
@@ -98,14 +97,6 @@ def test_the_rows_have_8_bits(packed, vectors):
     read = load_sub_words(packed, DIM)
     assert (read.shortest, read.longest) == (given.shortest, given.longest) == (3, 6)
     np.testing.assert_allclose(read.rows * read.scales[:, None], given.rows, atol=np.abs(given.rows).max() / 253)
-
-
-def test_the_card_says_so(packed, run):
-    pytest.importorskip("jinja2", reason="needs structviews[hub]")
-    pytest.importorskip("huggingface_hub", reason="needs structviews[hub]")
-    for folder, line in ((packed, "are composed of their character n-grams."), (run, "share one vector.")):
-        card = model_card(folder, "me/run", Embedder.load(folder), "")
-        assert f"\n- Words outside the run's vocabulary {line}\n- The vectors may reflect" in card
 
 
 @pytest.mark.usefixtures("quiet")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from corpora import RandomParser, opened, random_trees, small_config, tiny_corpus
+from packed_runs import pack, ship
 from rich.console import Console
 from safetensors.torch import load_file
 from scripts_for_tests import SCRIPTS, load
@@ -26,16 +27,14 @@ from structviews.evaluation.scores.results import (
     save_results,
 )
 from structviews.hub.card import model_card
-from structviews.hub.packing import pack, ship
-from structviews.hub.portable import check_arrived, stage
-from structviews.hub.text_sources import HEADER, read_sources, summed
+from structviews.hub.portable import HEADER, check_arrived, read_sources, stage, summed
 from structviews.runs import bundled
 from structviews.runs.folder import SOURCES
 from structviews.runs.settings_file import read_settings
 from structviews.runtime.seals import write_arrays
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
-from structviews.words.eight_bits import quantise, restore
+from structviews.words.sub_words import quantise
 from structviews.words.vocabulary import Vocabulary, count_words
 
 WORDS = 12
@@ -131,14 +130,6 @@ def test_what_a_packed_run_holds(run, packed, corpus):
         assert str(corpus.parent).encode() not in path.read_bytes()
 
 
-def test_its_fixed_words_are_those_of_eight_bits(run, packed):
-    fixed = Embedder.load(packed).model.channels["fixed"].words[0]
-    own = load_file(run / "model.safetensors")["channels.fixed.words.0.weight"].numpy()
-    ids = torch.tensor([0, 3, WORDS])
-    np.testing.assert_array_equal(fixed.own_rows(ids).numpy(), restore(*quantise(own[ids.numpy()])))
-    assert fixed.weight.dtype == torch.int8
-
-
 def test_a_packed_run_is_packed_to_the_same(packed, tmp_path):
     pack(packed, tmp_path / "again", WORDS)
     weights, again = (load_file(folder / "model.safetensors") for folder in (packed, tmp_path / "again"))
@@ -151,28 +142,6 @@ def test_a_packed_run_is_packed_to_the_same(packed, tmp_path):
 def test_a_packed_run_is_not_expanded(packed, corpus):
     with pytest.raises(InputError, match="packed, so its word vectors are rounded: expand the run that it was"):
         expand(packed, corpus.parent / "v.vec")
-
-
-def test_one_whose_scales_are_missing_is_damaged(packed):
-    weights = load_file(packed / "model.safetensors")
-    del weights["channels.fixed.words.0.scale"]
-    write_arrays(packed / "model.safetensors", weights)
-    with pytest.raises(InputError, match=r"not the weights of this run's model: channels.fixed.words.0.scale is miss"):
-        Embedder.load(packed)
-
-
-def test_all_words_are_kept_where_there_are_fewer(run, tmp_path):
-    pack(run, tmp_path / "all", 10**6)
-    for name in ("vocabulary.fixed.txt", "vocabulary.trained.txt"):
-        assert (tmp_path / "all" / name).read_bytes() == (run / name).read_bytes()
-
-
-def test_an_expansion_stays(run, vectors, tmp_path):
-    grown = shutil.copytree(run, tmp_path / "run")
-    expand(grown, vectors)
-    notes = pack(grown, tmp_path / "default", WORDS)
-    assert notes[0] == f"{grown}: its expansion is left out, as it reads a file on this machine"
-    assert names(tmp_path / "default") == FILES
 
 
 def test_a_packed_run_looks_for_no_file(packed, vectors):
@@ -289,17 +258,6 @@ def test_what_is_shipped(hub, packed, average, random, tmp_path):
     assert "\n\n\n" not in card
 
 
-def test_scores_have_their_intervals_beside_baselines(hub, packed, average, tmp_path):
-    scored(packed, MR=75.0)
-    results = load_results(packed)
-    results["tasks"]["MR"]["intervals"] = {"accuracy": [73.04, 76.96]}
-    save_results(packed, {name: value for name, value in results.items() if name != "model"})
-    ship(packed, tmp_path / "models/default", "mit", baselines=[average])
-    card = (tmp_path / "models/default/README.md").read_text()
-    assert "| default | dep,const | 16 | 75.0 [73.0, 77.0] |\n| average | average | 16 | 70.0 |\n" in card
-    assert "- \\[low, high\\]: 95 % bootstrap interval" in card
-
-
 def test_the_sources_go_wherever_the_run_goes(hub, packed, tmp_path):
     shipped = tmp_path / "models/shipped"
     ship(packed, shipped, "mit", sources=[table(tmp_path / "a.tsv", ROW)])
@@ -312,21 +270,6 @@ def test_the_sources_go_wherever_the_run_goes(hub, packed, tmp_path):
     card = model_card(tmp_path / "staged-too", "me/x", Embedder.load(joined))
     assert "| Two novels | public domain | 3 | 4,000 |\n| all | | 3 | 4,000 |\n\n**1-default**\n" in card
     assert card.count("| Two novels |") == card.count("ask the owner of this repository") == 1
-
-
-def test_the_card_without_scores_and_sections(hub, packed, tmp_path):
-    ship(packed, tmp_path / "models/default", "mit")
-    card = (tmp_path / "models/default/README.md").read_text()
-    assert "## Scores\n\nNot evaluated yet (`structviews eval`).\n\n## Limits" in card
-
-
-def test_the_card_does_not_say_where_to_score_more(hub, packed, tmp_path):
-    scored(packed, MR=75.0, SUBJ=91.0)
-    scored(packed, representation="mean", MR=74.0)
-    ship(packed, tmp_path / "models/default", "mit")
-    card = (tmp_path / "models/default/README.md").read_text()
-    assert "| default (mean) | dep,const | 16 | 74.0 | - |" in card
-    assert str(tmp_path) not in card
 
 
 def test_what_cannot_be_shipped(hub, run, packed, average, tmp_path):

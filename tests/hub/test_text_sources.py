@@ -3,7 +3,7 @@
 import pytest
 
 from structviews.errors import InputError
-from structviews.hub.text_sources import HEADER, Group, Source, read_sources, summed, write_sources
+from structviews.hub.portable import HEADER, Group, Source, read_sources, summed, write_sources
 
 
 def book(title, source="books", licence="CC BY 4.0", documents=1, sentences=10):

@@ -10,13 +10,14 @@
 """
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from nltk.tree import Tree
 from nltk_trees import as_nltk
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
-from structviews.parsing.binarise import binarise, strip, unbinarise
+from structviews.parsing import binarise as ours
+from structviews.parsing.binarise import binarise, read_tree, strip, unbinarise
 
 
 def parsed(tree):
@@ -59,13 +60,6 @@ def test_direction_is_that_of_nltk(words):
     assert bracketing(parsed(flat)) == nltk_bracketing(theirs)
 
 
-def test_what_is_given_stays_as_it_is():
-    tree = plain("(S (X (A a) (B b) (C c)) (D d))")
-    before = tree.copy(deep=True)
-    binarise(tree)
-    assert tree == before
-
-
 @pytest.mark.parametrize(
     ("text", "labels"),
     [
@@ -81,11 +75,6 @@ def test_unary_chains_are_one_label_from_the_top(text, labels):
     tree = plain(text)
     assert binarise(tree).labels == labels
     assert as_nltk(unbinarise(parsed(tree))) == tree
-
-
-def test_without_tags_every_word_gets_one():
-    sentence = ParsedSentence(("a", "b"), left=(0,), right=(1,), labels=("NP", "", "S"))
-    assert as_nltk(unbinarise(sentence)) == plain("(S (NP (X a)) (X b))")
 
 
 def test_a_flat_sentence_may_be_longer_than_python_nests():
@@ -157,3 +146,25 @@ def test_no_words(text):
 def test_a_word_beside_a_constituent():
     with pytest.raises(InvalidSentence, match="siblings under 'NP'"):
         strip(plain("(S (NP the (NN bird)))"))
+
+
+@given(st.text("(( )) ab\t", max_size=30))
+@example("( (S (NP (PRP I)) (VP (VB go))) )")
+@example("(NP)")
+def test_a_text_is_read_as_nltk_reads_it(text):
+    try:
+        theirs = Tree.fromstring(text)
+    except ValueError:
+        with pytest.raises(ValueError, match=r"outside the tree|not closed|no brackets"):
+            read_tree(text)
+    else:
+        assert as_nltk(read_tree(text)) == theirs
+
+
+def test_trees_are_equal_if_labels_and_children_are():
+    tree = read_tree("(S (NP a) (VP b))")
+    assert tree == ours.Tree("S", [ours.Tree("NP", ["a"]), ours.Tree("VP", ["b"])])
+    assert tree != ours.Tree("X", tree)
+    assert tree != ours.Tree("S", [ours.Tree("NP", ["a"]), ours.Tree("VP", ["c"])])
+    assert tree != list(tree)
+    assert repr(tree) == "(S (NP a) (VP b))"

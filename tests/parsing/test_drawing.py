@@ -2,7 +2,6 @@ import re
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from chain_parser import chain
 from drawn_sentences import BIRD, dissolved, labelled, projective
 from hypothesis import given, settings
@@ -13,7 +12,7 @@ from rich.cells import cell_len
 from trees_for_tests import sentences
 
 from structviews.batches.trees import constituency_trees, dependency_trees
-from structviews.corpus.sentence import dependency_heights
+from structviews.corpus.sentence import ParsedSentence
 from structviews.parsing.binarise import binary_tree, unbinarise
 from structviews.parsing.drawing import (
     LEFT_TO_RIGHT_MARK,
@@ -70,7 +69,7 @@ def test_arcs_are_read_back(sentence):
 def test_the_line_of_a_head_is_as_far_from_the_words_as_it_is_high(heads):
     lines = draw_arcs(heads)
     assert read_arcs(lines) == heads
-    heights = dependency_heights(heads)
+    heights = ParsedSentence(("x",) * len(heads), (), heads, ("dep",) * len(heads)).dependency_heights
     assert {len(line) for line in lines} == {2 * max(heights) + 1}
     for word, height in enumerate(heights):
         if height:
@@ -88,16 +87,6 @@ def test_arcs():
     assert draw_arcs([0]) == [" "]
 
 
-def test_a_line_that_only_passes_is_bridged():
-    # 4 -> 2 passes the line of 1.
-    assert draw_arcs([0, 4, 1, 1]) == [
-        "┌────",
-        "│ ┌─►",
-        "├─│─►",
-        "└─┴─►",
-    ]
-
-
 def test_words_of_every_width_keep_their_columns():
     sentence = replace(BIRD, tokens=("红色", "e\u0301", "东西", "שלום", "x"))
     assert [line.replace(LEFT_TO_RIGHT_MARK, "") for line in draw_dependencies(sentence)] == [
@@ -109,10 +98,6 @@ def test_words_of_every_width_keep_their_columns():
         "└───► x     .    punct",
         "words, level by level from the leaves: 3 1 1",
     ]
-
-
-def test_words_without_tags():
-    assert draw_dependencies(replace(BIRD, tags=()))[2] == "  ├─► black  amod"
 
 
 def columns(line):
@@ -166,24 +151,6 @@ def test_both_trees_are_read_back_and_the_binarised_one_dissolves_into_the_other
     assert all(isinstance(node[0], str) for node in binarised.subtrees() if len(node) == 1)
 
 
-def test_trees_stand_side_by_side_where_they_fit():
-    assert draw_constituents(BIRD, 80) == [
-        "constituency tree          binarised",
-        "           S                                  S",
-        "      ┌────┴─────┬────┐                   ┌───┴───────────┐",
-        "      NP         VP   │                   ·               │",
-        " ┌────┼────┐     │    │              ┌────┴─────────┐     │",
-        " DT   JJ   NN   VBZ   .              NP             │     │",
-        " │    │    │     │    │         ┌────┴────────┐     │     │",
-        " A  black bird sings  .         ·             │     │     │",
-        "                            ┌───┴────┐        │     │     │",
-        "                            DT       JJ       NN  VP+VBZ  .",
-        "                            │        │        │     │     │",
-        "                            A      black     bird sings   .",
-        "nodes of the binarised tree, level by level from the leaves: 5 1 1 1 1",
-    ]
-
-
 @given(labelled(), st.integers(1, 120))
 @settings(max_examples=40)
 def test_lines_are_as_wide_as_they_may_be(sentence, width):
@@ -191,13 +158,6 @@ def test_lines_are_as_wide_as_they_may_be(sentence, width):
     least = max(len("constituency tree"), *(cell_len(line) for lines in pictures for line in lines))
     *lines, _ = draw_constituents(sentence, width)
     assert max(map(cell_len, lines)) <= max(width, least)
-
-
-@pytest.mark.parametrize(("width", "below", "lying"), [(80, False, False), (40, True, False), (24, True, True)])
-def test_what_is_too_wide_stands_below_or_lies(width, below, lying):
-    lines = draw_constituents(BIRD, width)
-    assert ("binarised" in lines) == below
-    assert ("├─ NP" in lines) == lying
 
 
 def test_a_sentence_that_reads_from_right_to_left_is_mirrored():

@@ -2,18 +2,14 @@ import re
 
 import pytest
 from corpora import tiny_rows, write_corpus
-from nltk.tree import Tree
-from nltk_trees import as_nltk
-from trees_for_tests import SHAPES, gum, with_trees
+from trees_for_tests import SHAPES, with_trees
 
-from structviews.corpus.format import Form, Row, Skipped, new_job
+from structviews.corpus.format import Row, Skipped
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
-from structviews.corpus.writer import write_manifest, write_shard
 from structviews.errors import InputError
 from structviews.parsing import pipeline
-from structviews.parsing.binarise import unbinarise
-from structviews.parsing.export import bracketed, export
+from structviews.parsing.export import export
 from structviews.parsing.sources import TreebankSource
 from structviews.parsing.treebank import read_treebank
 
@@ -35,17 +31,7 @@ def quiet(done, total):
 
 
 def corpus_of(folder, sentences):
-    """As `parse` would write it: shards cut by the source alone."""
-    folder.mkdir()
-    shards = [sentences[start : start + SHARD] for start in range(0, len(sentences), SHARD)]
-    entries = []
-    for number, shard in enumerate(shards):
-        rows = [each for each in shard if isinstance(each, Row)]
-        entries.append(
-            write_shard(folder, number, rows, [each for each in shard if isinstance(each, Skipped)], Form(MAX_TOKENS))
-        )
-    write_manifest(folder, entries, new_job(parser={"name": "test"}, tokeniser={}, settings={}, sources=[]))
-    return ParsedCorpus.open(folder)
+    return ParsedCorpus.open(write_corpus(folder, sentences, SHARD, settings={"max_tokens": MAX_TOKENS}))
 
 
 def with_skips(sentences):
@@ -87,25 +73,6 @@ def test_a_corpus_that_goes_out_and_comes_back_has_the_same_shards(tmp_path, mis
     assert list(again) == list(corpus)
     assert again.skipped == corpus.skipped
     assert shards(again) == shards(corpus)
-
-
-def test_real_trees_come_back(tmp_path):
-    corpus = corpus_of(tmp_path / "x.parsed", with_skips(gum(200)))
-    assert shards(back(export(corpus, tmp_path / "out", quiet), tmp_path / "again.parsed")) == shards(corpus)
-
-
-def test_brackets_are_those_of_nltk():
-    for sentence in [row.sentence for row in tiny_rows()]:
-        tree = Tree.fromstring(bracketed(sentence))
-        for leaf in tree.treepositions("leaves"):
-            tree[leaf] = re.sub("-LRB-", "(", tree[leaf])
-        inside = as_nltk(unbinarise(sentence))
-        expected = Tree("ROOT", [inside] if inside.label() else list(inside))
-        for leaf in expected.treepositions("leaves"):
-            for character, escape in zip(")[]{}", ("-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"), strict=True):
-                expected[leaf] = expected[leaf].replace(character, escape)
-            expected[leaf] = expected[leaf].replace("-LRB-", "(")
-        assert tree == expected
 
 
 def test_the_files_are_what_others_expect(tmp_path):

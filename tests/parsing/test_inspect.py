@@ -1,5 +1,4 @@
 import os
-import re
 import subprocess
 import sys
 import warnings
@@ -7,32 +6,21 @@ from dataclasses import replace
 
 import pytest
 from chain_parser import chain
+from corpora import write_corpus
 from drawn_sentences import BIRD
 from rich.console import Console
 
 from structviews.cli import app as cli
 from structviews.cli import corpora
-from structviews.corpus.format import Row, Skipped, new_job
+from structviews.corpus.format import Row, Skipped
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.selection import choose
-from structviews.corpus.writer import write_manifest, write_shard
-
-JOB = new_job(parser={"name": "chain", "version": "1"}, tokeniser={"name": "none"}, settings={}, sources=[])
+from structviews.parsing.drawing import choose
 
 
 @pytest.fixture
 def corpus(tmp_path):
-    folder = tmp_path / "x.parsed"
-    folder.mkdir()
-    entry = write_shard(
-        folder, 0, [Row(0, 0, 1, BIRD), Row(0, 2, 3, chain(["No", "."]))], [Skipped(0, 1, 2, "odd [x]")]
-    )
-    write_manifest(
-        folder,
-        [entry],
-        JOB,
-    )
-    return folder
+    sentences = [Row(0, 0, 1, BIRD), Skipped(0, 1, 2, "odd [x]"), Row(0, 2, 3, chain(["No", "."]))]
+    return write_corpus(tmp_path / "x.parsed", sentences)
 
 
 def structviews(*arguments, folder, **environment):
@@ -96,14 +84,9 @@ words, level by level from the leaves: 3 1 1
 
 
 def test_choices(tmp_path):
-    folder = tmp_path / "many.parsed"
-    folder.mkdir()
-    entries = []
-    for shard in range(2):
-        rows = [Row(0, i, i + 1, chain([f"{'even' if i % 2 == 0 else 'odd'}", f"w{i}"])) for i in range(15)]
-        entries.append(write_shard(folder, shard, rows, []))
-    write_manifest(folder, entries, JOB)
-    corpus = ParsedCorpus.open(folder)
+    sentences = [chain(["odd" if i % 2 else "even", f"w{i}"]) for i in range(15)] * 2
+    rows = [Row(0, i, i + 1, sentence) for i, sentence in enumerate(sentences)]
+    corpus = ParsedCorpus.open(write_corpus(tmp_path / "many.parsed", rows, shard_size=15))
 
     def numbers(**choice):
         choice = {"sentence": None, "grep": None, "random": None, "seed": 1, "tree": None} | choice
@@ -157,16 +140,6 @@ def test_sentences_that_hold_a_text(corpus, inspect):
     assert output == "\n".join([*EXPECTED.splitlines()[:3], *EXPECTED.splitlines()[17:]]) + "\n"
 
 
-@pytest.mark.slow
-def test_colours_are_for_terminals_that_want_them(corpus, tmp_path):
-    arguments = ("inspect", "x.parsed", "--sentence", "0")
-    _, coloured, _ = structviews(*arguments, folder=tmp_path, FORCE_COLOR="1", TERM="xterm-256color")
-    assert "\x1b[" in coloured
-    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == EXPECTED
-    _, plain, _ = structviews(*arguments, folder=tmp_path, FORCE_COLOR="1", TERM="xterm-256color", NO_COLOR="1")
-    assert plain == EXPECTED
-
-
 def test_svg(corpus, tmp_path, inspect):
     assert inspect("x.parsed", "--random", "2", "--svg", "trees") == (
         0,
@@ -180,64 +153,24 @@ def test_svg(corpus, tmp_path, inspect):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("inspect", "x.parsed", "--sentence", "2"), "x.parsed has no sentence 2: its 2 sentences are numbered from 0"),
-        (("inspect", "y.parsed"), "y.parsed does not exist: make a parsed corpus with `structviews parse`"),
-        (("parse", "none.txt"), "none.txt does not exist: give the path of a text"),
-        (("parse", "[/odd] name.txt"), "[/odd] name.txt does not exist"),
-        (("parse", "empty.txt"), "empty.txt is empty: give a text with sentences"),
-        (("parse", "latin.txt"), "latin.txt:1: not UTF-8 at byte 3 of the text (0xe9)"),
-        (("parse", "a.txt", "--parser", "nope"), "unknown parser 'nope': choose one of "),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(corpus, tmp_path, arguments, message):
-    (tmp_path / "a.txt").write_text("A sentence.\n")
-    (tmp_path / "empty.txt").touch()
-    (tmp_path / "latin.txt").write_bytes("café".encode("latin1"))
-    before = sorted(tmp_path.iterdir())
-    code, output, errors = structviews(*arguments, folder=tmp_path)
-    assert (code, output) == (2, "")
-    assert errors.startswith(f"error: {message}")
-    assert len(errors.splitlines()) == 1
-    assert sorted(tmp_path.iterdir()) == before
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
         ((), "several parsed corpora (words.parsed, x.parsed): name one of them"),
-        (("x.parsed", "--text", "A"), "--text takes no corpus"),
-        (("x.parsed", "--sentence", "-1"), "x.parsed has no sentence -1"),
         (("x.parsed", "--sentence", "0", "--grep", "A"), "--sentence 0 selects one sentence"),
         (("x.parsed", "--grep", "cow"), "--grep 'cow': not found in x.parsed"),
         (("x.parsed", "--random", "0"), "--random 0: give at least 1"),
         (("x.parsed", "--svg", "a.svg"), "no sentence to draw: choose with --sentence"),
-        (
-            ("words.parsed", "--sentence", "0", "--tree", "constituency"),
-            "--tree constituency: sentence 0 of",
-        ),
-        (("x.parsed", "--sentence", "0", "--svg", "no/a.svg"), "--svg no/a.svg cannot be written"),
-        ((".",), ". is not a parsed corpus (no manifest.json)"),
-        (("--text", " "), "' ': not parsed: a sentence needs at least one token"),
+        (("words.parsed", "--sentence", "0", "--tree", "constituency"), "--tree constituency: sentence 0 of"),
+        (("y.parsed",), "y.parsed does not exist: make a parsed corpus with `structviews parse`"),
         (("--text", "A", "--random", "1"), "--text takes no corpus"),
-        (("--text", "A", "--parser", "nope"), "unknown parser 'nope': choose one of "),
+        (("x.parsed", "--sentence", "0", "--svg", "no/a.svg"), "--svg no/a.svg cannot be written"),
+        (("--text", " "), "' ': not parsed: a sentence needs at least one token"),
         (("--text", "A", "--parser", "treebank"), "--parser treebank: a treebank is read from files"),
     ],
 )
 def test_bad_choices_are_one_line(corpus, tmp_path, inspect, arguments, message):
-    words = tmp_path / "words.parsed"
-    words.mkdir()
-    entry = write_shard(words, 0, [Row(0, 0, 1, replace(BIRD, left=(), right=(), labels=()))], [])
-    write_manifest(words, [entry], JOB)
+    write_corpus(tmp_path / "words.parsed", [Row(0, 0, 1, replace(BIRD, left=(), right=(), labels=()))])
     before = sorted(tmp_path.rglob("*"))
     code, output, errors = inspect(*arguments)
     assert (code, output) == (2, "")
     assert errors.startswith(f"error: {message}")
     assert len(errors.splitlines()) == 1
     assert sorted(tmp_path.rglob("*")) == before
-
-
-@pytest.mark.parametrize("command", ["parse", "inspect"])
-def test_help_has_an_example(command, tmp_path):
-    code, output, _ = structviews(command, "--help", folder=tmp_path)
-    assert code == 0
-    assert f"Example: structviews {command}" in output

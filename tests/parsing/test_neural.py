@@ -1,10 +1,14 @@
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+from hypothesis import given
+from hypothesis import strategies as st
 
-from structviews.parsing.features import UNKNOWN, Featuriser
 from structviews.parsing.neural import (
+    UNKNOWN,
     Biaffine,
+    Featuriser,
     ParserConfig,
     ParserNetwork,
     SharedDropout,
@@ -153,13 +157,6 @@ def test_spans_are_differences_of_fenceposts(mask):
                 torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_root_stands_before_the_words(network):
-    states = torch.randn(2, 3, CONFIG.dim)
-    rooted = network.with_root(states)
-    torch.testing.assert_close(rooted[:, 1:], states)
-    torch.testing.assert_close(rooted[:, 0], network.root.expand(2, -1))
-
-
 def test_shared_dropout_drops_the_same_of_every_word():
     dropout = SharedDropout(0.25)
     x = torch.ones(200, 3, 50)
@@ -182,10 +179,6 @@ def test_drop_words_hides_forms_only():
     assert torch.equal(drop_words(features, 0.0), features)
 
 
-def test_configuration_survives_its_dictionary():
-    assert ParserConfig(**CONFIG.to_dict()) == CONFIG
-
-
 @pytest.mark.parametrize("count", [0, 1, 4, 5, 6, 10, 13])
 def test_blocks_are_of_one_shape_and_give_what_all_rows_give(count):
     shapes = []
@@ -197,3 +190,34 @@ def test_blocks_are_of_one_shape_and_give_what_all_rows_give(count):
     a, b = torch.randn(2, count, 3)
     torch.testing.assert_close(in_blocks(product, 5, a, b), a * b)
     assert set(shapes) == {min(count, 5)}
+
+
+FORMS = ["the", "bird", "0000", "don't"]
+
+
+@pytest.mark.parametrize(
+    ("word", "row"),
+    [
+        ("bird", (3, 3037, 1392, 3374, 2324, 2768, 1327)),
+        ("Bird", (3, 3037, 1392, 3374, 2324, 2768, 3112)),
+        ("1984", (4, 3781, 3279, 932, 33, 1324, 512)),
+        ("Don’t", (5, 136, 1963, 1691, 676, 3421, 605)),
+        ("naïve", (1, 2902, 1281, 988, 3088, 2851, 1327)),
+        ("😀", (1, 3434, 3434, 2458, 2458, 2458, 619)),
+    ],
+)
+def test_rows_stay_as_the_shipped_weights_were_trained(word, row):
+    assert Featuriser(FORMS, 4000).row(word) == row
+
+
+@given(st.lists(st.text()))
+def test_remembered_rows_are_the_computed_ones(words):
+    featuriser = Featuriser(FORMS, 50)
+    first = featuriser(words)
+    assert first.dtype == np.int32
+    assert first.shape == (len(words), 7)
+    assert (first >= 0).all()
+    assert (first[:, 1:] < 50).all()
+    np.testing.assert_array_equal(featuriser(words), first)
+    for word, row in zip(words, first.tolist(), strict=True):
+        assert tuple(row) == Featuriser(FORMS, 50).row(word)

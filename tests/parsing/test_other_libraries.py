@@ -1,12 +1,8 @@
 """The backends around stanza, benepar and spaCy, on tiny models in these libraries' own files."""
 
 import json
-import multiprocessing
 import shutil
 import socket
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
-from importlib.util import find_spec
 
 import pytest
 import tiny_parsers
@@ -15,9 +11,8 @@ from nltk.tree import Tree
 from structviews.corpus.sentence import InvalidSentence
 from structviews.errors import InputError
 from structviews.parsing.binarise import binarise, strip
-from structviews.parsing.guard import Fault
-from structviews.parsing.libraries import as_token, constituents, errors_of, hash_files, offline, sentence, surface
-from structviews.parsing.parser import Options
+from structviews.parsing.libraries import as_token, constituents, errors_of, hash_files, sentence, surface
+from structviews.parsing.parser import Fault, Options
 from structviews.parsing.specification import load
 
 TOKENS = [
@@ -72,27 +67,6 @@ def failure(specification, folder, **options):
 
 
 @every_kind
-def test_every_answer_is_over_the_very_tokens_and_in_order(kind, loaded):
-    parser = loaded(kind)
-    assert parser.kinds == KINDS[kind]
-    answers = parser.parse(TOKENS)
-    assert [answer.tokens for answer in answers] == [tuple(tokens) for tokens in TOKENS]
-    for answer in answers:
-        assert answer.has_dependencies == ("dependency" in KINDS[kind])
-        assert answer.has_constituents == ("constituency" in KINDS[kind])
-        assert len(answer.tags) == len(answer.tokens)
-        assert all(answer.tags)
-
-
-@every_kind
-def test_same_list_same_trees_and_none_for_none(kind, loaded):
-    parser = loaded(kind)
-    assert parser.parse(TOKENS) == parser.parse(TOKENS)
-    assert parser.parse([]) == []
-    assert parser.parser.parse([]) == []
-
-
-@every_kind
 def test_description_is_of_the_files_and_not_of_their_place(kind, loaded, copied, tiny_models):
     description = loaded(kind).describe()
     assert json.loads(json.dumps(description)) == description
@@ -114,17 +88,6 @@ def test_loading_and_parsing_ask_nothing_of_the_network(kind, loaded, monkeypatc
         monkeypatch.setattr(socket.socket, name, refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     assert loaded(kind).parse(TOKENS[:3]) == expected
-
-
-def parse_elsewhere(models):
-    return [load(each, Options(models=folder, device="cpu")).parse(TOKENS) for each, folder in models]
-
-
-def test_a_spawned_process_gives_the_same(loaded, tiny_models):
-    kinds = [kind for kind in KINDS if find_spec(tiny_parsers.LIBRARIES[kind])]
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        found = pool.submit(parse_elsewhere, [tiny_models(kind) for kind in kinds]).result()
-    assert found == [loaded(kind).parse(TOKENS) for kind in kinds]
 
 
 @every_kind
@@ -170,45 +133,23 @@ def test_a_folder_without_models_says_what_fetches_them(kind, tiny_models, tmp_p
     assert f"--models {tmp_path}" in message
 
 
-@pytest.mark.parametrize("kept", [0, 300])
 @pytest.mark.parametrize(
     ("kind", "file"),
     [
         ("stanza", "en/depparse/random.pt"),
-        ("stanza", "en/constituency/random.pt"),
-        ("stanza", "en/pretrain/random.pt"),
         ("stanza", "resources.json"),
         ("benepar", "tiny.pt"),
         ("benepar-t5", "benepar_en3/benepar_model.bin"),
-        ("benepar-t5", "benepar_en3/config.json"),
         ("spacy", "tiny/parser/model"),
-        ("spacy", "tiny/config.cfg"),
     ],
 )
-def test_a_truncated_file(kind, file, kept, copied, capfd):
+def test_a_truncated_file(kind, file, copied, capfd):
     specification, folder = copied(kind)
-    (folder / file).write_bytes((folder / file).read_bytes()[:kept])
+    (folder / file).write_bytes((folder / file).read_bytes()[:300])
     message = failure(specification, folder)
     assert str(folder / file.split("/")[0]) in message
     assert "structviews parser download" in message
     assert capfd.readouterr().err == ""
-
-
-@pytest.mark.parametrize("kind", ["benepar", "benepar-t5", "spacy"])
-def test_a_model_of_another_version(kind, copied):
-    import torch
-
-    specification, folder = copied(kind)
-    if kind == "spacy":
-        config = (folder / "tiny/config.cfg").read_text()
-        (folder / "tiny/config.cfg").write_text(config.replace("HashEmbedCNN.v2", "HashEmbedCNN.v9"))
-    elif kind == "benepar":
-        content = torch.load(folder / "tiny.pt")
-        content["state_dict"]["hidden.weight"] = content["state_dict"].pop("f_label.0.weight")
-        torch.save(content, folder / "tiny.pt")
-    else:
-        torch.save({}, folder / "benepar_en3/benepar_model.bin")
-    assert str(folder) in failure(specification, folder)
 
 
 @every_kind
@@ -281,14 +222,6 @@ def test_stanza_gives_the_same_constituents_alone(tiny_models, loaded):
     for answer, both in zip(parser.parse(TOKENS), loaded("stanza").parse(TOKENS), strict=True):
         assert not answer.has_dependencies
         assert (answer.tags, answer.left, answer.labels) == (both.tags, both.left, both.labels)
-
-
-def test_a_combination_loads_what_it_uses_only(tiny_models):
-    _, folder = tiny_models("stanza")
-    both = load("stanza+trivial:chain", Options(models=folder, device="cpu"))
-    assert both.dependency.kinds == {"dependency"}
-    both = load("trivial:chain+stanza", Options(models=folder, device="cpu"))
-    assert both.constituency.kinds == {"constituency"}
 
 
 def test_stanza_without_constituents_for_the_language(copied):
@@ -493,14 +426,3 @@ def test_hashes_are_of_names_and_contents(tmp_path):
     hashes = [hash_files(tmp_path / folder, [*(tmp_path / folder).iterdir()]) for folder in "abcd"]
     assert hashes[0] == hashes[1]
     assert len(set(hashes)) == 3
-
-
-@pytest.mark.skipif(not find_spec("huggingface_hub"), reason="huggingface_hub is not installed")
-def test_offline_is_undone():
-    from huggingface_hub import constants
-
-    before = constants.HF_HUB_OFFLINE
-    with suppress(KeyError), offline():
-        assert constants.HF_HUB_OFFLINE
-        raise KeyError
-    assert before == constants.HF_HUB_OFFLINE

@@ -8,8 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from structviews.parsing import neural
-from structviews.parsing.features import Featuriser
-from structviews.parsing.neural import ParserConfig, ParserNetwork
+from structviews.parsing.neural import Featuriser, ParserConfig, ParserNetwork
 from structviews.parsing.quantised import (
     FEW,
     RESULTS,
@@ -17,7 +16,6 @@ from structviews.parsing.quantised import (
     QuantisedLinear,
     QuantisedNetwork,
     convolved,
-    in_rows,
     measured,
 )
 from structviews.runtime.device import multiplies_bytes
@@ -98,17 +96,6 @@ def test_words_are_convolved_as_by_pytorch(n, width):
     torch.testing.assert_close(found, layer(x.transpose(1, 2)).transpose(1, 2))
 
 
-@pytest.mark.parametrize("count", [1, 16, 17, 300, 1000, 1025])
-def test_rows_have_one_of_few_sizes(count):
-    integers = torch.randint(0, 256, (count, 2, 5), dtype=torch.int16)
-    rows = in_rows(integers)
-    assert rows.dtype == torch.uint8
-    assert torch.equal(rows[: 2 * count].int(), integers.view(-1, 5).int())
-    assert len(rows) == 2 * count if 2 * count <= FEW else len(rows) % 8 == 0
-    assert 2 * count <= len(rows) <= 2.25 * count + 8
-    assert in_rows(rows) is rows or in_rows(rows).data_ptr() == rows.data_ptr()
-
-
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_product_is_the_same_in_any_number_of_rows(bias):
     layer, x = QuantisedLinear.of(nn.Linear(40, 600, bias), Grid(-2.5, 3.0)), torch.randn(FEW + 37, 40)
@@ -119,40 +106,11 @@ def test_a_product_is_the_same_in_any_number_of_rows(bias):
 
 
 @torch.inference_mode()
-def test_states_are_those_of_floats(network, features, mask):
-    words = torch.randn(*mask.shape, CONFIG.dim)
-    expected = network.contextualise(words, mask)
-    with measured(network) as ranges:
-        network.outputs(words, mask)
-        run(network, features, mask)
-    found = QuantisedNetwork(network, ranges).contextualise(words, mask)
-    assert (found - expected)[mask].abs().max() < 0.05 * expected[mask].abs().max()
-
-
-@torch.inference_mode()
-def test_words_see_the_words_of_their_sentence_and_nothing_else(network, features, mask):
-    small = quantised(network, features, mask)
-    words = torch.randn(*mask.shape, CONFIG.dim)
-    together = small.contextualise(words, mask)
-    for b, n in enumerate(LENGTHS):
-        alone = small.contextualise(words[b : b + 1, :n], mask[b : b + 1, :n])
-        torch.testing.assert_close(alone[0], together[b, :n], rtol=1e-2, atol=2e-2)
-
-
-@torch.inference_mode()
 def test_a_network_in_8_bits_scores_as_one_of_floats(network, features, mask):
     expected = run(network, features, mask)
     for name, scores in run(quantised(network, features, mask), features, mask).items():
         error = (scores - expected[name]).pow(2).mean().sqrt()
         assert error < 0.08 * expected[name].std(), name
-
-
-@torch.inference_mode()
-def test_a_network_in_8_bits_keeps_no_products_of_floats(network, features, mask):
-    kept = pickle.dumps(quantised(network, features, mask))
-    linear = [each for each in network.modules() if isinstance(each, nn.Linear)]
-    assert not any(each.weight.numpy(force=True).tobytes() in kept for each in linear)
-    assert network.words.form.weight.numpy(force=True).tobytes() in kept
 
 
 @torch.inference_mode()

@@ -8,14 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from structviews.corpus.tools import corpus_statistics
-from structviews.corpus.tools.merging import merge
-from structviews.corpus.tools.splitting import split
+from structviews.corpus import corpus_statistics
 from structviews.encoding.preparation import Preparer
 from structviews.parsing import pipeline, text
 from structviews.parsing.parser import Options
-from structviews.parsing.repair import TABLES, Repairs, repair
 from structviews.parsing.sources import TextSource, parse_sentence
+from structviews.parsing.text import TABLES, Repairs, repair
 from structviews.runs.settings_file import Parsed
 
 C1 = "".join(map(chr, range(0x80, 0xA0)))
@@ -135,12 +133,6 @@ def test_a_parsed_text_is_repaired_and_says_so(tmp_path):
     assert corpus_statistics.as_json(corpus, corpus_statistics.Statistics.of(corpus))["repaired"]["ligature"] == 1
 
 
-def test_a_text_that_needs_none_says_nothing(tmp_path):
-    corpus = parsed(tmp_path, "Nothing, “naïve” or not, is wrong.\n")
-    assert "repaired" not in corpus.manifest
-    assert pipeline.summary(corpus) == "none skipped"
-
-
 def test_tokens_are_never_changed(tmp_path):
     content = "so\x85 it was\na\x96b\nﬁne ， \xad \u200b .\n"
     corpus = parsed(tmp_path, content, tokenised=True)
@@ -175,13 +167,6 @@ def test_a_long_line_counts_once(tmp_path, monkeypatch):
     assert repairs.lines == {"ligature": 1}
 
 
-def test_a_line_that_is_too_long_stays_so(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("\xad" * (text.MAX_CHARACTERS + 5) + " not all of it\n")
-    (sentence,) = text.read_sentences(path, "lines", tokenised=False, language="en")
-    assert text.unfit(sentence.text).reason == "more than 10,000 characters"
-
-
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_use_and_training_agree(tmp_path, language):
     content = "a\x96b ﬁne，\xad ﬁt\x85\n"
@@ -192,15 +177,6 @@ def test_use_and_training_agree(tmp_path, language):
     assert preparer.prepare([list(given_words)], {"tokens"})[0].tokens == given_words
     named = parse_sentence(content, parser="trivial:balanced", options=Options(language), tokenised=False)
     assert named == corpus.sentence(0)
-
-
-def test_corpora_that_are_merged_and_split(tmp_path):
-    both = [parsed(tmp_path, LINES), parsed(tmp_path, "ﬁne\n\n\x96\n"), parsed(tmp_path, "fine\n")]
-    merged = merge(both, tmp_path / "all.parsed", lambda done, total: None)
-    assert merged.manifest["repaired"] == {"windows-1252": 5, "ligature": 2, "zero-width": 1}
-    # How many of the lines are in which part is not known.
-    parts = split(merged, {"a": 1, "b": 1}, tmp_path / "parts", 1, lambda done, total: None)
-    assert not any("repaired" in part.manifest for part in parts.values())
 
 
 def test_a_job_that_goes_on_counts_all_lines(tmp_path):

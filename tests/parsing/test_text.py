@@ -1,17 +1,11 @@
 import gzip
-import io
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from structviews.errors import InputError
 from structviews.parsing import text, tokenising
 from structviews.parsing.parser import Unparsed
-
-CORPUS = Path(__file__).parents[3] / "shared/data/corpus/sample-10k.txt"
 
 
 def in_english(texts):
@@ -139,31 +133,6 @@ def test_a_very_long_line_is_one_sentence_too_long(tmp_path):
     assert len(sentences[1][3]) <= text.MAX_CHARACTERS + 1
     words = text.tokens_or_reason([s[3] for s in sentences], in_english)
     assert words == [("Before", "."), Unparsed("more than 10,000 characters"), ("After", ".")]
-
-
-def test_a_text_without_line_ends_is_prose():
-    stream = io.TextIOWrapper(io.BytesIO(b"One more sentence. " * 20_000), newline="\n")
-    sentences = list(text.read_prose(stream, False, "en", text.as_it_is))
-    assert len(sentences) == 20_000
-    assert {s.text for s in sentences} == {"One more sentence."}
-
-
-def test_control_characters_make_no_sentence():
-    texts = ["Fine.", "A\x07bell", "nul\x00", "tab\tand\x0cfeed"]
-    bell, nul = Unparsed("control character U+0007"), Unparsed("control character U+0000")
-    expected = [("Fine.",), bell, nul, ("tab", "and", "feed")]
-    assert text.tokens_or_reason(texts, tokenising.between_spaces) == expected
-
-
-@given(st.text(min_size=1))
-def test_tokens_cover_the_text_and_hold_no_white_space(line):
-    for tokenise in (tokenising.between_spaces, in_english):
-        [words] = text.tokens_or_reason([line], tokenise)
-        if isinstance(words, Unparsed):
-            assert text.CONTROL.search(line)
-        else:
-            assert all(word and not any(c.isspace() for c in word) for word in words)
-            assert "".join(words) == "".join(line.split())
 
 
 @pytest.mark.parametrize(

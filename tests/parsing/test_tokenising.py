@@ -1,9 +1,16 @@
+import string
 import sys
+from functools import cache
+from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from structviews.errors import InputError
-from structviews.parsing import tokenising
+from structviews.parsing import text, tokenising
+from structviews.parsing.tokenising import ENDS, RULES, RulesFile, sentence_starts, split_sentences
+from structviews.runtime.documents import read_json
 
 
 def test_drawn_lines_and_data_are_words():
@@ -17,9 +24,8 @@ def test_drawn_lines_and_data_are_words():
 def test_words_are_those_of_the_language():
     assert tokenising.tokenise("Ich geh's z.B. an.", "de") == ("Ich", "geh's", "z.B.", "an", ".")
     assert tokenising.tokenise("L'eau n'est pas là.", "fr") == ("L'", "eau", "n'", "est", "pas", "là", ".")
-    assert tokenising.describe_rules("de")["name"] == "spacy.blank('de')"
-    assert tokenising.describe_rules("en") == tokenising.describe_rules("en-gb")
-    assert tokenising.describe_rules("en")["name"] == "English rules of spaCy"
+    assert tokenising.rules("de").name == "spacy.blank('de')"
+    assert tokenising.rules("en-gb").name == tokenising.rules("en").name == "English rules of spaCy"
 
 
 @pytest.mark.parametrize("language", ["qq", "ja"])
@@ -44,3 +50,91 @@ def test_words_that_were_forgotten_come_back(monkeypatch):
     monkeypatch.setattr(tokenising, "REMEMBERED_PIECES", 3)
     assert [tokenising.tokenise(line) for line in lines * 2] == before * 2
     assert len(tokenising.remembered_pieces("en")) <= 3 + 4
+
+
+CORPUS = Path(__file__).parents[3] / "shared/data/corpus/sample-10k.txt"
+SPECIALS = read_json(RULES, RulesFile, "")["special"]
+SPECIAL = sorted(SPECIALS)
+# Characters that the patterns name, and others.
+MARKS = "aBz09.',;:!?-–—/\\\"()[]{}<>=+*^~@#%&$€°²§_|“”‘’…«»•★☺😀é\u0301Жя中ا\u00a0 \t\n"
+LINES = st.one_of(
+    st.text(max_size=20),
+    st.text(MARKS, max_size=25),
+    st.text("aB.',!-/\"()12 \u00a0é", max_size=30),
+    # Web addresses and numbers with units.
+    st.lists(st.sampled_from(["http://", "www.", "a", "b.co", ".uk", ":80", "/x", "@", "10", ".", "km", "$", ","])).map(
+        "".join
+    ),
+    # Special strings among others, glued and with spaces.
+    st.tuples(st.sampled_from(["", " ", "  ", "-"]), st.lists(st.sampled_from(SPECIAL) | st.text(MARKS, max_size=3)))
+    .map(lambda parts: parts[0].join(parts[1])),
+)  # fmt: skip
+
+
+@cache
+def spacys_rules():
+    pytest.importorskip("spacy")
+    return tokenising.SpacyRules("en")
+
+
+@given(LINES)
+@example("(don't) \"I'm.\" 5km2, U.S. :-))) e.g.x a.B c,d e-f g=h www.x.org/a_(b)?c=d!")
+@example("8) :) :-) (: x:) :)y 'tis \\n \\\") C++ C++. <space> '' a. a.. ...")
+@example(" \n a  b \t")
+@example("8)8) 8 )8)")
+@example("8>:(((")  # emoticons that overlap
+def test_words_are_those_of_spacy(line):
+    assert tokenising.rules("en").spans([line]) == spacys_rules().spans([line])
+
+
+def test_special_strings_have_the_words_of_spacy():
+    for pattern in ("{}", "({})", "{}.", "a{}b", "-{}", "{0}{0}", "x,{}'s"):
+        lines = [pattern.format(string) for string in SPECIAL]
+        assert tokenising.rules("en").spans(lines) == spacys_rules().spans(lines)
+
+
+def test_words_of_real_text_are_spacys():
+    if not CORPUS.exists():
+        pytest.skip("needs ../shared/data")
+    lines = [sentence.text for sentence in text.read_sentences(CORPUS, "lines", tokenised=False, language="en")]
+    assert tokenising.rules("en").spans(lines) == spacys_rules().spans(lines)
+
+
+@given(st.text(string.ascii_letters, min_size=1, max_size=12))
+@example("Km")
+@example("US")
+def test_a_string_of_letters_is_a_word_unless_it_is_special(word):
+    expected = SPECIALS.get(word, [word])
+    found = tokenising.rules("en").spans([word])[0]
+    assert [word[a:b] for a, b in found] == expected
+    assert spacys_rules().spans([word]) == [found]
+
+
+def test_sentences_of_real_text_are_found_again():
+    if not CORPUS.exists():
+        pytest.skip("needs ../shared/data")
+    sentences = text.read_sentences(CORPUS, "lines", tokenised=False, language="en")
+    lines = [" ".join(sentence.text.split()) for sentence in sentences][:2000]
+    running = " ".join(lines)
+    found = {running[start:end] for start, end in split_sentences(running, False, "en")}
+    assert sum(line in found for line in lines) > 0.9 * len(lines)
+
+
+@given(st.text(alphabet="aB.!\"'( \n", max_size=60), st.booleans())
+def test_sentences_cover_the_text_in_order(content, tokenised):
+    spans = split_sentences(content, tokenised, "en")
+    assert all(start < end for start, end in spans)
+    assert "".join("".join(content[start:end].split()) for start, end in spans) == "".join(content.split())
+
+
+def test_what_ends_a_sentence_is_what_spacy_says():
+    sentencizer = pytest.importorskip("spacy.pipeline").Sentencizer
+    assert sorted(sentencizer.default_punct_chars) == sorted(ENDS)
+
+
+@given(st.lists(st.sampled_from(["a", "B", ".", "?", "。", '"', ")", "...", "-", "\n", "3", "$"]), max_size=12))
+def test_sentences_start_where_those_of_spacy_do(words):
+    spacy = pytest.importorskip("spacy")
+    document = spacy.tokens.Doc(spacy.blank("xx").vocab, words=words)
+    spacy.pipeline.Sentencizer()(document)
+    assert list(sentence_starts(words)) == [bool(word.is_sent_start) for word in document]

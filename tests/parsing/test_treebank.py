@@ -82,28 +82,6 @@ def test_lines_without_a_word_are_passed_over(write):
     assert item.line == 2
 
 
-def test_last_sentence_needs_no_blank_line_and_several_are_one(write):
-    items = read(write("t.conllu", "", *words("a"), "", "", "# comment", "", *words("b", "c")))
-    assert [(item.line, item.sentence.tokens) for item in items] == [(2, ("a",)), (7, ("b", "c"))]
-
-
-def test_windows_line_ends(write):
-    path = write("t.conllu", ("\r\n".join([*words("a", "b"), "", ""])).encode())
-    (item,) = read(path)
-    assert item.sentence.relations == ("root", "dep")
-    assert len(read(path, write("t.ptb", b"(S (A a) (B b))\r\n"))) == 1
-
-
-def test_a_form_with_a_space_is_one_token(write):
-    (item,) = read(write("t.conllu", *words("1 000"), ""))
-    assert item.sentence.tokens == ("1␣000",)
-
-
-def test_without_tags(write):
-    (item,) = read(write("t.conllu", row(1, "a", 0, "root", "_"), ""))
-    assert item.sentence.tags == ()
-
-
 def places(items):
     return [(item.document, item.position) for item in items]
 
@@ -122,26 +100,16 @@ def test_documents_by_sent_id(write):
     assert places(read(write("t.conllu", *lines))) == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
-def test_one_document_without_either(write):
-    assert places(read(write("t.ptb", "(A a)", "(B b)"))) == [(0, 0), (0, 1)]
-
-
 @pytest.mark.parametrize(
     ("lines", "match"),
     [
         ([*words("a"), "2\tb\t1"], r"t\.conllu:2: 3 columns, but CoNLL-U has 10"),
-        ([words("a")[0].replace("\t", " ")], r"t\.conllu:1: 1 columns"),
         ([row(1, "a", "_")], r"t\.conllu:1: head '_' is not a number"),
-        ([row(1, "a", "-1")], r"t\.conllu:1: head '-1' is not a number"),
         ([row(1, "a", "²")], r"t\.conllu:1: head '²' is not a number"),
         ([row(1, "a", 0), row(2, "b", "9" * 5000)], r"t\.conllu:2: head '9{40}' is not a number of a word: give each"),
-        ([row(1, "a", 10**12)], r"t\.conllu:1: head '1000000000000' is not a number of a word"),
         ([row("9" * 5000, "a", 0)], r"t\.conllu:1: word id '9{40}', expected 1: number each sentence's words from 1"),
         ([f"# structviews:place = {'9' * 5000} 1 1", row(1, "a", 0)], r"t\.conllu:1: '9{40}' is not a location"),
-        ([f"# structviews:skipped = 1 {2**33} 1 x", row(1, "a", 0)], r"t\.conllu:1: '1 8589934592 1 x' is not a loc"),
         ([row(1, "a", 0), row(3, "b", 1)], r"t\.conllu:2: word id '3', expected 2"),
-        ([row("x", "a", 0)], r"t\.conllu:1: word id 'x', expected 1"),
-        ([row(1, "a", 0), row(1, "b", 1)], r"t\.conllu:2: word id '1', expected 2"),
         ([b"# fine\n1\ta\xff\t"], r"t\.conllu:2: not UTF-8 at byte 3 of the line"),
     ],
 )
@@ -149,15 +117,9 @@ def test_malformed_conllu(write, lines, match):
     assert re.search(match, failure(write("t.conllu", *lines)))
 
 
-@pytest.mark.parametrize(
-    "line", ["(S (A a)", "(S (A a)))", "(A a) (B b)", "word", "(S the (NN bird))", "(S (-NONE- *))"]
-)
+@pytest.mark.parametrize("line", ["(S (A a)", "(A a) (B b)", "(S the (NN bird))", "(S (-NONE- *))"])
 def test_malformed_brackets(write, line):
     assert re.search(r"t\.ptb:2: not one bracketed tree: ", failure(write("t.ptb", "(A a)", line)))
-
-
-def test_brackets_that_are_not_utf8(write):
-    assert re.search(r"t\.ptb:1: not UTF-8 at byte 3", failure(write("t.ptb", b"(A \xe9)\n")))
 
 
 @pytest.mark.parametrize(
@@ -193,9 +155,7 @@ def test_which_files(write, tmp_path):
     ("rows", "reason"),
     [
         ([row(1, "a", 0), row(2, "b", 0)], "2 dependency roots"),
-        ([row(1, "a", 2), row(2, "b", 1)], "0 dependency roots"),
         ([row(1, "a", 0), row(2, "b", 3), row(3, "c", 2)], "dependency cycle"),
-        ([row(1, "a", 0), row(2, "b", 7)], "head 7 of word 2 is outside"),
     ],
 )
 def test_no_tree_is_said_and_passed_over(write, rows, reason):

@@ -7,13 +7,10 @@ from collections import Counter
 from itertools import product
 
 import pytest
-from nltk.tree import Tree
-from nltk_trees import as_nltk
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
 from structviews.parsing import specification
 from structviews.parsing.backends.trivial import SHAPES
-from structviews.parsing.binarise import unbinarise
 
 FIVE = ["a", "b", "c", "d", "e"]
 
@@ -44,11 +41,6 @@ def test_shapes(shape, heads, bracketed):
     tree = parse(shape, FIVE)
     assert tree.heads == heads
     assert brackets(tree) == bracketed
-
-
-def test_a_chain_has_no_constituents_but_the_sentence():
-    assert as_nltk(unbinarise(parse("chain", FIVE))) == Tree.fromstring("(S (X a) (X b) (X c) (X d) (X e))")
-    assert as_nltk(unbinarise(parse("right-branching", FIVE[:3]))) == Tree.fromstring("(S (X a) (X (X b) (X c)))")
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8, 31, 32, 1000])

@@ -11,14 +11,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny_encoders import KINDS, TEXT, encoder_folder, in_shards
 from torch.utils.data import DataLoader
-from transformers import AutoModel, AutoTokenizer, IBertConfig, NystromformerConfig
+from transformers import AutoModel, AutoTokenizer, IBertConfig
 
 from structviews.errors import InputError
-from structviews.pretrained import piece_blocks, word_states
-from structviews.pretrained.blueprint import Blueprint
 from structviews.pretrained.encoder_name import EncoderName
-from structviews.pretrained.frozen import FrozenEncoder
-from structviews.pretrained.loading import files_digest, found_folder, load_encoder
+from structviews.pretrained.loading import Blueprint, files_digest, found_folder, load_encoder
+from structviews.pretrained.states import PIECES_AT_ONCE, FrozenEncoder, word_states
 
 SENTENCES = [text.split() for text in (*TEXT[:4], "x", "It is n't we 'll", "the film")]
 
@@ -73,14 +71,8 @@ def test_a_sentence_does_not_depend_on_its_batch(folders, kind, monkeypatch):
     together = encoder.states([*SENTENCES, long])
     alone = torch.cat([encoder.states([words]) for words in [*SENTENCES, long]])
     torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-5)
-    monkeypatch.setitem(piece_blocks.PIECES_AT_ONCE, "cpu", 20)
+    monkeypatch.setitem(PIECES_AT_ONCE, "cpu", 20)
     torch.testing.assert_close(encoder.states([*SENTENCES, long]), alone, rtol=1e-5, atol=1e-5)
-
-
-def test_states_differ_from_word_to_word(folders):
-    """So that the comparisons above can fail."""
-    states = FrozenEncoder.open(str(folders["bert"]), "mean").states([["film", "film", "rains"]])
-    assert torch.pdist(states).min() > 0.1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,19 +82,6 @@ def test_an_encoder_reads_as_many_pieces_as_it_has_positions(folders, kind):
     lengths = encoder._loaded.aligner.align([["x"] * 300]).lengths
     assert lengths.max() == 64
     assert encoder.states([["x"] * 300]).isfinite().all()
-
-
-def test_a_limit_that_the_configuration_alone_says(folders, tmp_path):
-    """Its table has more rows, and says nothing of padding."""
-    about = NystromformerConfig(
-        vocab_size=220, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=64, segment_means_seq_len=64, num_landmarks=64,
-    )  # fmt: skip
-    model = AutoModel.from_config(about)
-    assert model.embeddings.position_embeddings.num_embeddings > 64
-    model.save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(folders["bert"]).save_pretrained(tmp_path)
-    assert FrozenEncoder.open(str(tmp_path), "mean").states([["x"] * 300]).shape == (300, 32)
 
 
 def test_a_table_of_positions_of_another_class(folders, tmp_path):
@@ -300,7 +279,7 @@ def test_a_missing_encoder_is_one_line(monkeypatch):
 def test_an_encoder_that_is_not_frozen_has_gradients(folders, pooling):
     """As a view that trains one needs: the same states, and gradients of all layers that are read."""
     loaded = load_encoder(folders["bert"])
-    states = word_states.word_states(loaded, loaded.aligner.align(SENTENCES), (2,), pooling)
+    states = word_states(loaded, loaded.aligner.align(SENTENCES), (2,), pooling)
     torch.testing.assert_close(states, FrozenEncoder.open(str(folders["bert"]), pooling).states(SENTENCES))
     states.square().sum().backward()
     read = [each for name, each in loaded.model.named_parameters() if "pooler" not in name]

@@ -29,6 +29,7 @@ def _samples(tmp_path):
     lines = (DATA / "corpus.txt").read_text().split("\n")
     (tmp_path / "corpus.txt").write_text("\n".join(lines[:650]) + "\n")
     (tmp_path / "x.conllu").touch()
+    (tmp_path / "cut.vec").write_text("the 1 2 3\nof 4 5 6\nto 7 8\n")
 
 
 @pytest.fixture
@@ -41,6 +42,13 @@ def does(command):
         return out
 
     return run
+
+
+@pytest.fixture
+def words(does):
+    """The text parsed, and word vectors of five numbers."""
+    does("parse", "corpus.txt", "--format", "lines", "--max-tokens", "30")
+    does("vectors", "corpus.parsed", "-o", "words.bin", "--dim", "5", "--min-count", "1", "--epochs", "1")
 
 
 def scores(run):
@@ -105,9 +113,7 @@ def test_a_row_of_members_is_that_of_the_single_commands(does):
     assert (published["MRPC f1"], published["TREC accuracy"]) == (83.2, None)  # the supplement's table has no TREC
 
 
-def test_given_vectors_expand_and_what_is_there_is_used(does, command):
-    does("parse", "corpus.txt", "--format", "lines", "--max-tokens", "30")
-    does("vectors", "corpus.parsed", "-o", "words.bin", "--dim", "5", "--min-count", "1", "--epochs", "1")
+def test_given_vectors_expand_and_what_is_there_is_used(does, command, words):
     given = ("--corpus", "corpus.parsed", "--senteval", "senteval", *SIZE, "--vectors", "words.bin")
     does("reproduce", "dep-const-paper", *given, "--tasks", "TREC")
     assert Path("reproduced/runs/dep-const-paper/expansion.safetensors").is_file()
@@ -187,11 +193,9 @@ def test_single_views_of_runs_are_joined(does, command, rows):
 @pytest.mark.parametrize(
     ("name", "without"), [("all", ["learn_vectors"]), ("single-views-fg", ["parse_tasks", "expand_vocabulary"])]
 )
-def test_a_row_is_the_same_whichever_stages_were_stopped(name, without, rows, does, command, monkeypatch):
+def test_a_row_is_the_same_whichever_stages_were_stopped(name, without, rows, words, does, command, monkeypatch):
     head = 'paper = "S"\n[all]\nplace = "table 1"\ncorpus.name = "x"\n'
     (rows / "all.toml").write_text(head + 'members = [{ recipe = "dep-const-paper" }, { recipe = "uni-qt" }]\n')
-    does("parse", "corpus.txt", "--format", "lines", "-o", "v.parsed")
-    does("vectors", "v.parsed", "-o", "words.bin", "--dim", "5", "--min-count", "1", "--epochs", "1")
     vectors = ("--vectors", "words.bin") if name == "all" else ()
     arguments = ("reproduce", name, *HOW, "--tasks", "TREC,SICK14", "--sentences", "250", *vectors, "--out")
     does(*arguments, "whole")
@@ -207,32 +211,25 @@ def test_a_row_is_the_same_whichever_stages_were_stopped(name, without, rows, do
     assert scores(f"parts/runs/{name}") == scores(f"whole/runs/{name}")
 
 
-def test_training_killed_before_its_first_checkpoint_begins_again(does):
+def test_calls_killed_before_a_checkpoint_and_after_the_scores_go_on(does):
     arguments = ("reproduce", "uni-qt", *HOW, "--tasks", "TREC")
     does(*arguments)
-    made, before = outcome("uni-qt"), weights("reproduced/runs/uni-qt")
-    run = Path("reproduced/runs/uni-qt")
-    for path in run.iterdir():
-        if path.name not in ("config.toml", "vocabulary.trained.txt"):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    does(*arguments)
-    assert (outcome("uni-qt"), weights(run)) == (made, before)
-    shutil.rmtree(run)
-    run.mkdir()
-    (run / ".config.toml.host-1.tmp").touch()
-    does(*arguments)
-    assert (outcome("uni-qt"), weights(run)) == (made, before)
-
-
-def test_a_call_killed_after_its_scores_leaves_nothing_for_long(does):
-    arguments = ("reproduce", "uni-qt", *HOW, "--tasks", "TREC")
-    does(*arguments)
-    there = sorted(Path().rglob("*"))
+    first, before, there = outcome("uni-qt"), weights("reproduced/runs/uni-qt"), sorted(Path().rglob("*"))
     run = Path("reproduced/runs/uni-qt")
     for path in (run / ".results.json.lock", run / ".predictions.safetensors.lock", run.with_name(".uni-qt.lock")):
         path.write_text("process 1")
     does(*arguments)
     assert sorted(Path().rglob("*")) == there
+    for path in run.iterdir():
+        if path.name not in ("config.toml", "vocabulary.trained.txt"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    does(*arguments)
+    assert (outcome("uni-qt"), weights(run)) == (first, before)
+    shutil.rmtree(run)
+    run.mkdir()
+    (run / ".config.toml.host-1.tmp").touch()
+    does(*arguments)
+    assert (outcome("uni-qt"), weights(run)) == (first, before)
 
 
 def test_what_was_made_of_another_text_of_the_same_name_is_not_used(does, command):
@@ -261,9 +258,7 @@ def test_changed_tasks_are_parsed_again(does):
     assert len(list(Path("reproduced").glob("tasks-*.parsed"))) == 2
 
 
-def test_runs_that_were_expanded_since_are_not_taken_for_the_joined_ones(does, command):
-    does("parse", "corpus.txt", "--format", "lines")
-    does("vectors", "corpus.parsed", "-o", "words.bin", "--dim", "5", "--min-count", "1", "--epochs", "1")
+def test_runs_that_were_expanded_since_are_not_taken_for_the_joined_ones(does, command, words):
     arguments = ("reproduce", "combine-qt", *HOW, "--tasks", "TREC", "--sentences", "250")
     does(*arguments)
     code, _, err = command(*arguments, "--vectors", "words.bin")
@@ -282,61 +277,32 @@ def test_runs_that_were_expanded_since_are_not_taken_for_the_joined_ones(does, c
     assert weights("reproduced") == before
 
 
-def test_runs_with_other_fixed_vectors_are_told_before_others_are_made(does, command):
-    does("parse", "corpus.txt", "--format", "lines")
-    for name, seed in (("words", "1"), ("other", "2")):
-        does("vectors", "corpus.parsed", "-o", f"{name}.bin", "--dim", "5", "--epochs", "1", "--seed", seed)
+def test_runs_with_other_fixed_vectors_are_told_and_the_same_ones_elsewhere_are_not(does, command, words):
     how = ("--corpus", "corpus.parsed", "--senteval", "senteval", *SIZE, "--tasks", "TREC", "--vectors")
+    does(
+        "vectors", "corpus.parsed", "-o", "other.bin", "--dim", "5", "--min-count", "1", "--epochs", "1", "--seed", "2"
+    )
     does("reproduce", "single-view-g", *how, "words.bin")
+    lines = outcome("single-view-g")["lines"]
     code, _, err = command("reproduce", "single-views-fg", *how, "other.bin")
     assert (code, "training" in err) == (2, False)
     assert "single-view-g: was trained with other vectors than other.bin: give those, or another folder" in err
     assert not Path("reproduced/runs/single-view-f").exists()
-
-
-def test_a_run_that_was_told_where_its_vectors_are_is_the_same(does, command):
-    does("parse", "corpus.txt", "--format", "lines")
-    does("vectors", "corpus.parsed", "-o", "words.bin", "--dim", "5", "--epochs", "1")
-    how = ("single-view-g", "--corpus", "corpus.parsed", "--senteval", "senteval", *SIZE, "--tasks", "TREC")
-    does("reproduce", *how, "--vectors", "words.bin")
-    made = outcome("single-view-g")
     Path("words.bin").rename("moved.bin")
     does("runs", "expand", "reproduced/runs/single-view-g", "--vectors", "moved.bin")
-    does("reproduce", *how, "--vectors", "moved.bin")
-    assert outcome("single-view-g")["lines"] == made["lines"]
+    does("reproduce", "single-view-g", *how, "moved.bin")
+    assert outcome("single-view-g")["lines"] == lines
 
 
-def test_bad_vectors_are_told_before_anything_is_made(command):
-    head = "the 1 2 3\nof 4 5 6\n"
-    for name, content in (("x.txt", "no vectors here"), ("cut.txt", f"{head}to 7 8\n"), ("text.txt", "hello there\n")):
-        Path(name).write_text(content)
-        code, out, err = command("reproduce", "uni-qt", *HOW, "--tasks", "TREC", "--vectors", name)
-        assert (code, out, len(err.splitlines())) == (2, "", 1), err
-        assert name in err
-        assert not Path("reproduced").exists()
-
-
-def test_a_recipe_of_a_run_says_how_others_are_scored(does, command):
-    does("reproduce", "single-view-g", *HOW, "--tasks", "TREC")
-    does("parse", "corpus.txt", "--format", "lines")
+def test_a_recipe_of_a_run_says_how_others_are_scored(does, command, words):
     own = ("--views", "avg", "--objective", "consensus", "--corpus", "corpus.parsed", "--hidden", "8", "--epochs", "1")
-    does("train", *own, "--agreement", "single", "--out", "x")
+    for name in ("x", "y"):
+        does("train", *own, "--agreement", "single", "--out", name)
     how = ("--senteval", "senteval", "--partial", "--tasks", "TREC,SICK14")
     does("eval", "x", "--recipe", "single-view-g", *how)
     flags = ("--pooling", "pooled", "--remove-component", "--normalise", "--transductive")
-    does("train", *own, "--agreement", "single", "--out", "y")
-    does(
-        "eval",
-        "y",
-        *flags,
-        "--similarity-pooling",
-        "mean",
-        "--similarity-join",
-        "average",
-        "--protocol",
-        "senteval-torch",
-        *how,
-    )
+    similarity = ("--similarity-pooling", "mean", "--similarity-join", "average")
+    does("eval", "y", *flags, *similarity, "--protocol", "senteval-torch", *how)
     assert scores("x") == scores("y")
     does("eval", "x", "--recipe", "single-view-g", *how, "--pooling", "mean", "--protocol", "kiros")
     assert len(all_results(Path("x"))) == 2
@@ -372,6 +338,8 @@ def test_what_is_left_is_said_and_nothing_is_written(command):
         (("mc-qt", *HOW, "--vectors", "no.txt"), "no.txt: no such file"),
         (("uni-qt", *HOW, "--tasks", "TREC,Tense"), "unknown task 'Tense'"),  # a probing task is no task of a row
         (("uni-qt", *HOW, "--tasks", "STS14"), "STS14"),
+        (("uni-qt", *HOW, "--tasks", "TREC", "--vectors", "corpus.txt"), "corpus.txt"),
+        (("uni-qt", *HOW, "--tasks", "TREC", "--vectors", "cut.vec"), "cut.vec"),
         (("uni-qt", *HOW, "--hidden", "0"), "--hidden"),
         (("uni-qt", *HOW, "--sentences", "0"), "--sentences"),
         (("uni-qt", *HOW, "-o", "corpus.txt"), "corpus.txt: is a file"),

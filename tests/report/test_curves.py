@@ -53,14 +53,6 @@ def test_a_log_becomes_curves_of_channels_and_of_the_run(tmp_path):
     assert [[each.has(curve) for each in series] for curve in found[:3]] == [[True, False], [False, True], [True, True]]
 
 
-def test_series_look_different():
-    found = [c for i in range(12) for c in curves(f"run {i}", [line("train", 1, loss=1.0)])]
-    series = series_of(found)
-    assert len({(each.colour, each.dash) for each in series}) == 12
-    two = curves("x", [line("train", 1, **{"fixed.loss": 1.0, "trained.loss": 1.0})])
-    assert [(each.colour, each.dash) for each in series_of(two)] == [(0, 0), (0, 1)]
-
-
 def test_a_long_log_is_thinned_to_means():
     n = 2 * POINTS + 1
     (found,) = curves("a", [line("train", i, loss=i % 2) for i in range(n)])
@@ -92,11 +84,3 @@ def test_a_panel_has_a_line_for_each_curve_in_the_colours_of_the_page():
     assert not any(colour in svg for colour in (*COLOURS, *NAMED))
     assert ">per cent</text>" in svg
     assert "font-family" not in svg
-
-
-@pytest.mark.parametrize("steps", [[1], [1, 2], [1, 2, 3]])
-def test_no_step_is_between_two(steps):
-    found = curves("a", [line("train", step, loss=1.0) for step in steps])
-    (axes,) = draw_panel(found, "loss", "Loss", series_of(found)).axes
-    low, high = axes.get_xlim()
-    assert [tick for tick in axes.get_xticks() if low <= tick <= high] == steps

@@ -16,9 +16,7 @@ from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import open_pool
 from structviews.report import projection
-from structviews.report.colourings import colourings
-from structviews.report.project import draw_run
-from structviews.report.projection import Classes, project, style
+from structviews.report.projection import colourings, draw_run, project
 from structviews.report.sample import Sample, read_labels
 
 
@@ -68,14 +66,6 @@ def test_with_umap_it_is_asked_for_neighbours_by_cosine(stand_in):
     assert project(vectors[:15]).method.startswith("PCA")
 
 
-def test_classes_are_counted_and_look_different():
-    classes = Classes.of_labels(["b", "a", "c", "a", "c", "a"])
-    assert classes.names == ["a", "c", "b"]
-    assert classes.of.tolist() == [2, 0, 1, 0, 1, 0]
-    assert [rows.tolist() for rows in classes.rows()] == [[1, 3, 5], [2, 4], [0]]
-    assert len({style(i) for i in range(30)}) == 30
-
-
 def test_a_sample_is_spread_over_the_pool(made):
     pool = open_pool(made[0])
     assert Sample.of(pool, 10**6).texts == pool.texts
@@ -107,16 +97,6 @@ def test_labels_belong_to_lines_of_the_source(made, tmp_path):
     assert read_labels(labels, parsed, np.array([0, 5])) == ["line 1", f"line {parsed.places[5] + 1}"]
 
 
-def test_lines_are_counted_as_parse_counts_them(tmp_path):
-    text, labels = tmp_path / "x.txt", tmp_path / "labels"
-    text.write_bytes("\ufeffone\u2028bird\r\ntwo\x0cbirds\x85\nno bird\n".encode())
-    labels.write_bytes(b"a\r\nb\r\nc\r\n")
-    pool = open_pool(text)
-    assert pool.texts == ["one bird", "two birds", "no bird"]
-    assert pool.lines.tolist() == [1, 2, 3]
-    assert read_labels(labels, pool, np.arange(3)) == ["a", "b", "c"]
-
-
 def test_a_sentence_that_cannot_be_drawn_is_named_by_its_line(made, tmp_path, monkeypatch):
     class Embedder:
         @classmethod
@@ -128,7 +108,7 @@ def test_a_sentence_that_cannot_be_drawn_is_named_by_its_line(made, tmp_path, mo
                 raise SentenceError(sentences.index("stop"), "not parsed")
             return np.array([[1.0, len(text)] for text in sentences]) / np.array([["bad" not in t] for t in sentences])
 
-    monkeypatch.setattr("structviews.report.project.Embedder", Embedder)
+    monkeypatch.setattr("structviews.report.projection.Embedder", Embedder)
     text = tmp_path / "x.txt"
     for what, line in (("stop", "not parsed"), ("bad", "its vector is not finite")):
         text.write_text(f"one\n\none\ntwo birds\n{what}\nthree\n")
@@ -196,14 +176,6 @@ def test_sentences_are_coloured_by_what_tells_them_apart(tmp_path):
     assert (length.by.low, length.by.high) == (2, 3)
 
 
-def test_one_long_sentence_does_not_make_all_others_short(tmp_path):
-    text = tmp_path / "x.txt"
-    text.write_text("".join(f"bird {i}\n" for i in range(99)) + "bird " * 100)
-    pool = open_pool(text)
-    (length,) = colourings(pool, Sample.of(pool, 100), None)
-    assert (length.by.high, length.by.is_cut, length.by.values.max()) == (2, True, 100)
-
-
 def test_documents_of_a_text_are_those_of_its_parsed_corpus(made, tmp_path):
     pool = open_pool(made[0])
     numbers = [row.document + 1 for row in ParsedCorpus.open(made[0])]
@@ -212,12 +184,6 @@ def test_documents_of_a_text_are_those_of_its_parsed_corpus(made, tmp_path):
     text.write_text("\n\none\n\n\ntwo\none\nthree\n")
     pool = open_pool(text)
     assert (pool.texts, pool.documents.tolist()) == (["one", "two", "three"], [1, 2, 2])
-
-
-def test_sentences_are_shown_as_they_were_written(made):
-    pool = open_pool(made[0])
-    pool.texts[0] = "The five - lobed leaf , and it 's green ."
-    assert pool.shown(0) == "The five-lobed leaf, and it's green."
 
 
 def project_command(*arguments):

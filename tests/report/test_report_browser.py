@@ -9,7 +9,7 @@ import pytest
 
 from structviews.evaluation.retrieval.candidates import open_pool
 from structviews.report.page import write_report
-from structviews.report.project import draw_run
+from structviews.report.projection import draw_run
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
@@ -151,14 +151,6 @@ document.title = JSON.stringify([said, plot.classList.contains("zoomed")]);
 """
 
 
-def test_the_sentence_of_a_point_stands_beside_the_plot(pages, tmp_path):
-    dom, console = browse(pages / "projection.html", tmp_path, f"setTimeout(() => {{{TOUCH}}}, 300);")
-    assert console == []
-    said, zoomed = told(dom)
-    assert all(found == expected for found, expected in said)
-    assert zoomed
-
-
 LEGEND = """
 const button = document.querySelector("#curves .legend button");
 button.click();
@@ -206,9 +198,3 @@ def test_on_paper_everything_is_unfolded(pages, tmp_path):
     on_screen, own, _ = told(browse(pages / "report.html", tmp_path, SHOWN)[0])
     assert (on_screen, own) == (False, True)
     assert told(browse(paper, tmp_path, SHOWN)[0])[:2] == [True, True]
-
-
-def test_only_what_scrolls_stops_the_tab_key(pages, tmp_path):
-    *_, boxes = told(browse(pages / "report.html", tmp_path, SHOWN, size=(500, 900))[0])
-    assert {scrolls for scrolls, _ in boxes} == {True, False}
-    assert all(tab == (0 if scrolls else -1) for scrolls, tab in boxes)

@@ -8,17 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from corpora import RandomParser, load_random, random_trees, small_config, write_corpus
+from corpora import load_random
 from report_pages import read_page
 from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
 from structviews.cli.app import app
-from structviews.corpus.format import Row
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.plain_text import plain_text
+from structviews.corpus.sentence import plain_text
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import save_results
 from structviews.parsing.backends import PARSERS
@@ -26,7 +24,6 @@ from structviews.report import page as report
 from structviews.report.page import write_report
 from structviews.runs.settings_file import read_settings, write_settings
 from structviews.runtime.seals import write_arrays
-from structviews.training.loop import train
 
 SECTIONS = ["scores", "curves", "pairs", "projection", "neighbours", "trees", "published", "settings"]
 
@@ -109,24 +106,10 @@ def test_published_rows_and_long_notes_are_folded_away(root):
     assert "Contrasting Distinct" not in part.text
 
 
-def test_what_scrolls_can_be_reached_and_has_a_name(root):
-    boxes = root.all("div", of="wide")
-    assert len(boxes) > len(root.all("table"))
-    for box in boxes:
-        assert box.attributes["tabindex"] == "0"
-        assert box.attributes["aria-label"]
-
-
 def test_each_task_has_a_heat_map_with_the_same_numbers(root):
     first, second = section(root, "pairs").all("figure", of="matrix")
     assert first.text.split().count("71.2") == first.text.split().count("68.5") == 2
     assert second.text.split().count("62.6") == 2
-
-
-def test_one_pair_of_views_needs_no_heat_map(made, tmp_path):
-    part = section(told(tmp_path, made[1][:1], made[0]), "pairs")
-    assert missing(part) == ["no heat map: give the runs of several pairs of views, with scores"]
-    assert not part.all("figure")
 
 
 def test_a_task_that_a_run_lacks_is_told_under_the_table(made, tmp_path):
@@ -227,14 +210,6 @@ def test_the_same_runs_give_the_same_bytes_and_queries_are_taken(made, tmp_path,
     assert out.read_bytes() == first
 
 
-def test_trees_are_those_of_views_that_are_left_out_too(made, tmp_path):
-    run = train(small_config(made[0], tmp_path / "run", ("dep", "avg"), steps=1, view_weights=(0, 1)))
-    embedder = Embedder.load(run, RandomParser())
-    (sentence,), missing = report.with_trees([["a", "bird"]], [embedder])
-    assert sentence.has_dependencies
-    assert missing == []
-
-
 def test_what_is_missing_says_which_command_makes_it(made, tmp_path):
     bare = Path(shutil.copytree(made[1][1], tmp_path / "bare"))
     for name in ("results.json", "log.jsonl"):
@@ -252,21 +227,6 @@ def test_what_is_missing_says_which_command_makes_it(made, tmp_path):
     for name in ("projection", "neighbours", "trees"):
         assert missing(section(root, name)) == ["the corpus gone.parsed does not exist: give one with --corpus"]
     assert missing(section(root, "settings")) == []
-
-
-def test_a_run_without_weights_or_pair_of_views_is_told_beside_the_others(made, tmp_path):
-    corpus, (_, second) = made
-    light = Path(shutil.copytree(second, tmp_path / "light"))
-    (light / "model.safetensors").unlink()
-    joined = join_runs([second, second], tmp_path / "joined")
-    write_report([light, joined], tmp_path / "x.html", corpus=corpus)
-    root = read_page(tmp_path / "x.html")
-    assert any(each.startswith("light: ") for each in missing(section(root, "projection")))
-    assert section(root, "neighbours").all("table")[0].rows()[0] == ["joined"]
-    assert missing(section(root, "trees")) == [
-        "no attention to draw: give a run of structviews train --views dep,const"
-    ]
-    assert missing(section(root, "curves")) == ["joined: no training log; only runs made by train have one"]
 
 
 def test_bad_input_is_one_line_and_nothing_is_written(made, tmp_path, monkeypatch):
@@ -333,27 +293,3 @@ def told(folder, runs, corpus):
     """The page about some runs."""
     write_report(runs, folder / "page.html", corpus=corpus)
     return read_page(folder / "page.html")
-
-
-def test_a_log_file_is_told_each_stage(made, tmp_path):
-    ended = command(*made[1], "-o", tmp_path / "x.html", "--corpus", made[0])
-    assert ended.exit_code == 0, ended.output
-    names = [run.name for run in made[1]]
-    assert ended.stderr.splitlines() == [
-        "reading scores and logs",
-        *(f"{name}: loading" for name in names),
-        "parsing",
-        *(f"{name}: encoding" for name in names),
-        "drawing",
-    ]
-
-
-def test_neighbours_and_headings_read_as_their_source(made, tmp_path):
-    """A parsed corpus has tokens; readers are shown words with the white space that they are used to."""
-    written = ["It 's here , at last .", "Nobody came ; we left .", "So it is ."]
-    rows = [Row(0, i, i + 1, random_trees(text.split())) for i, text in enumerate(written)]
-    root = told(tmp_path, made[1][1:], write_corpus(tmp_path / "y.parsed", rows))
-    part = section(root, "neighbours")
-    texts = {each.text for each in part.all("h3")}
-    texts |= {row[0].split(" ", 1)[1] for row in part.all("table")[0].rows()[1:]}
-    assert texts == {"It's here, at last.", "Nobody came; we left.", "So it is."}

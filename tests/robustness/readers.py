@@ -47,6 +47,8 @@ class Reader:
         files: patterns of the files to damage.
         named: names one of which a refusal may have instead of the damaged file's.
         missing: what is read if a cache is as good as not there.
+        proved: patterns of files whose content was proved when it was written, for which the digest stands: they are
+            not damaged under right digests.
     """
 
     name: str
@@ -56,17 +58,18 @@ class Reader:
     files: tuple[str, ...]
     named: tuple[str, ...] = ()
     missing: tuple[Any, ...] = ()
+    proved: tuple[str, ...] = ()
 
 
 READERS: dict[str, Reader] = {}
 
 
 def reader(kind: str, files: str, make: Callable[[Path, "Shared"], object], **more: Any) -> Callable[[Any], Any]:
-    """Declare a reader; its name is the function's, or ``name``. ``files`` and ``named`` are words."""
+    """Declare a reader; its name is the function's, or ``name``. ``files``, ``named`` and ``proved`` are words."""
 
     def declare(read: Callable[[Path], Any]) -> Callable[[Path], Any]:
         name = more.pop("name", read.__name__.replace("_", "-"))
-        words = {key: tuple(more.pop(key).split()) for key in ("named",) if key in more}
+        words = {key: tuple(more.pop(key).split()) for key in ("named", "proved") if key in more}
         assert name not in READERS
         READERS[name] = Reader(name, kind, make, read, tuple(files.split()), **words, **more)
         return read
@@ -182,7 +185,8 @@ def damages(sample: Sample, seed: int) -> Iterator[Damage]:
     while True:
         path = rng.choice(sample.targets)
         mutation, content = damage(path.name, sample.content[path][0], rng)
-        yield Damage(path, mutation, content, sample.reader.kind != TEXT and rng.random() < 0.5)
+        resealed = sample.reader.kind != TEXT and not any(map(path.match, sample.reader.proved))
+        yield Damage(path, mutation, content, resealed and rng.random() < 0.5)
 
 
 def json_content(data: bytes) -> str:

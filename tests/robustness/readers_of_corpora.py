@@ -28,14 +28,14 @@ def corpus_of(folder: Path, shared: Shared) -> None:
     parse_corpus(source, folder / "x.parsed", sentences_per_shard=5)
 
 
-@reader(SEALED, "x.parsed/*", corpus_of, named="x.parsed")
+@reader(SEALED, "x.parsed/*", corpus_of, named="x.parsed", proved="*.arrow")
 def corpus(folder: Path) -> Any:
     opened = ParsedCorpus.open(folder / "x.parsed")
     rows = list(opened)
     return rows, opened.skipped, count_words(opened)
 
 
-@reader(SEALED, "x.parsed/*", corpus_of, named="x.parsed")
+@reader(SEALED, "x.parsed/*", corpus_of, named="x.parsed", proved="*.arrow")
 def corpus_in_batches(folder: Path) -> Any:
     """Without a sentence made of it: straight to a training step's arrays."""
     opened = ParsedCorpus.open(folder / "x.parsed")
@@ -120,10 +120,10 @@ def tiny_parser(folder: Path, shared: Shared) -> None:
     )  # fmt: skip
     torch.manual_seed(3)
     settings = {"version": "1", **names, "config": config.to_dict()}
-    BuiltinParser.from_network(ParserNetwork(config), settings).save(folder / "parser")
+    BuiltinParser(ParserNetwork(config), settings).save(folder / "parser")
 
 
 @reader(SEALED, "parser/*", tiny_parser, named="parser")
 def builtin_parser(folder: Path) -> Any:
-    parser = BuiltinParser(folder / "parser")
+    parser = BuiltinParser.read(folder / "parser")
     return parser.describe(), parser.parse([["the", "bird", "sings"], ["Go", "!"]])

@@ -19,8 +19,7 @@ from structviews.evaluation.scores.compare import compare_runs
 from structviews.evaluation.scores.rendering import as_markdown
 from structviews.evaluation.scores.results import load_predictions, load_results, save_results
 from structviews.evaluation.scores.tables import score_table
-from structviews.hub.portable import check_arrived
-from structviews.hub.text_sources import Source, write_sources
+from structviews.hub.portable import Source, check_arrived, write_sources
 from structviews.hub.transfer import PULLED, push
 from structviews.report.curves import curves
 from structviews.runs.folder import SOURCES, model_checksum

@@ -20,7 +20,7 @@ from structviews.evaluation.retrieval import candidates, captions
 from structviews.evaluation.retrieval.analogy import read_tuples
 from structviews.evaluation.retrieval.analogy_mining import read_word_analogies
 from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
-from structviews.pretrained.frozen import FrozenEncoder
+from structviews.pretrained.states import FrozenEncoder
 from structviews.pretrained.stored_states import StoredStates, store_states
 from structviews.report.sample import read_labels
 from structviews.runs.vocabularies import load_sub_words, save_sub_words
@@ -89,7 +89,7 @@ def stored(folder: Path, shared: Shared) -> None:
     store_states(opened(folder / "x.parsed"), FrozenEncoder.open(str(folder / "tiny"), "mean"), lambda *told: None)
 
 
-@reader(SEALED, "x.parsed.states/*/*", stored, missing=(None,))
+@reader(CACHE, "x.parsed.states/*/*", stored, missing=(None,))
 def stored_states(folder: Path) -> Any:
     corpus = opened(folder / "x.parsed")
     found = StoredStates.find(corpus, FrozenEncoder.open(str(folder / "tiny"), "mean"))

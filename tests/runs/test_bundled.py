@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from corpora import opened, small_config, tiny_corpus
+from packed_runs import pack
 from safetensors.torch import load_file
 from vector_files import random_vectors, write_vectors
 
@@ -23,7 +24,6 @@ from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results, save_results
 from structviews.hub import pull
-from structviews.hub.packing import pack
 from structviews.runs import bundled
 from structviews.training.loop import train
 from structviews.words.vocabulary import count_words

@@ -76,7 +76,7 @@ def test_one_epoch_end_to_end(train, tmp_path, capsys):
     for title in ("GUM dev", "GUM dev, lower case", "EWT dev", "EWT dev, lower case"):
         assert f"\n{title:<22}tags " in printed
     assert sorted(file.name for file in (tmp_path / "parser").iterdir()) == PARSER_FILES
-    (result,) = BuiltinParser(tmp_path / "parser").parse([["Go", "home"]])
+    (result,) = BuiltinParser.read(tmp_path / "parser").parse([["Go", "home"]])
     assert isinstance(result, ParsedSentence)
 
 
@@ -129,7 +129,7 @@ def test_learns_from_vectors_and_silver_trees(script, train, treebank, tmp_path,
     assert len(list(script.silver_sentences([silver.path]))) == 12
     flags = ("--words", tmp_path / "words.vec", "--silver", silver.path, "--silver-epochs", 1, "--lr", 0)
     train(tmp_path / "parser", "--epochs", 1, "--gum-epochs", 0, *flags)
-    parser = BuiltinParser(tmp_path / "parser")
+    parser = BuiltinParser.read(tmp_path / "parser")
     words = parser.settings["words"]
     assert words[-1] == "worm"
     assert words.count("bird") == 1

@@ -1,6 +1,5 @@
 """Two runs, one of which attends, over random trees; and a server of them."""
 
-import socket
 import threading
 import time
 
@@ -39,11 +38,10 @@ def pool(tmp_path_factory):
 @pytest.fixture(scope="session")
 def served(folders, embedders, pool):
     pytest.importorskip("fastapi", reason="needs structviews[serve]")
-    from structviews.serving.random_pairs import RandomPairs
     from structviews.serving.served import ServedRun
 
     return [
-        ServedRun(run.name, embedder, pool, pool_vectors(pool, run, embedder), RandomPairs.of(pool, embedder))
+        ServedRun(run.name, embedder, pool, pool_vectors(pool, run, embedder))
         for run, embedder in zip(folders, embedders, strict=True)
     ]
 
@@ -56,10 +54,9 @@ def listening():
 
     started = []
 
-    def start(app, **settings):
+    def start(app):
         bound = bound_socket("127.0.0.1", 0)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)  # less than the answer that nobody reads
-        server = serve(app, bound, **settings)
+        server = serve(app, bound)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()
         started.append((server, thread, bound))

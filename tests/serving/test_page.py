@@ -11,7 +11,6 @@ if not PATH:
     pytest.skip("there is no Chromium here", allow_module_level=True)
 
 from structviews.serving.endpoints import create_app
-from structviews.serving.served import ServedRun
 
 SHOWN = "document.querySelector('#results').getAttribute('aria-busy') === 'false'"
 TITLES = "[...document.querySelectorAll('#trees h3, #trees summary')].map(h => h.textContent)"
@@ -169,34 +168,6 @@ def test_a_warning_is_a_sentence_for_visitors_and_goes_away(tab, url, served, mo
     assert tab.evaluate(shown) == []
 
 
-def test_the_description_of_the_endpoints_reads_without_scripts(tab, url):
-    tab.look(390)
-    tab.open(url + "docs")
-    assert tab.evaluate("document.querySelectorAll('section').length") == 6
-    assert tab.evaluate("document.scripts.length") == 0
-    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
-    assert tab.errors == []
-    assert all(loaded.startswith((url, "data:")) for loaded in tab.loaded)
-
-
-def test_the_last_that_was_typed_is_shown(tab, url):
-    tab.open(url)
-    tab.wait(SHOWN)
-    for number in range(20):
-        tab.type("#first", f"bird {number}")
-        tab.evaluate("document.querySelector('#ask').requestSubmit()")
-    tab.wait(f"{SHOWN} && {SENTENCES}[0] === 'bird 19'")
-    assert tab.errors == []
-
-
-def test_without_a_corpus_neighbours_are_left_out(tab, served, listening):
-    run = served[0]
-    tab.open("http://{}:{}/".format(*listening(create_app([ServedRun(run.name, run.embedder)]))))
-    tab.wait(SHOWN)
-    assert tab.evaluate("document.querySelector('#neighbours').hidden")
-    assert tab.errors == []
-
-
 def test_the_token_is_asked_for_once(tab, served, listening):
     url = "http://{}:{}/".format(*listening(create_app(served, token="sesame")))
     tab.open(url)
@@ -209,16 +180,3 @@ def test_the_token_is_asked_for_once(tab, served, listening):
     tab.open(url + "?again")
     tab.wait(SHOWN)
     assert tab.evaluate("document.querySelector('#entry').hidden")
-
-
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [1200, 390])
-def test_nothing_sticks_out_of_the_page(tab, url, width, dark):
-    tab.look(width, dark)
-    tab.open(url)
-    tab.wait(SHOWN)
-    tab.wait(DRAWN)
-    assert tab.evaluate("document.documentElement.scrollWidth") <= width
-    background = tab.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert background == ("rgb(13, 17, 23)" if dark else "rgb(255, 255, 255)")
-    assert tab.errors == []

@@ -41,27 +41,15 @@ def held(batcher, work):
     return first
 
 
-def test_jobs_that_wait_become_one_call(batcher):
+def test_jobs_that_wait_become_one_call_of_at_most_so_many_items(batcher):
     work = Doubles()
     first = held(batcher, work)
-    others = [batcher.submit(work, [n, n + 10]) for n in range(3)]
+    others = [batcher.submit(work, [n, n + 10, n + 20]) for n in range(4)]
     work.go_on.set()
     assert first.result(30) == [0]
-    assert [other.result(30) for other in others] == [[0, 20], [2, 22], [4, 24]]
-    assert work.calls == [[0], [0, 10, 1, 11, 2, 12]]
-
-
-def test_no_more_are_taken_at_once_than_allowed(batcher):
-    work = Doubles()
-    held(batcher, work)
-    results = [batcher.submit(work, [n] * 3) for n in range(4)]
-    work.go_on.set()
-    assert [result.result(30) for result in results] == [[2 * n] * 3 for n in range(4)]
+    assert [other.result(30) for other in others] == [[2 * n, 2 * n + 20, 2 * n + 40] for n in range(4)]
     assert list(map(len, work.calls)) == [1, 6, 6]
-
-
-def test_one_large_job_is_done_alone(batcher):
-    assert batcher.submit(Doubles(), list(range(11))).result(30) == [2 * n for n in range(11)]
+    assert batcher.submit(work, list(range(11))).result(30) == [2 * n for n in range(11)]  # more, in a job of its own
 
 
 def test_other_work_waits_for_its_turn(batcher):

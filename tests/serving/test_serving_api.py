@@ -3,6 +3,7 @@
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
 from xml.etree import ElementTree
 
 import numpy as np
@@ -18,10 +19,9 @@ pytest.importorskip("httpx2", reason="starlette's TestClient needs it")
 from starlette.testclient import TestClient
 
 from structviews.serving import endpoints
-from structviews.serving import limits as guard
 from structviews.serving.endpoints import create_app
 from structviews.serving.request_batches import Batcher
-from structviews.serving.served import ServedRun
+from structviews.serving.served import ServedRun, random_cosines
 from structviews.serving.server import allowed_hosts
 
 SENTENCES = ["One bird sings.", "It's <b>bold</b> & “quoted”.", "stops", "topic0-1 of the topic0-2"]
@@ -59,25 +59,11 @@ def test_vectors_are_those_of_the_embedder(client, served, embedders, number):
     np.testing.assert_allclose(found["vectors"], embedder.encode(SENTENCES), **CLOSE)
 
 
-def test_the_first_run_answers_where_none_is_named(client, served):
-    assert [run["name"] for run in client.get("/runs").json()["runs"]] == ["dep-const", "seq-avg"]
-    assert post(client, "/encode", sentences=["a bird"])["run"] == "dep-const"
-
-
 def test_what_is_served_is_listed(client):
     found = client.get("/runs").json()
     assert found["runs"][1] == {"name": "seq-avg", "views": ["seq", "avg"], "dim": 16, "representation": "vector"}
     assert found["corpus"] == {"name": "pool.txt", "sentences": 4, "unit": "line"}
     assert (found["characters"], found["sentences"]) == (endpoints.CHARACTERS, endpoints.SENTENCES)
-
-
-def test_a_sentence_of_too_many_words_is_refused(embedders):
-    limited = ServedRun("short", embedders[1].with_limit(max_tokens=3))
-    with TestClient(create_app([limited])) as client:
-        assert len(post(client, "/encode", sentences=["one bird sings"])["vectors"]) == 1
-        for path in ("/encode", "/trees"):
-            line = refused(client.post(path, json={"sentences": ["one bird", "one bird sings."]}), 422)
-            assert line.startswith("sentence 2: 4 words, but the limit is 3: split it, raise max_tokens")
 
 
 def test_half_a_character_is_refused(client):
@@ -99,8 +85,24 @@ def test_cosines_are_those_of_the_vectors(client, served, embedders, number):
             assert similarity["views"][name] == pytest.approx(cosine(*vectors[2 * i : 2 * i + 2]), abs=1e-5)
         both = embedders[number].encode(flat)[2 * i : 2 * i + 2]
         assert similarity["joined"] == pytest.approx(cosine(*both), abs=1e-5)
+        numbers = [*similarity["views"].values(), similarity["joined"]]
+        shares = [np.mean(random < each) for random, each in zip(served[number].random_cosines, numbers, strict=True)]
+        closer = similarity["closer_than"]
+        assert [*closer["views"].values(), closer["joined"]] == pytest.approx(shares)
     assert found[2]["joined"] == pytest.approx(1)
     assert found[0]["joined"] < 0.999
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_random_cosines_are_those_of_all_pairs(served, embedders, pool, number, monkeypatch):
+    sentences = pool.sentences(0, len(pool))
+    views = [*embedders[number].encode_views(sentences), embedders[number].encode(sentences)]
+    for found, vectors in zip(served[number].random_cosines, views, strict=True):
+        np.testing.assert_allclose(found, sorted(cosine(a, b) for a, b in combinations(vectors, 2)), atol=1e-5)
+    monkeypatch.setattr("structviews.serving.served.SAMPLE", 3)
+    one, other = (random_cosines(pool, embedders[number]) for _ in range(2))
+    assert {len(each) for each in one} == {3}
+    np.testing.assert_array_equal(one, other)
 
 
 def cosine(a, b):
@@ -125,7 +127,7 @@ def test_neighbours_are_those_of_the_search(client, served, embedders, folders, 
 def test_requests_for_few_and_many_neighbours_are_answered_together(served):
     few, many = served[0].neighbours([("a bird", 1), ("a bird", 4)])
     assert (len(few), len(many)) == (1, 4)
-    assert few[0] == many[0]._replace(cosine=few[0].cosine)
+    assert few[0] == many[0].model_copy(update={"cosine": few[0].cosine})
     assert few[0].cosine == pytest.approx(many[0].cosine, abs=1e-6)
 
 
@@ -191,17 +193,6 @@ def test_concurrent_requests_are_encoded_together(served, embedders, counted):
     np.testing.assert_allclose(vectors, alone, **CLOSE)
 
 
-def test_a_sentence_that_cannot_be_parsed_spoils_only_its_own_request(served, counted):
-    with TestClient(create_app(served)) as client, ThreadPoolExecutor(4) as threads:
-        held = threads.submit(post, client, "/encode", sentences=["a bird"])
-        assert counted.begun.wait(30)
-        bad = threads.submit(client.post, "/encode", json={"sentences": ["a bird", "stop it"]})
-        good = threads.submit(post, client, "/encode", sentences=["a cat"])
-        counted.go_on.set()
-        assert len(held.result(30)["vectors"]) == len(good.result(30)["vectors"]) == 1
-        assert refused(bad.result(30), 422) == "sentence 2: 'stop it': not parsed: says stop"
-
-
 def test_when_too_many_wait_the_next_is_told_to_try_again(served, counted):
     with TestClient(create_app(served, batcher=Batcher(waiting=3))) as client, ThreadPoolExecutor(4) as threads:
         held = threads.submit(post, client, "/encode", sentences=["a bird"])
@@ -221,13 +212,10 @@ def test_when_too_many_wait_the_next_is_told_to_try_again(served, counted):
         ("/encode", {"sentences": ["a", " \n"]}, "sentences.1: String should have at least 1 character"),
         ("/encode", {"sentences": ["a"] * (endpoints.SENTENCES + 1)}, f"at most {endpoints.SENTENCES} items"),
         ("/encode", {"sentences": ["a" * (endpoints.CHARACTERS + 1)]}, f"at most {endpoints.CHARACTERS} characters"),
-        ("/encode", {"sentences": "a bird"}, "sentences: Input should be a valid list"),
-        ("/encode", {"sentences": [["a", "bird"]]}, "sentences.0: Input should be a valid string"),
         ("/encode", {"sentences": ["a"], "views": True}, "views: Extra inputs are not permitted"),
         ("/encode", {}, "sentences: Field required"),
         ("/trees", {"sentences": ["stop"]}, "sentence 1: 'stop': not parsed: says stop"),
         ("/similarity", {"pairs": [["a"]]}, "pairs.0.1: Field required"),
-        ("/neighbours", {"sentences": ["a"], "k": 0}, "k: Input should be greater than or equal to 1"),
         ("/neighbours", {"sentences": ["a"], "k": 10**6}, "k: Input should be less than or equal to 100"),
     ],
 )
@@ -240,12 +228,16 @@ def test_what_cannot_be_answered_is_said_in_one_line(client, path, body, line):
     [
         (b'{"sentences": ["a"', "application/json", 422, "not JSON at character 18"),
         (b'{"sentences": ["a"]}', "text/plain", 422, "with Content-Type: application/json"),
-        (b'["a"]', "application/json", 422, "send a JSON object"),
         (b"", "application/json", 422, "send a JSON object"),
         (b'{"sentences": ["\\ud800"]}', "application/json", 422, "unicode"),
         (b"\xff\xfe{", "application/json", 400, "error parsing"),
         (b"[" * 10**5, "application/json", 400, "error parsing"),
-        (b'{"sentences": [' + b'"a",' * (guard.BODY // 4) + b'"a"]}', "application/json", 413, "at most 524,288 bytes"),
+        (
+            b'{"sentences": [' + b'"a",' * (endpoints.BODY // 4) + b'"a"]}',
+            "application/json",
+            413,
+            "at most 524,288 bytes",
+        ),
     ],
 )
 def test_broken_bodies_are_answered_in_one_line(client, content, kind, status, line):
@@ -263,6 +255,7 @@ def test_without_a_corpus_there_are_no_neighbours(served):
     with TestClient(create_app([ServedRun("x", served[0].embedder)])) as client:
         assert "--corpus" in refused(client.post("/neighbours", json={"sentences": ["a"]}), 404)
         assert client.get("/runs").json()["corpus"] is None
+        assert post(client, "/similarity", pairs=[["a", "b"]])["similarities"][0]["closer_than"] is None
 
 
 def test_vectors_that_are_not_finite_are_an_error(served):
@@ -289,24 +282,17 @@ def test_with_a_token_only_those_who_bear_it_are_answered(served):
         assert client.get("/runs", headers=right).status_code == 200
         answer = client.post("/encode", json={"sentences": ["a"]}, headers=right)
         assert answer.status_code == 200
-        assert client.post("/encode", content=b"x" * 10**6).status_code == 401
-        assert client.get("/").status_code == 200
+        assert client.get("/").status_code == client.get("/docs").status_code == 200
         assert "HTTPBearer" in client.get("/openapi.json").json()["components"]["securitySchemes"]
 
 
-def test_only_names_of_the_server_are_answered(served):
-    with TestClient(create_app(served, hosts=["localhost"]), base_url="http://localhost:8000") as client:
-        assert client.get("/runs").status_code == 200
-        answer = client.get("/runs", headers={"host": "elsewhere.example"})
-        assert refused(answer, 400) == "unknown host 'elsewhere.example': use localhost"
-
-
 @pytest.mark.parametrize("host", ["[::1]:8000", "[::1]", "localhost:8000", "LOCALHOST", "127.0.0.1:80"])
-def test_addresses_and_names_of_loopback_are_answered(served, host):
+def test_only_addresses_and_names_of_loopback_are_answered(served, host):
     with TestClient(create_app(served, hosts=allowed_hosts("::1", None))) as client:
         assert client.get("/runs", headers={"host": host}).json()["runs"][0]["name"] == "dep-const"
         for other in ("", "[::2]:8000", "::1", "localhost.example"):
-            assert "unknown host" in refused(client.get("/runs", headers={"host": other}), 400)
+            answer = client.get("/runs", headers={"host": other})
+            assert (answer.status_code, answer.text) == (400, "Invalid host header")
 
 
 def test_a_fault_of_the_server_is_one_line_of_json(served):
@@ -324,7 +310,7 @@ def test_the_description_names_every_endpoint_and_its_errors(client):
     assert set(described["paths"]) == {"/runs", "/encode", "/similarity", "/neighbours", "/trees"}
     for path in described["paths"].values():
         for method in path.values():
-            assert {"200", "401", "404", "408", "413", "422", "503"} <= set(method["responses"])
+            assert {"200", "401", "404", "413", "422", "503"} <= set(method["responses"])
             assert method["responses"]["422"]["content"]["application/json"]["schema"]["$ref"].endswith("/Problem")
             assert "$ref" in method["responses"]["200"]["content"]["application/json"]["schema"]
     limits = described["components"]["schemas"]["Sentences"]["properties"]["sentences"]

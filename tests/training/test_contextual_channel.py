@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from corpora import random_trees, small_config, small_sts14, topic_corpus
+from packed_runs import pack
 from safetensors.torch import load_file
 from tiny_encoders import encoder_folder
 from vector_files import write_vectors
@@ -23,10 +24,9 @@ from structviews.encoding.expansion import expand
 from structviews.encoding.kinds.joined import Member, join_runs
 from structviews.errors import InputError
 from structviews.hub import push
-from structviews.hub.packing import pack
 from structviews.hub.portable import check_arrived, stage
 from structviews.model import build_model
-from structviews.pretrained.frozen import FrozenEncoder
+from structviews.pretrained.states import FrozenEncoder
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import load_run, read_settings, write_settings
 from structviews.training.baselines import make_baseline

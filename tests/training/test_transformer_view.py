@@ -33,7 +33,7 @@ from structviews.evaluation.retrieval.next_sentence import unseen
 from structviews.evaluation.senteval.tasks.sts import PUBLISHED
 from structviews.hub.portable import check_arrived, stage
 from structviews.pretrained.alignment import Aligner
-from structviews.pretrained.blueprint import Blueprint
+from structviews.pretrained.loading import Blueprint
 from structviews.runs.file_checks import verify
 from structviews.runs.settings_file import read_settings, write_settings
 from structviews.training.baselines import make_baseline

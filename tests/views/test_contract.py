@@ -13,7 +13,7 @@ from trees_for_tests import SHAPES, WORD, WORDS, chain, gum, star, with_trees, w
 from structviews.batches.batch import collate
 from structviews.errors import InputError
 from structviews.kernels.recurrent import Gru, GruResetBefore, Lstm
-from structviews.pretrained.blueprint import Blueprint
+from structviews.pretrained.loading import Blueprint
 from structviews.views import VIEWS
 from structviews.views.bag import BagOfWords
 from structviews.views.view import View, create_view

@@ -5,14 +5,14 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from corpora import opened, tiny_corpus, topic_corpus
+from corpora import opened, topic_corpus
 from vector_files import random_vectors
 
 from structviews.errors import InputError
-from structviews.words.learning import _Sentences, learn_file, learn_model
-from structviews.words.learning_settings import Word2VecConfig
+from structviews.words.learning import learn_file, learn_model
 from structviews.words.vector_files import WordVectors, save_vectors
 from structviews.words.vocabulary import count_words
+from structviews.words.word_settings import Word2VecConfig
 
 needs_gensim = pytest.mark.skipif(find_spec("gensim") is None, reason="needs structviews[vectors]")
 SMALL = {"dim": 8, "min_count": 2, "epochs": 300}
@@ -28,19 +28,6 @@ def learn_vectors(*arguments):
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     return opened(topic_corpus(tmp_path_factory.mktemp("corpus") / "x.parsed"))
-
-
-@pytest.mark.parametrize("make", [tiny_corpus, topic_corpus])
-def test_sentences_are_those_of_the_corpus_as_often_as_they_are_read(make, tmp_path):
-    corpus = opened(make(tmp_path / "x.parsed"))
-    expected = [list(row.sentence.tokens) for row in corpus]
-    seen = []
-    sentences = _Sentences(corpus, False, 0, 2 * len(corpus), lambda done, total: seen.append((done, total)))
-    assert list(sentences) == list(sentences) == expected
-    assert sentences.error is None
-    assert len(seen) == 2 * corpus.n_shards
-    assert seen == sorted(seen)
-    assert seen[-1] == (2 * len(corpus), 2 * len(corpus))
 
 
 @needs_gensim
@@ -111,26 +98,6 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(corpus, epoch, subwords, t
     assert seen[0] == epoch * len(corpus) + corpus.shard_rows[0]
     # The vectors may still have to be saved.
     np.testing.assert_array_equal(learn_vectors(corpus, config, state, pytest.fail)[1], whole)
-
-
-@needs_gensim
-def test_an_interrupted_run_with_several_workers_goes_on_after_its_last_epoch(corpus, tmp_path):
-    config, state = Word2VecConfig(**SMALL | {"epochs": 20, "workers": 3}), tmp_path / "state"
-    seen = []
-
-    def stop(done, _):
-        if done > 10 * len(corpus):
-            raise _StopError
-
-    with pytest.raises(_StopError):
-        learn_vectors(corpus, config, state, stop)
-    words, vectors = learn_vectors(corpus, config, state, lambda done, _: seen.append(done))
-    assert seen[0] == 10 * len(corpus) + corpus.shard_rows[0]
-    assert seen[-1] == 20 * len(corpus)
-    # With enough text its vectors would be others than one worker's, but as good.
-    expected_words, expected = learn_vectors(corpus, Word2VecConfig(**SMALL | {"epochs": 20}), tmp_path / "one")
-    assert words == expected_words
-    assert np.corrcoef(cosines(vectors).ravel(), cosines(expected).ravel())[0, 1] > 0.9
 
 
 def cosines(vectors):

@@ -1,28 +1,24 @@
 """Words are looked up in lower case where a vector file has no capitals, and only there."""
 
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from corpora import opened, random_trees, small_config, topic_rows, write_corpus
+from packed_runs import pack
 from rich.console import Console
 from vector_files import fasttext_model, random_vectors, write_vectors
 
 from structviews.corpus.format import Row
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
-from structviews.errors import InputError
-from structviews.hub.packing import pack
-from structviews.runs.settings_file import Parsed, load_run, read_settings, write_settings
+from structviews.runs.settings_file import load_run
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
-from structviews.words.channels import fixed_words
 from structviews.words.learning import learn_file
-from structviews.words.learning_settings import Word2VecConfig
-from structviews.words.vector_files import WordVectors
-from structviews.words.vocabulary import UNKNOWN, Vocabulary, count_words
-from structviews.words.word_weights import WordStatistics
+from structviews.words.vector_files import WordVectors, fixed_words
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
+from structviews.words.word_settings import Word2VecConfig
 
 DIM = 6
 PLAIN = [row.sentence.tokens for row in topic_rows()]
@@ -83,19 +79,6 @@ def test_what_is_a_capital_is_what_a_look_up_changes(tmp_path):
     assert vectors.find(["The", *words]).tolist() == [0, 0, 1]
 
 
-def test_words_are_counted_in_lower_case(corpus):
-    counts = Counter(word for words in PLAIN for word in words)
-    assert count_words(opened(corpus), uncased=True) == counts
-    assert count_words(opened(corpus)) != counts
-    vocabulary = Vocabulary.of_corpus(opened(corpus), uncased=True)
-    assert dict(zip(vocabulary.words[1:], vocabulary.counts[1:].tolist(), strict=True)) == counts
-    assert vocabulary.ids(["THE", "the"]).tolist() == 2 * vocabulary.ids(["the"]).tolist()
-    found = WordStatistics.of_corpus(opened(corpus), uncased=True)
-    sentences = Counter(word for words in PLAIN for word in set(words))
-    assert {w: n for w, n in zip(found.vocabulary.words, found.counts, strict=True) if n} == counts
-    assert {w: n for w, n in zip(found.vocabulary.words, found.sentences, strict=True) if n} == sentences
-
-
 def test_the_fixed_words_of_a_corpus_are_those_in_lower_case(corpus, file):
     vocabulary, table = fixed_words(opened(corpus), WordVectors.open(file))
     assert vocabulary.words[0] == UNKNOWN
@@ -124,26 +107,6 @@ def test_a_baseline_weighs_words_by_their_count_in_any_case(corpus, file, tmp_pa
     np.testing.assert_array_equal(plain, upper)
 
 
-def test_a_baseline_whose_words_were_looked_up_otherwise_is_to_be_made_again(corpus, file, tmp_path):
-    run = make_baseline("sif", corpus, tmp_path / "sif", file, None, Console(quiet=True))
-    settings = read_settings(run)
-    del settings["parsed"]["vectors"]["uncased"]
-    write_settings(run, settings)
-    with pytest.raises(
-        InputError, match=r"x\.bin: not the word vectors that .* was made from: make the baseline again"
-    ):
-        Embedder.load(run)
-
-
-def test_a_run_of_words_with_case_says_nothing_of_it(corpus, tmp_path):
-    """So that runs made before it could be said are still the same run."""
-    words = sorted(count_words(opened(corpus)))
-    assert Parsed.of(opened(corpus), WordVectors.open(write_vectors(tmp_path / "x.vec", words))).vectors.keys() == {
-        "fingerprint",
-        "dim",
-    }
-
-
 def test_words_that_differ_in_case_are_one_word_of_the_file(corpus, file, tmp_path):
     run = train(small_config(corpus, tmp_path / "run", ("avg", "seq"), epochs=1))
     own = set(Vocabulary.load(run / "vocabulary.trained.txt").words)
@@ -151,12 +114,6 @@ def test_words_that_differ_in_case_are_one_word_of_the_file(corpus, file, tmp_pa
     assert len(found) < sum(word.lower() in KNOWN for word in own)
     report = expand(run, file)
     assert report.n_new == len(KNOWN) - len(found)
-
-
-def test_a_vocabulary_with_further_words_is_looked_up_as_before():
-    first = Vocabulary([UNKNOWN, "a"], uncased=True)
-    for counts in (None, np.array([3, 2])):
-        assert first.extended(Vocabulary([UNKNOWN, "b"], counts)).ids(["A", "B", "C"]).tolist() == [1, 2, 0]
 
 
 def test_vectors_are_learnt_of_lower_cased_words(corpus, tmp_path):

@@ -1,6 +1,5 @@
 """fastText's files and the words composed of n-grams, beside gensim's and fastText's own algorithm in plain Python."""
 
-import gzip
 import io
 
 import numpy as np
@@ -8,8 +7,8 @@ import pytest
 from vector_files import fasttext_model
 
 from structviews.errors import InputError
-from structviews.words import fasttext_files, sub_words
-from structviews.words.sub_words import SubWords, hashed_ngrams
+from structviews.words import sub_words, vector_formats
+from structviews.words.sub_words import SubWords, hashed_ngrams, quantise, restore
 from structviews.words.vector_files import WordVectors
 
 DIM, BUCKETS = 5, 37
@@ -85,8 +84,8 @@ def test_octets_that_are_no_characters_count_with_the_one_before():
 @pytest.mark.parametrize("lengths", [(3, 6), (1, 4), (0, 0)])
 def test_words_of_the_file_and_others(model, tmp_path, lengths, at_once, monkeypatch):
     monkeypatch.setattr(sub_words, "ROWS_AT_ONCE", at_once)
-    monkeypatch.setattr(fasttext_files, "WORDS_AT_ONCE", at_once)
-    monkeypatch.setattr(fasttext_files, "BLOCK_BYTES", 2 * at_once)
+    monkeypatch.setattr(vector_formats, "LINES_AT_ONCE", at_once)
+    monkeypatch.setattr(vector_formats, "BLOCK_BYTES", 2 * at_once)
     (tmp_path / "m.bin").write_bytes(fasttext_model(WORDS, model, lengths=lengths))
     for _ in range(2):  # converted, and mapped
         vectors = WordVectors.open(tmp_path / "m.bin")
@@ -196,12 +195,8 @@ def test_words_that_do_not_end(model, tmp_path):
     words, end = content.index(b"the\0"), content.index(b"computer\0")
     damaged = content[: end + 8] + b"y" + content[end + 9 :]
     refused(tmp_path, damaged, "its words do not end where its vectors begin: damaged")
-    longer = content[:words] + b"y" * fasttext_files.LONGEST_WORD + content[end:]
+    longer = content[:words] + b"y" * vector_formats.LONGEST_WORD + content[end:]
     refused(tmp_path, longer, "word 1 does not end: damaged")
-
-
-def test_a_packed_file_is_to_be_unpacked(model, tmp_path):
-    refused(tmp_path, gzip.compress(fasttext_model(WORDS, model)), "an unpacked fastText .bin")
 
 
 def test_a_file_that_has_changed_is_checked_and_read_again(path, model):
@@ -214,3 +209,32 @@ def test_a_file_that_has_changed_is_checked_and_read_again(path, model):
     np.testing.assert_allclose(
         WordVectors.open(path).read(["computers"])[1][0], -plainly(model, "computers")[0], atol=1e-6
     )
+
+
+def rounded_plainly(rows):
+    """Number by number."""
+    found, scales = [], []
+    for row in rows:
+        scale = max(map(abs, row)) / 127
+        found.append([round(float(value / scale)) if scale else 0 for value in row])
+        scales.append(scale)
+    return np.array(found), np.array(scales)
+
+
+def test_numbers_are_rounded_to_the_nearest_step_of_their_row():
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(50, 30)).astype(np.float32) * rng.uniform(1e-6, 1e3, (50, 1)).astype(np.float32)
+    found, scales = quantise(rows)
+    assert (found.dtype, scales.dtype) == (np.int8, np.float32)
+    wanted, wanted_scales = rounded_plainly(rows)
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_allclose(scales, wanted_scales, rtol=1e-6)
+    restored = restore(found, scales)
+    assert restored.dtype == np.float32
+    assert (np.abs(restored - rows) <= 0.501 * scales[:, None]).all()
+
+
+def test_rows_of_zeros_and_of_hardly_more_stay_zero():
+    found, scales = quantise(np.array([[0, 0], [1e-45, 0], [-3, 3]], np.float32))
+    np.testing.assert_array_equal(found, [[0, 0], [0, 0], [-127, 127]])
+    np.testing.assert_array_equal(restore(found, scales), [[0, 0], [0, 0], [-3, 3]])

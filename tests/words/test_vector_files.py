@@ -50,12 +50,6 @@ def test_every_format_gives_its_words_and_vectors(form, block, tmp_path, monkeyp
     np.testing.assert_array_equal(opened.rows(np.arange(len(WORDS))), VECTORS)
 
 
-@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.__name__)
-def test_one_number_a_word(form, tmp_path):
-    opened = WordVectors.open(write_vectors(tmp_path / "vectors", WORDS[:5], VECTORS[:5, :1], form))
-    np.testing.assert_array_equal(opened.rows(np.arange(5)), VECTORS[:5, :1])
-
-
 def test_numbers_are_those_that_python_reads():
     rng = np.random.default_rng(1)
     values = rng.standard_normal(3000) * 10.0 ** rng.integers(-30, 30, 3000)
@@ -198,20 +192,6 @@ def test_a_folder_that_may_not_be_written_is_left_alone(tmp_path, monkeypatch):
     assert made.name.endswith("-v.txt.arrow")
     monkeypatch.setattr(vector_files, "_convert", None)
     assert len(WordVectors.open(path)) == len(WORDS)
-
-
-def test_progress_is_told_in_bytes_of_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(vector_formats, "BLOCK_BYTES", 100)
-    monkeypatch.setattr(vector_formats, "SAMPLE_BYTES", 400)
-    monkeypatch.setattr(vector_files, "PART_BYTES", 100)
-    path = write_vectors(tmp_path / "v.txt", WORDS, VECTORS)
-    seen = []
-    WordVectors.open(path, lambda done, total: seen.append((done, total)))
-    assert len(seen) > 10
-    assert seen == sorted(seen)
-    assert {total for _, total in seen} == {path.stat().st_size}
-    assert seen[-1][0] == path.stat().st_size
-    WordVectors.open(path, pytest.fail)
 
 
 def test_a_file_without_a_last_line_end(tmp_path):

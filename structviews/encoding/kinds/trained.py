@@ -22,8 +22,8 @@ from structviews.encoding.representation import (
 from structviews.model import Model, build_model
 from structviews.parsing.parser import Parser
 from structviews.pretrained.alignment import Aligner
-from structviews.pretrained.blueprint import Blueprint
-from structviews.pretrained.contextual_words import ContextualWords
+from structviews.pretrained.loading import Blueprint
+from structviews.pretrained.states import ContextualWords
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import Parsed, load_run
 from structviews.runs.vocabularies import empty_table, load_blueprint, load_vocabularies

@@ -24,8 +24,8 @@ from structviews.runs.which_vectors import Representation
 from structviews.runtime.seals import damaged, read_arrays, write_arrays
 from structviews.views.view import Encoded
 from structviews.words.vector_files import WordVectors
-from structviews.words.vocabulary import Vocabulary
-from structviews.words.word_weights import (
+from structviews.words.vocabulary import (
+    Vocabulary,
     WordStatistics,
     equal_weights,
     inverse_document_frequencies,

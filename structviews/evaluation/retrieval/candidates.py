@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.plain_text import plain_text
+from structviews.corpus.sentence import plain_text
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Preparer, Sentence, SentenceError
 from structviews.encoding.representation import check_finite

@@ -11,9 +11,9 @@ from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from structviews.corpus.flat import Flat, end_of_chains
 from structviews.corpus.format import Form, reasons
 from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.tree_arrays import Flat, constituency_parents, dependency_parents
 from structviews.runtime.arrays import Array
 from structviews.runtime.terminal import Table
 from structviews.runtime.wording import counted
@@ -84,7 +84,8 @@ def sizes_of(table: pa.Table, corpus: ParsedCorpus) -> dict[str, Array]:
     sizes = {"tokens": shard.lengths}
     if corpus.has_dependencies:
         sizes["dependency depth"] = shard.numbers("dep_height")[shard.heads == 0]
-        dependents = np.bincount(shard.head_words[shard.heads > 0])
+        parents = dependency_parents(shard.heads, shard.lengths)
+        dependents = np.bincount(parents[parents >= 0])
         sizes["dependents of a head"] = dependents[dependents > 0]
     if corpus.has_constituents:
         roots = np.cumsum(2 * shard.lengths - 1) - 1
@@ -95,17 +96,16 @@ def sizes_of(table: pa.Table, corpus: ParsedCorpus) -> dict[str, Array]:
 
 def constituents_children(shard: Flat) -> Array:
     """Number of children of each constituent before binarisation, leaves excluded; a unary chain is one node."""
-    left, right = shard.children
-    parent = np.arange(len(shard.nodes_of))
-    parent[left] = parent[right] = shard.inner
+    parent = constituency_parents(*shard.children, shard.lengths)
     labels = shard.strings("labels")
     named = pc.not_equal(labels.dictionary, "").to_numpy(zero_copy_only=False)[labels.indices.to_numpy()]
-    is_root = parent == np.arange(len(parent))
-    is_leaf = shard.numbers_of_nodes < shard.lengths[shard.nodes_of]
-    kept = named | is_root | is_leaf
-    # For each node its closest ancestor that is kept, itself included.
-    stays = end_of_chains(np.where(kept, np.arange(len(kept)), parent))
-    children = np.bincount(stays[parent[kept & ~is_root]])
+    is_root = parent < 0
+    stays = named | is_root | (shard.numbers("const_height") == 0)
+    # For each node its closest ancestor that stays, itself included.
+    closest = np.where(stays, np.arange(len(stays)), parent)
+    while not np.array_equal(further := closest[closest], closest):
+        closest = further
+    children = np.bincount(closest[parent[stays & ~is_root]])
     return children[children > 0]
 
 
@@ -160,61 +160,42 @@ def overview(corpus: ParsedCorpus, with_bytes: bool = False) -> RenderableType:
         corpus: the corpus.
         with_bytes: also show bytes per token on disk.
     """
-    statistics = Statistics.of(corpus)
-    sizes: list[RenderableType] = [sizes_table(statistics)]
-    if with_bytes:
-        sizes.append(bytes_table(corpus, statistics))
-    frequencies = [frequency_table(title, statistics.names[name]) for name, title in NAMED.items()]
-    parts: list[RenderableType] = [Text(heading(corpus)), Columns(sizes)]
-    parts.append(Columns([table for table in frequencies if table.row_count]))
-    if corpus.skipped:
-        parts.append(count_table("skipped sentences", reasons(corpus.skipped)))
-    if repaired := corpus.manifest.get("repaired"):
-        parts.append(count_table("repaired lines", dict(Counter(repaired).most_common())))
-    return Group(*parts)
-
-
-def heading(corpus: ParsedCorpus) -> str:
-    """Path, size, parser and tokeniser of the corpus."""
-    manifest = corpus.manifest
+    statistics, manifest = Statistics.of(corpus), corpus.manifest
     tools = [
         " ".join([kind, *(str(manifest[kind][key]) for key in ("name", "version") if key in manifest[kind])])
         for kind in ("parser", "tokeniser")
     ]
-    return (
+    heading = (
         f"{corpus.path}: {counted(len(corpus), 'sentence')}, {counted(manifest['tokens'], 'token')}, "
         f"{counted(manifest['documents'], 'document')}, {len(corpus.skipped):,} skipped\n{', '.join(tools)}\n"
     )
-
-
-def sizes_table(statistics: Statistics) -> Table:
-    """Mean and quantiles of lengths, depths and numbers of children."""
-    table = Table("", "min", "median", "mean", "95 %", "max", title="sizes", title_justify="left")
-    for column in table.columns[1:]:
+    columns = ("min", "median", "mean", "95 %", "max")
+    sizes = Table("", *columns, title="sizes", title_justify="left")
+    for column in sizes.columns[1:]:
         column.justify = "right"
     for name, histogram in statistics.sizes.items():
         if found := summary(histogram):
-            shown = (f"{found[key]:.{int(key == 'mean')}f}" for key in ("min", "median", "mean", "95 %", "max"))
-            table.add_row(name, *shown)
-    return table
-
-
-def bytes_table(corpus: ParsedCorpus, statistics: Statistics) -> Table:
-    """Bytes per token, by column."""
-    table = Table("column", "bytes per token", title="on disk", title_justify="left")
-    table.columns[1].justify = "right"
-    for name, size in bytes_per_token(corpus, statistics).items():
-        table.add_row(name, f"{size:.2f}")
-    return table
-
-
-def frequency_table(title: str, counts: Counter[str]) -> Table:
-    """A table of the most frequent strings with their counts."""
-    shown = dict(counts.most_common(MOST_FREQUENT))
-    rest = len(counts) - len(shown)
-    if rest:
-        shown[f"{rest} more"] = counts.total() - sum(shown.values())
-    return count_table(title, shown)
+            sizes.add_row(name, *(f"{found[key]:.{int(key == 'mean')}f}" for key in columns))
+    tables: list[RenderableType] = [sizes]
+    if with_bytes:
+        on_disk = Table("column", "bytes per token", title="on disk", title_justify="left")
+        on_disk.columns[1].justify = "right"
+        for name, size in bytes_per_token(corpus, statistics).items():
+            on_disk.add_row(name, f"{size:.2f}")
+        tables.append(on_disk)
+    frequencies: list[RenderableType] = []
+    for name, title in NAMED.items():
+        if counts := statistics.names[name]:
+            shown = dict(counts.most_common(MOST_FREQUENT))
+            if rest := len(counts) - len(shown):
+                shown[f"{rest} more"] = counts.total() - sum(shown.values())
+            frequencies.append(count_table(title, shown))
+    rendered: list[RenderableType] = [Text(heading), Columns(tables), Columns(frequencies)]
+    if corpus.skipped:
+        rendered.append(count_table("skipped sentences", reasons(corpus.skipped)))
+    if repaired := manifest.get("repaired"):
+        rendered.append(count_table("repaired lines", dict(Counter(repaired).most_common())))
+    return Group(*rendered)
 
 
 def count_table(title: str, counts: dict[str, int]) -> Table:

@@ -7,16 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nltk.tree import Tree
 from nltk_trees import as_nltk
-from rich.console import Console
 
-from structviews.corpus.format import shard_name
-from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.tools.corpus_statistics import (
+from structviews.corpus.corpus_statistics import (
     Histogram,
     Statistics,
     as_json,
-    overview,
 )
+from structviews.corpus.format import shard_name
+from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.parsing.binarise import unbinarise
 
 
@@ -90,14 +88,3 @@ def test_corpora_with_one_kind_of_tree(tmp_path, path):
         if path.suffix == ".conllu"
         else {"binary constituency depth", "children of a constituent"}
     )
-
-
-def test_the_table_has_the_columns_on_disk_if_asked(tiny):
-    console = Console(width=120)
-    with console.capture() as capture:
-        console.print(overview(tiny, with_bytes=True))
-    shown = capture.get()
-    assert "const_height" in shown
-    with console.capture() as capture:
-        console.print(overview(tiny))
-    assert "const_height" not in capture.get()

@@ -1,4 +1,4 @@
-"""Make a trained run small enough to ship, like the bundled model (docs/default-model.md)."""
+"""Make a trained run small enough to ship, like the bundled models (docs/default-model.md)."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,18 +11,17 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.further_words import RunVectors
 from structviews.errors import InputError
 from structviews.hub.card import model_card
-from structviews.hub.portable import CARD, stage
-from structviews.hub.text_sources import read_sources, write_sources
+from structviews.hub.portable import CARD, read_sources, stage, write_sources
 from structviews.runs.folder import COMPONENTS, SOURCES
 from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
 from structviews.runs.vocabularies import load_vocabularies, save_sub_words, save_vocabularies
 from structviews.runs.weights import read_weights, write_weights
 from structviews.runtime.files import new_folder
 from structviews.words import CONTEXTUAL, FIXED, TRAINED
-from structviews.words.eight_bits import quantise
+from structviews.words.sub_words import quantise
 from structviews.words.vocabulary import Vocabulary
 
-# The fixed word table and its scales, see ``words.eight_bits``.
+# The fixed word table and its scales, see ``words.sub_words.quantise``.
 TABLE, SCALE = (f"channels.{FIXED}.words.0.{name}" for name in ("weight", "scale"))
 
 

@@ -13,13 +13,12 @@ from structviews.corpus.format import (
     MODELS,
     NUMBERS,
     Form,
-    Skipped,
+    encode_batch,
     new_job,
     skipped_of,
 )
-from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.shard_checks import ShardEntry
-from structviews.corpus.writer import write_batch, write_manifest
+from structviews.corpus.parsed_corpus import ParsedCorpus, ShardEntry
+from structviews.corpus.writer import write_encoded, write_manifest
 from structviews.errors import InputError
 from structviews.runtime.files import new_folder
 
@@ -46,12 +45,13 @@ def merge(corpora: Sequence[ParsedCorpus], out: Path, progress: Callable[[int, i
             firsts.append(first)
             last = first - 1
             for table in corpus.tables():
-                skipped = [moved(skip, first) for skip in skipped_of(table)]
-                batch = whole_batch(table)
+                skipped = [replace(skip, document=skip.document + first) for skip in skipped_of(table)]
+                columns = [column.chunk(0) for column in table.columns]  # the only one, even if it has no rows
+                batch = pa.RecordBatch.from_arrays(columns, schema=table.schema)
                 documents = pc.add(batch["document"], pa.scalar(first, pa.int32()))
                 last = max([last, *(skip.document for skip in skipped), *documents[-1:].to_pylist()])
                 wide = as_wide(batch.set_column(0, "document", documents), form)
-                shards.append(write_batch(folder, len(shards), wide, skipped, form))
+                shards.append(write_encoded(folder, len(shards), encode_batch(wide, skipped, form)))
                 progress(len(shards), sum(each.n_shards for each in corpora))
             first = last + 1
         write_manifest(folder, shards, describe(corpora, firsts))
@@ -65,12 +65,11 @@ def check_alike(corpora: Sequence[ParsedCorpus]) -> None:
     first, *others = corpora
     for other in others:
         for kind in ("parser", "tokeniser", "has_dependencies", "has_constituents", "kept"):
-            ours, theirs = ({"kept": []} | each.manifest for each in (first, other))
-            ours, theirs = ours[kind], theirs[kind]
-            if ours != theirs:
+            one, another = (({"kept": []} | each.manifest)[kind] for each in (first, other))
+            if one != another:
                 raise InputError(
-                    f"{other.path} has {difference(kind, theirs, ours)}, but {first.path} has "
-                    f"{difference(kind, ours, theirs)}: parse one of them again with the other's settings"
+                    f"{other.path} has {difference(kind, another, one)}, but {first.path} has "
+                    f"{difference(kind, one, another)}: parse one of them again with the other's settings"
                 )
 
 
@@ -125,13 +124,3 @@ def as_wide(batch: pa.RecordBatch, form: Form) -> pa.RecordBatch:
         at = batch.schema.get_field_index(name)
         batch = batch.set_column(at, name, batch[name].cast(pa.list_(kind)))
     return batch
-
-
-def moved(skip: Skipped, first: int) -> Skipped:
-    """A skipped sentence with its document number shifted by ``first``."""
-    return replace(skip, document=skip.document + first)
-
-
-def whole_batch(table: pa.Table) -> pa.RecordBatch:
-    """A table of one chunk as a record batch, even if it has no rows."""
-    return pa.RecordBatch.from_arrays([column.chunk(0) for column in table.columns], schema=table.schema)

@@ -1,6 +1,7 @@
 """Verification of a parsed corpus: its files, its counts and every tree."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,18 +9,20 @@ import numpy as np
 import pyarrow as pa
 
 from structviews.corpus.format import MANIFEST, rows_of
-from structviews.corpus.parsed_corpus import parse_manifest, read_manifest
-from structviews.corpus.sentence import InvalidSentence
-from structviews.corpus.shard_checks import (
+from structviews.corpus.parsed_corpus import (
     OTHER_COLUMNS,
     DamagedCorpus,
-    Place,
     kept_in,
-    malformed,
-    misplaced,
+    parse_manifest,
+    read_manifest,
     whole_shard,
 )
+from structviews.corpus.sentence import InvalidSentence
+from structviews.corpus.tree_arrays import malformed
 from structviews.corpus.writer import Totals
+from structviews.runtime.arrays import Array
+
+Position = tuple[int, int]
 
 
 def verify_corpus(path: Path, progress: Callable[[int, int], None]) -> Iterator[str]:
@@ -52,38 +55,44 @@ def verify_corpus(path: Path, progress: Callable[[int, int], None]) -> Iterator[
             if kept_in(table.schema) != manifest.get("kept", []):
                 yield f"{entry['name']}: {OTHER_COLUMNS}"
             yield from (f"{entry['name']}: {fault}" for fault in faults_of(table, last))
-            last = max([last, *places_of(table[-1:])])
+            last = max([last, *((row["document"], row["position"]) for row in table[-1:].to_pylist())])
         progress(number, len(manifest["shards"]))
     if all_read:
         yield from miscounted(manifest, totals.counted)
 
 
-def faults_of(table: pa.Table, last: Place) -> Iterator[str]:
-    """Faults of a shard's sentences, given the place of the last sentence before the shard."""
-    for row in np.flatnonzero(misplaced(table, last)).tolist():
-        yield f"{named(table, row)}: its place does not follow that of the previous sentence"
-    for row in np.flatnonzero(malformed(table)).tolist():
-        yield f"{named(table, row)}: {reason(table[row : row + 1])}"
+def faults_of(table: pa.Table, last: Position) -> Iterator[str]:
+    """Faults of a shard's sentences, given document and position of the last sentence before the shard."""
+    checks: list[tuple[Array, Callable[[pa.Table], str]]] = [
+        (misplaced(table, last), lambda _: "its place does not follow that of the previous sentence"),
+        (malformed(table), why_malformed),
+    ]
+    for wrong, reason in checks:
+        for row in np.flatnonzero(wrong).tolist():
+            document, position, line = (table[name][row].as_py() for name in ("document", "position", "line"))
+            where = f"row {row} (document {document}, position {position}, line {line})"
+            yield f"{where}: {reason(table[row : row + 1])}"
 
 
-def named(table: pa.Table, row: int) -> str:
-    """The description of a sentence in a fault."""
-    document, position, line = (table[name][row].as_py() for name in ("document", "position", "line"))
-    return f"row {row} (document {document}, position {position}, line {line})"
+def misplaced(table: pa.Table, last: Position) -> Array:
+    """Whether ``(B,)`` each sentence fails to follow the previous one; ``last`` is the one before the shard."""
+    document, position = (
+        np.diff(table[name].to_numpy(), prepend=np.int32(before))
+        for name, before in zip(("document", "position"), last, strict=True)
+    )
+    negative = (table["position"].to_numpy() < 0) | (table["line"].to_numpy() < 1)
+    wrong: Array = negative | (document < 0) | ((document == 0) & (position <= 0))
+    return wrong
 
 
-def reason(table: pa.Table) -> str:
+def why_malformed(table: pa.Table) -> str:
     """What is wrong with the only sentence of a table."""
     try:
-        list(rows_of(table))
+        for row in rows_of(table):
+            replace(row.sentence)  # validates it
     except InvalidSentence as error:
         return str(error)
     return "its heights do not match its trees"
-
-
-def places_of(table: pa.Table) -> list[Place]:
-    """Document and position of each sentence."""
-    return list(zip(table["document"].to_pylist(), table["position"].to_pylist(), strict=True))
 
 
 def miscounted(manifest: dict[str, Any], counted: dict[str, Any]) -> Iterator[str]:

@@ -5,10 +5,9 @@ from corpora import TINY, tiny_corpus, topic_corpus
 from made_corpora import contents, quiet, source, write_source
 
 from structviews.corpus.format import Form, Row, skipped_of
+from structviews.corpus.merging import merge
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.tools import merging
-from structviews.corpus.tools.merging import merge
-from structviews.corpus.tools.verification import verify_corpus
+from structviews.corpus.verification import verify_corpus
 from structviews.corpus.writer import write_shard
 from structviews.errors import InputError
 
@@ -39,6 +38,7 @@ def test_documents_stay_distinct_and_sentences_keep_their_trees_and_places(tmp_p
 def test_the_manifest_says_what_each_part_was_made_from(tmp_path):
     first = write_source(tmp_path / "a.parsed", source(3))
     job = {"settings": {"format": "prose", "max_tokens": 9}, "sources": [{"sha256": "1", "bytes": 2}]}
+    job["repaired"] = {"ligature": 2}
     second = write_source(tmp_path / "b.parsed", source(2), job=job)
     merged = merge(opened(first, second), tmp_path / "ab.parsed", quiet)
     twice = merge(opened(first, merged.path), tmp_path / "aab.parsed", quiet)
@@ -46,21 +46,13 @@ def test_the_manifest_says_what_each_part_was_made_from(tmp_path):
     assert twice.parser == a["parser"]
     assert twice.manifest["tokeniser"] == a["tokeniser"]
     assert twice.manifest["settings"] == {"max_tokens": 9}
+    assert twice.manifest["repaired"] == {"ligature": 2}
     assert twice.manifest["sources"] == [*a["sources"], *a["sources"], *b["sources"]]
     assert twice.manifest["merged"] == [
         {"first_document": 0, "settings": a["settings"], "sources": a["sources"]},
         {"first_document": 3, "settings": a["settings"], "sources": a["sources"]},
         {"first_document": 6, "settings": b["settings"], "sources": b["sources"]},
     ]
-
-
-def test_the_folder_of_the_parsers_models_is_kept(tmp_path):
-    folders = [tmp_path / f"{name}.parsed" for name in "abc"]
-    for folder, models in zip(folders, (None, "models", "elsewhere"), strict=True):
-        write_source(folder, source(2), job={"models": models} if models else None)
-    assert merge(opened(*folders), tmp_path / "abc.parsed", quiet).manifest["models"] == "models"
-    without = merge(opened(folders[0], folders[0]), tmp_path / "aa.parsed", quiet)
-    assert "models" not in without.manifest
 
 
 def test_a_shard_without_rows_is_merged(tmp_path):
@@ -129,15 +121,3 @@ def test_what_cannot_be_merged_or_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"file/b\.parsed: .*: give another folder with --out"):
         merge([one, one], tmp_path / "file/b.parsed", quiet)
-
-
-def test_nothing_is_there_after_an_error(tmp_path, monkeypatch):
-    (one,) = opened(topic_corpus(tmp_path / "a.parsed"))
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(merging, "write_manifest", full)
-    with pytest.raises(OSError, match="No space left"):
-        merge([one, one], tmp_path / "b.parsed", quiet)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.parsed"]

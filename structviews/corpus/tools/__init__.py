@@ -1,1 +1,0 @@
-"""Parsed corpora as wholes: merge, split, verify, count."""

@@ -1,0 +1,257 @@
+"""The states of an encoder as vectors of words and of sentences; with gradients, unless the encoder is frozen.
+
+Windows of similar length go through the encoder together. The contextual channel reads a frozen encoder.
+
+Shapes: n words, B sentences, w windows, p pieces of all windows or sentences, d dimension of a state.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
+from torch import Tensor
+from torch.utils.data import get_worker_info
+
+from structviews.pretrained.alignment import Pieces, SentencePieces
+from structviews.pretrained.encoder_name import EncoderName, Identity
+from structviews.pretrained.loading import Loaded, files_digest, found_folder, load_encoder, read_sizes
+from structviews.runtime.arrays import Array, inverse_of, stable_argsort, starts_of
+from structviews.runtime.device import best_device, send, to_tensor
+from structviews.words.vocabulary import SentenceWords
+from structviews.words.word_settings import FIRST
+
+# Pieces of a product, with padding, by device: few on a CPU, as sentences of one length leave the least padding, and
+# many on a GPU, to fill it.
+PIECES_AT_ONCE = {"cpu": 2**10, "cuda": 2**14}
+
+
+class Block(NamedTuple):
+    """Windows of similar length, and their states.
+
+    Attributes:
+        windows: ``(rows,)`` their numbers.
+        mask: ``(rows, longest)`` whether there is a piece, rather than padding.
+        own: ``(pieces,)`` where the pieces are in the flattened mask.
+        pieces: ``(pieces,)`` their indices among those of all windows.
+        states: ``(rows, longest, d)``.
+    """
+
+    windows: Array
+    mask: Tensor
+    own: Array
+    pieces: Array
+    states: Tensor
+
+    @property
+    def piece_states(self) -> Tensor:
+        """The states ``(pieces, d)`` of the pieces."""
+        return self.states.flatten(0, 1).index_select(0, send(to_tensor(self.own), self.states.device))
+
+
+def piece_blocks(
+    model: Any, padding: int, ids: Array, lengths: Array, layers: tuple[int, ...] | None = None
+) -> Iterator[Block]:
+    """Read windows, the longest first; with gradients, unless the encoder is frozen.
+
+    Args:
+        model: the encoder, a ``PreTrainedModel``.
+        padding: id of the padding piece.
+        ids: ``(p,)`` the pieces of all windows, one window after the other.
+        lengths: ``(w,)`` number of pieces of each window.
+        layers: whose mean is taken; 0 are the embeddings. By default the last one.
+    """
+    device = next(model.parameters()).device
+    for windows, indices in _blocks(lengths, PIECES_AT_ONCE.get(device.type, PIECES_AT_ONCE["cuda"])):
+        is_piece = indices >= 0
+        block, mask = (send(to_tensor(each), device) for each in (np.where(is_piece, ids[indices], padding), is_piece))
+        yield Block(windows, mask, np.flatnonzero(is_piece), indices[is_piece], _states(model, block, mask, layers))
+
+
+def _states(model: Any, ids: Tensor, mask: Tensor, layers: tuple[int, ...] | None) -> Tensor:
+    """The mean state of some layers, ``(rows, longest, d)``, of windows of ``ids (rows, longest)``."""
+    if layers in (None, (model.config.num_hidden_layers,)):
+        last: Tensor = model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+        return last
+    hidden = model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True).hidden_states
+    return torch.stack([hidden[layer] for layer in layers or ()]).mean(dim=0)
+
+
+def _blocks(lengths: Array, at_once: int) -> Iterator[tuple[Array, Array]]:
+    """Blocks of windows of similar length.
+
+    Each is the windows' numbers ``(rows,)``, and the indices of their pieces ``(rows, longest)``, -1 for padding.
+    """
+    order = stable_argsort(lengths.max(initial=0) - lengths)
+    starts, done = starts_of(lengths), 0
+    while done < len(order):
+        longest = lengths[order[done]]
+        rows = order[done : done + max(1, at_once // longest)]
+        inside = np.arange(longest)
+        yield rows, np.where(inside < lengths[rows, None], starts[rows, None] + inside, -1)
+        done += len(rows)
+
+
+def word_states(encoder: Loaded, pieces: Pieces, layers: tuple[int, ...], pooling: str) -> Tensor:
+    """The vector of each word, ``(n, d)``, on the encoder's device.
+
+    Args:
+        encoder: the encoder.
+        pieces: of the words, by its aligner.
+        layers: whose mean is taken; 0 are the embeddings.
+        pooling: of a word's pieces: ``mean`` or ``first``.
+    """
+    device = next(encoder.model.parameters()).device
+    states, order = [torch.empty(0, encoder.model.config.hidden_size, device=device)], [np.empty(0, np.int64)]
+    for block in piece_blocks(encoder.model, encoder.pad, pieces.ids, pieces.lengths, layers):
+        states.append(block.piece_states)
+        order.append(block.pieces)
+    indices = inverse_of(np.concatenate(order))[pieces.indices]
+    read = torch.cat(states)
+    if pooling == FIRST:
+        return read.index_select(0, send(to_tensor(indices[pieces.starts]), device))
+    chosen, starts = (send(to_tensor(each), device) for each in (indices, pieces.starts))
+    return F.embedding_bag(chosen, read, starts, mode="mean")
+
+
+def sentence_states(
+    model: Any, padding: int, pieces: SentencePieces, pooling: str, states: bool = False
+) -> tuple[Tensor, Tensor | None]:
+    """The vector of each sentence ``(B, d)``, and on request the states ``(p, d)`` of its pieces; no half precision.
+
+    Args:
+        model: the encoder, a ``PreTrainedModel``.
+        padding: id of the padding piece.
+        pieces: of the sentences.
+        pooling: ``mean`` of a sentence's pieces, with those that the tokeniser adds, or its ``first``.
+        states: whether to return the states.
+    """
+    vectors, of_pieces, order, indices = [], [], [], []
+    for block in piece_blocks(model, padding, pieces.ids, pieces.lengths):
+        vectors.append(_pooled(block, pooling))
+        order.append(block.windows)
+        if states:
+            of_pieces.append(_precise(block.piece_states))
+            indices.append(block.pieces)
+    device = vectors[0].device
+    back = send(to_tensor(inverse_of(np.concatenate(order))), device)
+    found = torch.cat(vectors).index_select(0, back)
+    if not states:
+        return found, None
+    return found, torch.cat(of_pieces).index_select(0, send(to_tensor(inverse_of(np.concatenate(indices))), device))
+
+
+def _pooled(block: Block, pooling: str) -> Tensor:
+    """Vectors ``(rows, d)`` of the sentences of a block."""
+    if pooling == FIRST:
+        return _precise(block.states[:, 0])
+    mask = block.mask[:, :, None]
+    return (_precise(block.states) * mask).sum(dim=1) / mask.sum(dim=1)
+
+
+def _precise(states: Tensor) -> Tensor:
+    """States in single precision or better."""
+    return states.float() if states.dtype in (torch.bfloat16, torch.float16) else states
+
+
+class FrozenEncoder:
+    """A frozen encoder, loaded when it is first asked for states.
+
+    Args:
+        name: the encoder's, for messages.
+        folder: where it is.
+        identity: what decides its vectors.
+    """
+
+    def __init__(self, name: str, folder: Path, identity: Identity):
+        self.name = name
+        self.folder = folder
+        self.identity = identity
+        self._device = best_device()
+
+    def __reduce__(self) -> Any:
+        # Pickled to the same bytes after use; another process loads it from its files.
+        return type(self), (self.name, self.folder, self.identity)
+
+    @classmethod
+    def open(cls, encoder: str, pooling: str) -> Self:
+        """Find an encoder.
+
+        Args:
+            encoder: ``FOLDER_OR_HUB_ID[:LAYERS]``.
+            pooling: of a word's pieces.
+
+        Raises:
+            InputError: if it is not there, or does not have these layers.
+        """
+        named = EncoderName.of(encoder)
+        folder = found_folder(named.name)
+        dim, depth = read_sizes(folder)
+        return cls(named.name, folder, Identity(files_digest(folder), named.numbers(depth), pooling, dim))
+
+    @property
+    def dim(self) -> int:
+        """Dimension d of a word's vector."""
+        return self.identity.dim
+
+    def to(self, device: str | torch.device) -> None:
+        """Read sentences on this device from now on."""
+        self._device = torch.device(device)
+        self.__dict__.pop("_on_device", None)
+
+    @cached_property
+    def _on_device(self) -> Loaded:
+        return _frozen(self.folder, self.identity.files, self._device)
+
+    @property
+    def _loaded(self) -> Loaded:
+        # Workers of a DataLoader are forks of this process, and a fork cannot use its GPU.
+        if get_worker_info() is not None and self._device.type != "cpu":
+            self.to("cpu")
+        return self._on_device
+
+    @torch.no_grad()
+    def states(self, sentences: Sequence[Sequence[str]]) -> Tensor:
+        """The vector of each word in its sentence, ``(n, d)``, float32, on the encoder's device.
+
+        Raises:
+            InputError: if the encoder cannot be loaded.
+        """
+        pieces = self._loaded.aligner.align(sentences)
+        return word_states(self._loaded, pieces, self.identity.layers, self.identity.pooling)
+
+
+@lru_cache(1)  # the members of a joined run, and training and encoding, often share one
+def _frozen(folder: Path, files: str, device: torch.device) -> Loaded:
+    """An encoder on a device, without gradients; ``files`` is the digest of its files."""
+    loaded = load_encoder(folder)
+    return loaded._replace(model=loaded.model.requires_grad_(False).to(device))
+
+
+class ContextualWords(SentenceWords):
+    """The words of sentences, each with its state in the sentence.
+
+    Args:
+        encoder: whose states they are.
+    """
+
+    def __init__(self, encoder: FrozenEncoder):
+        super().__init__()
+        self.encoder = encoder
+        self.dim = encoder.dim
+        self.identity = encoder.identity.digest
+
+    def vectors(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
+        """See ``SentenceWords``.
+
+        Raises:
+            InputError: if the encoder cannot be loaded.
+        """
+        return self.encoder.states(sentences).cpu().numpy()
+
+    def to(self, device: str | torch.device) -> None:
+        """Move the encoder."""
+        self.encoder.to(device)
