@@ -29,8 +29,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.measure import peak_gigabytes, table
 from structviews.evaluation.senteval.design import Design
 from structviews.evaluation.senteval.logistic import fit_logistic
+from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL
 from structviews.evaluation.senteval.protocols.protocol import Vectors
-from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
 from structviews.evaluation.senteval.task_scores import choices, score_task, task_features
 from structviews.evaluation.senteval.tasks.finding import read_task
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens

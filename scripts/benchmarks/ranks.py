@@ -23,7 +23,7 @@ import torch
 from benchmarks.measure import table
 from structviews.batches.reader import prefetch
 from structviews.runs.config import TrainConfig
-from structviews.training.checkpoint import Place
+from structviews.training.checkpoint import Progress
 from structviews.training.ranks import Ranks, joined_ranks
 from structviews.training.trainer import Training
 
@@ -82,7 +82,7 @@ def sentences_a_second(options: argparse.Namespace, ranks: Ranks) -> float:
         out="unused",
     )
     training, sentences, began = Training(config, ranks), 0, 0.0
-    for number, step in enumerate(islice(prefetch(training.steps(Place())), WARM_UP + options.steps)):
+    for number, step in enumerate(islice(prefetch(training.steps(Progress())), WARM_UP + options.steps)):
         agreed = training.agree(step, 0)
         training.step(*step.batches, words=agreed.words)
         if number + 1 == WARM_UP:

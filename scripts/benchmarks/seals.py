@@ -24,7 +24,7 @@ from benchmarks.measure import race, table
 from structviews.corpus.format import read_shard
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.embedder import Embedder
-from structviews.training.checkpoint import Place, save_state
+from structviews.training.checkpoint import Progress, save_state
 
 PARAMETERS = 20_000_000
 
@@ -71,7 +71,7 @@ def saving(folder: Path) -> Callable[[], object]:
     optimiser = torch.optim.Adam(model.parameters())
     model.weight.grad = torch.ones_like(model.weight)
     optimiser.step()
-    return lambda: save_state(folder, model, optimiser, Place(1))
+    return lambda: save_state(folder, model, optimiser, Progress(1))
 
 
 def tables(found: dict[str, Any]) -> str:

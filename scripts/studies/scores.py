@@ -28,12 +28,11 @@ from structviews.evaluation.retrieval.next_sentence import Passages, read_passag
 from structviews.evaluation.retrieval.ranking import Trials, cosine_scores, ranks_of_first
 from structviews.evaluation.scores.results import load_predictions, load_results
 from structviews.evaluation.scores.tables import shown_scores
-from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
+from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL
 from structviews.evaluation.senteval.scoring import Scored, place_of, score_with_bar
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.reading import Task
-from structviews.runs.folder import model_checksum
-from structviews.runs.log_file import read_log
+from structviews.runs.folder import model_checksum, read_log
 from structviews.runtime.documents import checksum
 from studies.rows import Run
 

@@ -79,7 +79,7 @@ def given(tmp_path_factory):
     with contextlib.chdir(folder):
         Path("corpus.txt").write_text(text)
         Path("sentences.txt").write_text("A dog barks .\nThe whale swam .\n")
-        Path("questions-words.txt").write_text(": family\nhe she dad mom\n")
+        Path("analogies.tsv").write_text("He had won .\tShe had won .\tHis dad dies .\tHis mom dies .\n")
         for name in ("sample.conllu", "sample.ptb"):
             Path(name).write_bytes((ROOT / "data/treebank" / name).read_bytes())
         write_vectors(sorted(set(text.replace(".", " .").split())))

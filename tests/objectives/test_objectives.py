@@ -12,7 +12,6 @@ from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.consensus import AGREEMENTS
 from structviews.objectives.objective import Context, ContextWords, Inputs, context_indices, next_indices
-from structviews.objectives.objective_by_name import create
 from structviews.objectives.pairwise import Pairwise
 from structviews.runs.config import TrainConfig
 from structviews.settings import settings_of
@@ -83,26 +82,21 @@ def on_meta(part):
 
 
 @every_objective
-def test_a_loss_and_metrics_that_are_numbers(name, settings):
+def test_losses_and_metrics_are_numbers_and_validation_has_what_it_reports(name, settings):
     objective, views = make(name, settings)
-    loss, metrics = objective(views, context())
-    assert loss.shape == ()
-    assert loss.isfinite()
-    assert metrics.keys() >= {"loss", "chance_loss", "anchors"}
-    assert metrics["loss"] == loss
-    for metric, value in metrics.items():
-        assert value.shape == (), metric
-        assert value.isfinite(), metric
-        assert not value.requires_grad, metric
-
-
-@every_objective
-def test_validation_has_what_it_reports(name, settings):
-    objective, views = make(name, settings)
-    with torch.no_grad():
-        _, metrics = objective.eval()(views, context())
+    for training in (True, False):
+        before = torch.get_rng_state()
+        loss, metrics = objective.train(training)(views, context())
+        assert loss.shape == ()
+        assert metrics.keys() >= {"loss", "chance_loss", "anchors"}
+        assert metrics["loss"] == loss
+        for metric, value in metrics.items():
+            assert value.shape == (), metric
+            assert value.isfinite(), metric
+            assert not value.requires_grad, metric
+    # A run with another number of validations would be another run, if they drew random numbers.
+    assert torch.equal(torch.get_rng_state(), before)
     assert "loss" in objective.report.format(**{metric: float(value) for metric, value in metrics.items()})
-    assert all(value.isfinite() for value in metrics.values())
 
 
 @every_objective
@@ -214,27 +208,6 @@ def test_nothing_waits_for_the_device(name, settings):
 
 
 @every_objective
-def test_the_same_seed_gives_the_same_loss(name, settings):
-    objective, views = make(name, settings)
-    told, losses = context(), []
-    for _ in range(2):
-        torch.manual_seed(2)
-        losses.append(objective(views, told)[0])
-    assert torch.equal(*losses)
-
-
-@every_objective
-def test_validation_draws_no_random_numbers(name, settings):
-    """A run with another number of validations would be another run."""
-    objective, views = make(name, settings)
-    told = context()
-    before = torch.get_rng_state()
-    with torch.no_grad():
-        objective.eval()(views, told)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-@every_objective
 def test_after_a_step_it_can_go_on(name, settings):
     objective, views = make(name, settings)
     objective.after_step()
@@ -264,7 +237,7 @@ def test_its_options_are_settings_of_a_run(name):
     assert own <= config.flat().keys()
     assert config.table()["objective"].get(name, {}).keys() == own
     inputs = Inputs(config.views.names, (DIM,) * len(config.views.names), WORD_DIM, n_words=VOCABULARY)
-    create(name, inputs, config.objective.options)
+    OBJECTIVES[name].create(name, inputs, config.objective.options)
 
 
 @every_name
@@ -308,11 +281,6 @@ def test_contexts_joined_are_those_of_one_batch():
     assert joined.words.table is one.words.table
     assert joined.words.lengths.tolist() == [*one.words.lengths, *other.words.lengths]
     assert torch.equal(joined.words.vectors, torch.cat([one.words.vectors, other.words.vectors]))
-
-
-def test_contexts_joined_have_no_more_than_their_parts():
-    joined = Context.joined([Context(part.neighbours) for part in batches()])
-    assert (joined.same, joined.next, joined.words) == (None, None, None)
 
 
 def test_the_next_sentence_is_that_which_follows_in_the_document():

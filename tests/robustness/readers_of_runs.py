@@ -14,21 +14,19 @@ from structviews.encoding.kinds.external import given_run
 from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.sentence_vectors import write_sentences
 from structviews.encoding.view_gate import Gate, Purpose, save_gate
-from structviews.evaluation.retrieval.records import load_entries, save_entry
 from structviews.evaluation.scores.compare import compare_runs
 from structviews.evaluation.scores.rendering import as_markdown
-from structviews.evaluation.scores.results import load_predictions, load_results, save_results
+from structviews.evaluation.scores.results import load_entries, load_predictions, load_results, save_entry, save_results
 from structviews.evaluation.scores.tables import score_table
 from structviews.hub.portable import Source, check_arrived, write_sources
 from structviews.hub.transfer import PULLED, push
 from structviews.report.curves import curves
-from structviews.runs.folder import SOURCES, model_checksum
-from structviews.runs.log_file import cut_log, read_log
+from structviews.runs.folder import SOURCES, cut_log, model_checksum, read_log
 from structviews.runs.settings_file import load_config, load_run, run_corpus, run_kind, run_views
 from structviews.runtime.documents import write_json
 from structviews.training.baselines import make_baseline
 from structviews.training.checkpoint import mark, read_progress
-from structviews.training.tensorboard import Events
+from structviews.training.reporting import Events
 from structviews.training.trainer import Training
 
 SENTENCES = [["the", "topic0-1", "of", "it"], ["nobody", "knows"]]
@@ -44,7 +42,7 @@ def trained(folder: Path, shared: Shared) -> None:
 
 @reader(
     SEALED,
-    "run/*.safetensors run/vocabulary.*.txt",
+    "run/*.safetensors",
     trained,
     named="model.safetensors",
 )
@@ -191,7 +189,7 @@ def averaged(folder: Path, shared: Shared) -> None:
     make_baseline("sif", shared.corpus, folder / "run", shared.vectors, None, QUIET)
 
 
-@reader(SEALED, "run/*.safetensors run/vocabulary.*.txt", averaged, name="baseline-run", named="model.safetensors")
+@reader(SEALED, "run/*.safetensors", averaged, name="baseline-run", named="model.safetensors")
 def baseline(folder: Path) -> Any:
     return vectors_of(folder / "run")
 
@@ -203,7 +201,7 @@ def joined(folder: Path, shared: Shared) -> None:
 
 @reader(
     SEALED,
-    "run/members/*/*.safetensors run/members/*/vocabulary.*.txt",
+    "run/members/*/*.safetensors",
     joined,
     name="joined",
     named="model.safetensors",
@@ -238,7 +236,7 @@ def with_everything(folder: Path, shared: Shared) -> None:
     write_json(folder / "run" / PULLED, {"repository": "me/x", "commit": "0"})
 
 
-@reader(SEALED, "run/*.safetensors run/vocabulary.*.txt run/*.json run/state/*", with_everything, name="verify-run")
+@reader(SEALED, "run/*.safetensors run/*.json run/state/*", with_everything, name="verify-run")
 @reader(TEXT, "run/config.toml run/log.jsonl", with_everything, name="verify-texts")
 def verify_run(folder: Path) -> None:
     verified(folder / "run")

@@ -18,12 +18,11 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.sentence_vectors import read_vectors, write_sentences
 from structviews.evaluation.retrieval import candidates, captions
 from structviews.evaluation.retrieval.analogy import read_tuples
-from structviews.evaluation.retrieval.analogy_mining import read_word_analogies
 from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
 from structviews.pretrained.states import FrozenEncoder
 from structviews.pretrained.stored_states import StoredStates, store_states
 from structviews.report.sample import read_labels
-from structviews.runs.vocabularies import load_sub_words, save_sub_words
+from structviews.runs.weights import load_sub_words, save_sub_words
 from structviews.words.learning import Word2VecConfig, learn_model
 from structviews.words.sub_words import SubWords
 from structviews.words.vector_files import WordVectors
@@ -248,17 +247,11 @@ def analogies_file(folder: Path, shared: Shared) -> None:
     (folder / "pool.txt").write_text("a b\nc d\n")
     lines = [f"a {i}\tb {i}\tc {i}\td {i}" for i in range(5)]
     (folder / "tuples.tsv").write_text(": family\n" + "\n".join(lines) + "\n")
-    (folder / "words.txt").write_text(": family\nhe she dad mom\nking queen man woman\n: x\nis was has had\n")
 
 
 @reader(TEXT, "tuples.tsv", analogies_file)
 def sentence_analogies(folder: Path) -> Any:
     return read_tuples(folder / "tuples.tsv", open_pool(folder / "pool.txt", tokenised=True))
-
-
-@reader(TEXT, "words.txt", analogies_file)
-def word_analogies(folder: Path) -> Any:
-    return read_word_analogies(folder / "words.txt")
 
 
 def captioned(folder: Path, shared: Shared) -> None:

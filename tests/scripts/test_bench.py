@@ -173,8 +173,8 @@ def test_a_step_is_that_of_training(module, monkeypatch, tmp_path):
     step = train.Step(("dep", "const"), 8, 1, torch.device("cpu"))
     channel = training.model.channels["trained"]
     step.model.channels["channel1"].load_state_dict(channel.state_dict())
-    for rows in (training.train_rows[:9], training.train_rows[9:20]):
-        batch = training.reader.batch(rows)
+    for rows in (training.data.train_rows[:9], training.data.train_rows[9:20]):
+        batch = training.data.reader.batch(rows)
         training.step(batch)
         step.run(replace(batch, ids={"channel1": batch.ids["trained"]}), train.WAYS["fp32"])
     trained = channel.state_dict()

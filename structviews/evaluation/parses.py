@@ -1,4 +1,6 @@
-"""Many parsed sentences as flat columns, so that labels for all of them take a few array operations.
+"""Many parsed sentences as flat columns: what probing tasks and perturbations are made from.
+
+Labels for all sentences take a few array operations; a rule reads one sentence at a time.
 
 Shapes: B sentences, n words in total, m = 2n - B constituency nodes in total.
 """
@@ -120,6 +122,26 @@ class Parses:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    def sentence(self, index: int) -> ParsedSentence:
+        """One of the sentences, all of which have tags and both trees, checked when the corpus was read."""
+        n, start = int(self.lengths[index]), int(self.starts[index])
+        words, inner, nodes = slice(start, start + n), slice(start - index, start - index + n - 1), 2 * start - index
+        tokens, tags, relations = (
+            tuple(column.names[column.ids[words]]) for column in (self.words, self.tags, self.relations)
+        )
+        heads, left, right = (tuple(each.tolist()) for each in (self.heads[words], self.left[inner], self.right[inner]))
+        labels = tuple(self.labels.names[self.labels.ids[nodes : nodes + 2 * n - 1]])
+        return ParsedSentence.unchecked(tokens, tags, heads, relations, left, right, labels)
+
+    def first_occurrences(self, longest: int, rng: np.random.Generator) -> Array:
+        """(B,) bool: whether no earlier sentence has the same words; ``longest``: the most words of a sentence."""
+        noise = rng.integers(2**64, size=(longest, len(self.words.names)), dtype=np.uint64)
+        # Equal sentences have equal sums, others almost never.
+        sums = np.add.reduceat(noise[self.positions, self.words.ids], self.starts)
+        first = np.zeros(len(self), dtype=bool)
+        first[np.unique(sums, return_index=True)[1]] = True
+        return first
+
     @property
     def lacking(self) -> list[str]:
         """Annotations that some sentence lacks: ``tags``, ``dependency`` or ``constituency`` trees."""
@@ -139,10 +161,16 @@ class Parses:
         return np.repeat(np.arange(len(self), dtype=np.int32), self.lengths)
 
     @cached_property
-    def places(self) -> Array:
+    def positions(self) -> Array:
         """(n,) position of each word in its sentence, from 0."""
         before: Array = np.arange(len(self.words.ids)) - self.starts[self.sentences]
         return before
+
+    @cached_property
+    def is_punctuation(self) -> Array:
+        """(n,) bool: whether each word has no letter or digit."""
+        found: Array = np.array([not any(map(str.isalnum, name)) for name in self.words.names])[self.words.ids]
+        return found
 
     @cached_property
     def head_words(self) -> Array:
