@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
-from damaged_tables import header_of, with_header
+from damage import header_of, with_header
 
 from structviews.encoding.kinds.external import fingerprint as given_hash
 from structviews.parsing.backends import builtin

@@ -71,6 +71,8 @@ def compare_runs(first: Path, second: Path) -> Comparison:
         if gold.keys() != others.keys() or not all(np.array_equal(gold[part], others[part]) for part in gold):
             raise InputError(f"{pair}: {task} was scored on different examples, or in another order; rerun both")
         scores = shown_scores(results[0]["tasks"][task]["scores"])
+        if not scores:
+            raise InputError(f"{first}: no known score of {task}: run structviews eval {first} again")
         found += [(task, *each) for each in paired_differences(scores, *tested).items()]
     adjusted = holm([difference.p for *_, difference in found])
     notes = [f"A: {first}; B: {second}", *NOTES]
