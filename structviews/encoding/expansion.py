@@ -29,8 +29,7 @@ from structviews.runs.bundled import typed
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import EXPANSION
 from structviews.runs.settings_file import Parsed, load_run, run_kind
-from structviews.runs.vocabularies import load_sub_words, load_vocabularies
-from structviews.runs.weights import read_weights
+from structviews.runs.weights import load_sub_words, load_vocabularies, read_weights
 from structviews.runtime.documents import checked
 from structviews.runtime.files import writing
 from structviews.runtime.seals import damaged, read_tensors, write_arrays

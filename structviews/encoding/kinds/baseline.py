@@ -24,9 +24,9 @@ from structviews.encoding.representation import Encoder
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.pretrained.alignment import Spelling
-from structviews.runs.folder import CONFIG, WEIGHTS
+from structviews.runs.folder import CONFIG, WEIGHTS, WORDS
 from structviews.runs.settings_file import PARSED, Parsed, read_parsed
-from structviews.runs.weights import write_weights
+from structviews.runs.weights import load_words, save_vocabularies, write_weights
 from structviews.runs.which_vectors import Representation
 from structviews.runtime.device import best_device, move
 from structviews.runtime.files import file_hash
@@ -47,7 +47,7 @@ from structviews.words.vocabulary import (
 
 BASELINE = "baseline"
 TRANSFORMER = "sentence-transformers"
-WORDS = "vocabulary.words.txt"
+CHANNEL = "words"  # under which the run keeps its vocabulary
 ROWS_AT_ONCE = 2**16
 REMEDY = "make the baseline again"
 
@@ -142,7 +142,7 @@ class WordBaseline(Embedder):
     def write(self, run: Path) -> dict[str, Any]:
         """Write weights and vocabulary; return the entries for the run's settings."""
         write_arrays(run / WEIGHTS, self.arrays, {"kind": self.views[0], "vectors": self.vectors.fingerprint})
-        self.vocabulary.save(run / WORDS)
+        save_vocabularies(run, {CHANNEL: self.vocabulary})
         return {"vectors": str(self.vectors.path.resolve())}
 
     @classmethod
@@ -156,7 +156,7 @@ class WordBaseline(Embedder):
         about = parsed.vectors  # looked up in the same letter case, too
         if (vectors.fingerprint, vectors.uncased) != (about.get("fingerprint"), about.get("uncased", False)):
             raise InputError(f"{vectors.path}: not the word vectors that {run} was made from: make the baseline again")
-        arrays, vocabulary = read_arrays(run / WEIGHTS, REMEDY), Vocabulary.load(run / WORDS, vectors.uncased)
+        arrays, vocabulary = read_arrays(run / WEIGHTS, REMEDY), load_words(run, CHANNEL, vectors.uncased)
         wanted: dict[str, tuple[int, ...]] = {"weights": (len(vocabulary),)}
         if RECIPES[kind].center_words:
             wanted |= {"mean": (vectors.dim,), "directions": (first_directions(vectors), vectors.dim)}

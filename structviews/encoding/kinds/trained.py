@@ -22,8 +22,13 @@ from structviews.pretrained.states import ContextualWords
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG
 from structviews.runs.settings_file import Parsed, config_of
-from structviews.runs.vocabularies import empty_table, load_blueprint, load_vocabularies
-from structviews.runs.weights import build_for_weights, load_weights
+from structviews.runs.weights import (
+    build_for_weights,
+    empty_table,
+    load_blueprint,
+    load_vocabularies,
+    load_weights,
+)
 from structviews.runtime.device import best_device, encodes_in, move
 from structviews.views.tree_views import attention_weights
 from structviews.views.view import Encoded
