@@ -277,7 +277,7 @@ class RunVectors:
         run = typed(self._run)
         warn_once(
             f"{run}: words outside its vocabulary are unknown, because "
-            f"{self._file}: give the file with `structviews expand {run} --vectors FILE`"
+            f"{self._file}: give the file with `structviews runs expand {run} --vectors FILE`"
         )
         return np.zeros(len(words), bool), np.empty((0, 0), np.float32)
 

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -133,7 +133,8 @@ class SentenceEncoder(nn.Module):
         prepared, embedder = self.prepare(sentences), self.embedder
         batch = embedder.collate(embedder.chosen, prepared) if isinstance(embedder, TrainedEmbedder) else None
         # Members with parsers of their own receive tokens without trees.
-        return Prepared(prepared, batch, [member.collate(prepared) for member in self.members])
+        members = cast("list[SentenceEncoder]", [*self.members])
+        return Prepared(prepared, batch, [member.collate(prepared) for member in members])
 
     def forward(self, sentences: Iterable[Sentence] | Prepared) -> Tensor:
         """Vectors ``(n, d)``, float32, on the module's device.
