@@ -32,8 +32,7 @@ NO_FILES = {"_holder", "available_bytes"}
 # Files that come with the package, or whose content is not looked at; each with the reason.
 NOT_READERS = {
     "parsing.tokenising:EnglishRules.__init__": "package data",
-    "cli.train:list_recipes": "package data",
-    "recipes.recipe:Recipe.load": "package data",
+    "recipes.recipe:_rows": "package data",
     "evaluation.scores.published:_content": "package data",
     "evaluation.scores.published:papers": "package data",
     "evaluation.scores.published:published": "package data",
@@ -42,7 +41,7 @@ NOT_READERS = {
     "corpus.writer:entry_of": "what is about to be written",
     "hub.card:model_card": "package data; the settings are copied as they are",
     "serving.endpoints:create_app": "package data",
-    "demo.python_docs:parsed": "Python's own files",
+    "demo.python_docs:raw_documents": "Python's own files",
     "pretrained.loading:Blueprint.of": "copied as they are; the encoder is loaded from them",
     "pretrained.stored_states:outdated": "names what nothing reads; a damaged file there is passed over",
 }
